@@ -1,0 +1,10 @@
+"""The kinds of arrays that travel through the library."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Indices32 = NDArray[np.int32]
+Indices64 = NDArray[np.int64]

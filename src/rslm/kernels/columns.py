@@ -1,0 +1,124 @@
+"""A sparse matrix by columns, and the kernels that treat all its columns at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy import sparse
+
+from rslm._typing import Floats, Indices32, Indices64
+from rslm.kernels import _native
+
+LANES = 8  # columns whose triangular factors are interleaved
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Triangular factors of one rank × rank system for every column; only `solve` knows how they are laid out."""
+
+    data: Floats
+    columns: int
+    rank: int
+
+    @classmethod
+    def room_for(cls, columns: int, rank: int) -> Self:
+        return cls(np.empty(-(-columns // LANES) * LANES * rank * (rank + 1) // 2), columns, rank)
+
+    def solve(self, rhs: Floats, threads: int) -> Floats:
+        """Solve the system of every column for its own row of `rhs`."""
+        solution = np.empty((self.columns, self.rank))
+        _native.solve(self.data, np.ascontiguousarray(rhs, dtype=np.float64), solution, threads)
+        return solution
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Ridge regressions of all columns: v_t minimises |y_t − X_t v|² + ridge_t |v|²."""
+
+    squares: float  #: Σ_t |y_t − X_t v_t|²
+    V: Floats  #: (columns, rank)
+    residual: Floats  #: y − X v at every entry, in the precision of y
+    by_rows: Floats  #: (rows, rank): row i is Σ_t residual_it v_t
+    factors: Factors  #: of X_tᵀX_t + ridge_t
+
+
+class Columns:
+    """The sparsity pattern of a rows × columns matrix in compressed columns.
+
+    Sums over columns are made in an order that the pattern fixes, so results do not depend on `threads`.
+    One object serves one thread of Python at a time.
+    """
+
+    def __init__(self, indptr: Indices64, index: Indices32, rows: int) -> None:
+        self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
+        self.index = np.ascontiguousarray(index, dtype=np.int32)
+        self._native = _native.Columns(self.indptr, self.index, rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._native.rows, self._native.columns
+
+    @property
+    def entries(self) -> int:
+        return self._native.entries
+
+    @property
+    def shard_count(self) -> int:
+        return self._native.shard_count
+
+    def transposed(self) -> Columns:
+        """The same pattern with rows and columns exchanged."""
+        ones = np.ones(self.entries, dtype=np.int8)
+        rows = sparse.csc_array((ones, self.index, self.indptr), shape=self.shape).tocsr()
+        return Columns(rows.indptr, rows.indices, self.shape[1])
+
+    def evaluate(self, y: Floats, U: Floats, ridge: Floats, threads: int, room: Solved | None = None) -> Solved:
+        """Solve the ridge regressions of all columns on the rows of `U`.
+
+        `room` is an earlier result that is no longer needed: its residual and factors are overwritten.
+        """
+        rows, columns = self.shape
+        rank = U.shape[1]
+        residual = np.empty_like(y) if room is None else room.residual
+        factors = Factors.room_for(columns, rank) if room is None else room.factors
+        V, by_rows = np.empty((columns, rank)), np.empty((rows, rank))
+        squares = self._native.evaluate(y, _c(U), ridge, V, factors.data, residual, by_rows, threads)
+        return Solved(squares, V, residual, by_rows, factors)
+
+    def derivative(self, solved: Solved, U: Floats, dU: Floats, threads: int) -> Floats:
+        """The directional derivative of −`by_rows` when U moves along `dU`."""
+        out = np.empty(U.shape)
+        self._native.derivative(solved.residual, _c(U), solved.V, solved.factors.data, _c(dU), out, threads)
+        return out
+
+    def factorise(self, X: Floats, ridge: Floats, threads: int, room: Factors | None = None) -> Factors:
+        """Factors of X_tᵀX_t + ridge_t for every column, where X_t are the rows of X at its entries."""
+        factors = Factors.room_for(self.shape[1], X.shape[1]) if room is None else room
+        self._native.factorise(_c(X), ridge, factors.data, threads)
+        return factors
+
+    def gram(self, s: Floats, X: Floats, threads: int) -> Floats:
+        """S Sᵀ X for the sparse matrix S with the values `s`."""
+        product = np.empty(X.shape)
+        self._native.gram(s, _c(X), product, threads)
+        return product
+
+    def predict(self, U: Floats, V: Floats, threads: int) -> Floats:
+        """u_iᵀ v_t at every entry (i, t) of the pattern."""
+        prediction = np.empty(self.entries)
+        self._native.predict(_c(U), _c(V), prediction, threads)
+        return prediction
+
+
+def predict_pairs(i: Indices64, t: Indices64, U: Floats, V: Floats, threads: int) -> Floats:
+    """u_iᵀ v_t for pairs of indices."""
+    prediction = np.empty(len(i))
+    i, t = np.ascontiguousarray(i, dtype=np.int64), np.ascontiguousarray(t, dtype=np.int64)
+    _native.predict_pairs(i, t, _c(U), _c(V), prediction, threads)
+    return prediction
+
+
+def _c(a: Floats) -> Floats:
+    return np.ascontiguousarray(a, dtype=np.float64)

@@ -1,0 +1,282 @@
+// The kernels for a matrix that is observed at some of its entries. Compiled once per instruction set;
+// RSLM_KERNELS is the name of the function that hands them out.
+#include "systems.hpp"
+#include <omp.h>
+
+namespace {
+using rslm::Workspace;
+
+struct Group {
+    int64_t g;
+    int lanes;
+    Group(const Pattern &c, int64_t g) : g(g), lanes(c.columns - LANES * g < LANES ? int(c.columns - LANES * g) : LANES) {}
+    int64_t column(int lane) const { return LANES * g + lane; }
+    vec shifts(const double *ridge) const { // 1 for the systems that are not there
+        vec s;
+        for (int l = 0; l < LANES; l++) s[l] = l < lanes ? ridge[column(l)] : 1.0;
+        return s;
+    }
+};
+
+// make() builds what a thread needs; work(shard, group, sum) adds to the shard's own rows × 4 Q array. out = the sum.
+template <int Q, class Make> void sum_over_shards(const Pattern &c, double *sums, int rank, int threads, double *out, Make &&make) {
+    constexpr int width = 4 * Q;
+    const int64_t size = c.rows * width;
+#pragma omp parallel num_threads(threads)
+    {
+        auto work = make();
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t s = 0; s < c.shard_count; s++) {
+            double *sum = sums + s * size;
+            std::memset(sum, 0, sizeof(double) * size_t(size));
+            for (int64_t g = c.shards[s]; g < c.shards[s + 1]; g++) work(s, Group(c, g), sum);
+        }
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < c.rows; i++) {
+            Row<Q> total = Row<Q>::at(sums + i * width);
+            for (int64_t s = 1; s < c.shard_count; s++) total.add(Row<Q>::at(sums + s * size + i * width));
+            double row[8 * Row<Q>::N];
+            total.put(row);
+            std::memcpy(out + i * rank, row, sizeof(double) * size_t(rank));
+        }
+    }
+}
+
+template <int Q>
+double evaluate(const Pattern &c, Workspace &workspace, int threads, const Values &y, const double *U, int rank, const double *ridge,
+                double *V, double *factors, const Values &residual, double *by_rows) {
+    constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
+    double *u = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.shard_count * c.rows) * width);
+    pad<Q>(U, c.rows, rank, threads, u);
+    Buffer<double> squares(c.shard_count);
+    std::memset(squares.data, 0, sizeof(double) * size_t(c.shard_count));
+
+    const auto make = [&] {
+        return [&, systems = Systems(rank, true), rows = Buffer<double>(LANES * padded)](int64_t shard, const Group &group, double *sum) mutable {
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l);
+                systems.collect(Column<Q>{c, u, y, c.indptr[t], c.indptr[t + 1]}, l);
+            }
+            systems.turn_and_factorise(group.shifts(ridge));
+            ::solve(rank, systems.factors(), systems.rhs());
+            const size_t size = size_t(triangle(rank)) * LANES;
+            std::memcpy(factors + size_t(group.g) * size, systems.factors(), sizeof(double) * size);
+
+            lanes_to_rows(systems.rhs(), rank, rows.data, padded);
+
+            vec square = {};
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), end = c.indptr[t + 1];
+                const Row<Q> v = Row<Q>::at(rows + l * padded);
+                std::memcpy(V + t * rank, rows + l * padded, sizeof(double) * size_t(rank));
+                for (int64_t p = c.indptr[t]; p < end; p += LANES) {
+                    const Batch<Q> batch(c, p, end);
+                    const vec e = load_values(y, p, batch.n) - batch.products(u, v);
+                    store_values(residual, p, batch.n, e);
+                    square += e * e;
+                    const Spilled each = Spilled::of(e);
+                    batch.prefetch(sum);
+                    for (int i = 0; i < batch.n; i++) {
+                        Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
+                        row.add(each[i], v);
+                        row.put(sum + batch.offset[i]);
+                    }
+                }
+            }
+            squares[shard] += ::sum(square);
+        };
+    };
+    sum_over_shards<Q>(c, u + (c.rows + 1) * width, rank, threads, by_rows, make);
+    double total = 0;
+    for (int64_t s = 0; s < c.shard_count; s++) total += squares[s];
+    return total;
+}
+
+template <int Q>
+void derivative(const Pattern &c, Workspace &workspace, int threads, const Values &residual, const double *U, int rank, const double *V,
+                const double *factors, const double *dU, double *by_rows) {
+    constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
+    double *u = workspace.reserve(2 * size_t(c.rows + 1) * width + size_t(c.shard_count * c.rows) * width);
+    double *du = u + (c.rows + 1) * width;
+    pad<Q>(U, c.rows, rank, threads, u);
+    pad<Q>(dU, c.rows, rank, threads, du);
+
+    const auto make = [&] {
+        // change = dX v for the entries of a group
+        return [&, change = Buffer<double>(c.most_entries), rows = Buffer<double>(LANES * padded), lanes = Buffer<vec>(padded)](
+                   int64_t, const Group &group, double *sum) {
+            double *a = change.data;
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), end = c.indptr[t + 1];
+                const Row<Q> v = Row<Q>::of(V + t * rank, rank);
+                Row<Q> plus[2], minus[2]; // two of each: an addition need not wait for the one before it
+                for (int i = 0; i < 2; i++) plus[i].clear(), minus[i].clear();
+                for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
+                    const Batch<Q> batch(c, p, end);
+                    batch.prefetch(du);
+                    const vec products = batch.products(du, v);
+                    store(a, products);
+                    const Spilled e = Spilled::of(load_values(residual, p, batch.n)), b = Spilled::of(products);
+#pragma GCC unroll 8
+                    for (int i = 0; i < LANES; i++) {
+                        plus[i % 2].add(e[i], du + batch.offset[i]);
+                        minus[i % 2].subtract(b[i], u + batch.offset[i]);
+                    }
+                }
+                plus[0].add(plus[1]), minus[0].add(minus[1]), plus[0].add(minus[0]);
+                plus[0].put(rows + l * padded);
+            }
+            const double *row[LANES];
+            for (int k = 0; k < width; k += 4) {
+                for (int l = 0; l < LANES; l++) row[l] = rows + (l < group.lanes ? l : 0) * padded + k;
+                transpose(row, lanes + k);
+            }
+            ::solve(rank, factors + size_t(group.g) * size_t(triangle(rank)) * LANES, lanes.data);
+            lanes_to_rows(lanes.data, rank, rows.data, padded);
+            a = change.data;
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), end = c.indptr[t + 1];
+                const Row<Q> v = Row<Q>::of(V + t * rank, rank), dv = Row<Q>::at(rows + l * padded);
+                for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
+                    const Batch<Q> batch(c, p, end);
+                    const Spilled b = Spilled::of(load<vec>(a) + batch.products(u, dv));
+                    const Spilled e = Spilled::of(load_values(residual, p, batch.n));
+                    batch.prefetch(sum);
+                    for (int i = 0; i < batch.n; i++) {
+                        Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
+                        row.add(b[i], v);
+                        row.subtract(e[i], dv);
+                        row.put(sum + batch.offset[i]);
+                    }
+                }
+            }
+        };
+    };
+    sum_over_shards<Q>(c, du + (c.rows + 1) * width, rank, threads, by_rows, make);
+}
+
+template <int Q>
+void factorise_columns(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const double *ridge,
+                       double *factors) {
+    double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
+    pad<Q>(X, c.rows, rank, threads, x);
+#pragma omp parallel num_threads(threads)
+    {
+        Systems systems(rank, false);
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t s = 0; s < c.shard_count; s++)
+            for (int64_t g = c.shards[s]; g < c.shards[s + 1]; g++) {
+                const Group group(c, g);
+                for (int l = 0; l < group.lanes; l++) {
+                    const int64_t t = group.column(l);
+                    systems.collect(Column<Q>{c, x, Values{nullptr, nullptr}, c.indptr[t], c.indptr[t + 1]}, l);
+                }
+                systems.turn_and_factorise(group.shifts(ridge));
+                const size_t size = size_t(triangle(rank)) * LANES;
+                std::memcpy(factors + size_t(g) * size, systems.factors(), sizeof(double) * size);
+            }
+    }
+}
+
+void solve_columns(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution) {
+#pragma omp parallel num_threads(threads)
+    {
+        Buffer<vec> b(rank);
+#pragma omp for schedule(static)
+        for (int64_t g = 0; g < blocks_of(columns); g++) {
+            const int64_t first = LANES * g;
+            const int lanes = columns - first < LANES ? int(columns - first) : LANES;
+            for (int k = 0; k < rank; k++)
+                for (int l = 0; l < LANES; l++) b[k][l] = l < lanes ? rhs[(first + l) * rank + k] : 0.0;
+            ::solve(rank, factors + size_t(g) * size_t(triangle(rank)) * LANES, b.data);
+            for (int l = 0; l < lanes; l++)
+                for (int k = 0; k < rank; k++) solution[(first + l) * rank + k] = b[k][l];
+        }
+    }
+}
+
+template <int Q>
+void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, const double *X, int rank, double *product) {
+    constexpr int width = 4 * Q;
+    double *x = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.shard_count * c.rows) * width);
+    pad<Q>(X, c.rows, rank, threads, x);
+    const auto make = [&] {
+        return [&](int64_t, const Group &group, double *sum) {
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), end = c.indptr[t + 1];
+                Row<Q> even, odd;
+                even.clear(), odd.clear();
+                for (int64_t p = c.indptr[t]; p < end; p += LANES) {
+                    const Batch<Q> batch(c, p, end);
+                    const Spilled e = Spilled::of(load_values(s, p, batch.n));
+                    for (int i = 0; i < LANES; i += 2) {
+                        even.add(e[i], x + batch.offset[i]);
+                        odd.add(e[i + 1], x + batch.offset[i + 1]);
+                    }
+                }
+                even.add(odd);
+                for (int64_t p = c.indptr[t]; p < end; p += LANES) {
+                    const Batch<Q> batch(c, p, end);
+                    const Spilled e = Spilled::of(load_values(s, p, batch.n));
+                    for (int i = 0; i < batch.n; i++) {
+                        Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
+                        row.add(e[i], even);
+                        row.put(sum + batch.offset[i]);
+                    }
+                }
+            }
+        };
+    };
+    sum_over_shards<Q>(c, x + (c.rows + 1) * width, rank, threads, product, make);
+}
+
+RSLM_INLINE double dot(const double *a, const double *b, int n) {
+    quad s = {};
+    int k = 0;
+    for (; k + 4 <= n; k += 4) s += load<quad>(a + k) * load<quad>(b + k);
+    double total = (s[0] + s[1]) + (s[2] + s[3]);
+    for (; k < n; k++) total += a[k] * b[k];
+    return total;
+}
+
+void predict(const Pattern &c, int threads, const double *U, const double *V, int rank, double *prediction) {
+#pragma omp parallel for schedule(dynamic, 256) num_threads(threads)
+    for (int64_t t = 0; t < c.columns; t++)
+        for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++)
+            prediction[p] = dot(U + int64_t(c.index[p]) * rank, V + t * rank, rank);
+}
+
+void predict_pairs(const int64_t *i, const int64_t *t, int64_t n, int threads, const double *U, const double *V, int rank,
+                   double *prediction) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t p = 0; p < n; p++) prediction[p] = dot(U + i[p] * rank, V + t[p] * rank, rank);
+}
+
+double run_evaluate(const Pattern &c, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *ridge,
+                    double *V, double *factors, const Values &residual, double *by_rows) {
+    double squares = 0;
+    with_quads(rank, [&](auto q) {
+        squares = evaluate<decltype(q)::value>(c, w, threads, y, U, rank, ridge, V, factors, residual, by_rows);
+    });
+    return squares;
+}
+void run_derivative(const Pattern &c, Workspace &w, int threads, const Values &residual, const double *U, int rank, const double *V,
+                    const double *factors, const double *dU, double *by_rows) {
+    with_quads(rank, [&](auto q) {
+        derivative<decltype(q)::value>(c, w, threads, residual, U, rank, V, factors, dU, by_rows);
+    });
+}
+void run_factorise(const Pattern &c, Workspace &w, int threads, const double *X, int rank, const double *ridge, double *factors) {
+    with_quads(rank, [&](auto q) { factorise_columns<decltype(q)::value>(c, w, threads, X, rank, ridge, factors); });
+}
+void run_gram(const Pattern &c, Workspace &w, int threads, const Values &s, const double *X, int rank, double *product) {
+    with_quads(rank, [&](auto q) { gram<decltype(q)::value>(c, w, threads, s, X, rank, product); });
+}
+
+} // namespace
+
+const rslm::Kernels *rslm::RSLM_KERNELS() {
+    static const Kernels kernels = {RSLM_NAME,     run_evaluate, run_derivative, run_factorise,
+                                    solve_columns, run_gram,     predict,        predict_pairs};
+    return &kernels;
+}

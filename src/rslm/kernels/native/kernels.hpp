@@ -1,0 +1,70 @@
+// The border between the Python module and the code compiled once per instruction set.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace rslm {
+
+constexpr int LANES = 8; // columns that are factorised side by side, entries that are treated side by side
+constexpr int MOST_RANK = 128;
+
+// Numbers in single or double precision; arithmetic is in double precision either way.
+struct Values {
+    double *f64;
+    float *f32;
+};
+
+// Memory that outlives a call, so that the operating system need not clear fresh pages each time.
+struct Workspace {
+    double *data = nullptr;
+    size_t size = 0;
+    double *reserve(size_t n); // at least n numbers, aligned to a cache line; what was there is lost
+    ~Workspace();
+};
+
+// A sparsity pattern by columns. Groups of eight columns are the unit of work, and shard s owns the groups
+// shards[s] … shards[s + 1]. The split is fixed by the data, each shard sums into memory of its own, and the shards are
+// added in their order: a result does not depend on the number of threads.
+struct Pattern {
+    const int64_t *indptr; // columns + 1
+    const int32_t *index;
+    int64_t rows, columns;
+    const int64_t *shards; // shard_count + 1
+    int64_t shard_count;
+    int64_t most_entries; // of a group, each column rounded up to eight
+
+    int64_t groups() const { return (columns + LANES - 1) / LANES; }
+    int64_t entries() const { return indptr[columns]; }
+};
+
+// Factors hold an upper triangle of rank × rank for every column, eight columns interleaved:
+// groups × rank (rank + 1) / 2 × 8 numbers, with the diagonal inverted.
+struct Kernels {
+    const char *name;
+    // For every column t, with x the rows of U at its entries: v minimises |y − X v|² + ridge_t |v|².
+    // Writes v, the factors of XᵀX + ridge, y − X v, and Σ_t (y − X v)_i v by rows i; returns Σ |y − X v|².
+    double (*evaluate)(const Pattern &, Workspace &, int threads, const Values &y, const double *U, int rank, const double *ridge,
+                       double *V, double *factors, const Values &residual, double *by_rows);
+    // The derivative of the above along dU: v̇ = factor⁻¹(dXᵀ residual − Xᵀ dX v), rows Σ_t (dX v + X v̇)_i v − residual_i v̇.
+    void (*derivative)(const Pattern &, Workspace &, int threads, const Values &residual, const double *U, int rank,
+                       const double *V, const double *factors, const double *dU, double *by_rows);
+    // Factors of XᵀX + ridge for every column.
+    void (*factorise)(const Pattern &, Workspace &, int threads, const double *X, int rank, const double *ridge, double *factors);
+    // One right hand side and solution of `rank` numbers for every column.
+    void (*solve)(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution);
+    // S (Sᵀ X) for the sparse matrix S with these values.
+    void (*gram)(const Pattern &, Workspace &, int threads, const Values &s, const double *X, int rank, double *product);
+    // u_iᵀ v_t at the entries of the pattern.
+    void (*predict)(const Pattern &, int threads, const double *U, const double *V, int rank, double *prediction);
+    // u_iᵀ v_t at n pairs.
+    void (*predict_pairs)(const int64_t *i, const int64_t *t, int64_t n, int threads, const double *U, const double *V, int rank,
+                          double *prediction);
+};
+
+const Kernels *baseline_kernels();
+#if defined(RSLM_X86)
+const Kernels *avx2_kernels();
+const Kernels *avx512_kernels();
+#endif
+
+} // namespace rslm

@@ -1,0 +1,232 @@
+// The Python module: checks what comes in, chooses the instruction set, releases the interpreter lock.
+#include "kernels.hpp"
+#include <algorithm>
+#include <cstdlib>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace nb = nanobind;
+
+double *rslm::Workspace::reserve(size_t n) {
+    if (n > size) {
+        std::free(data);
+        data = nullptr, size = 0;
+        data = static_cast<double *>(std::aligned_alloc(64, (n * sizeof(double) + 63) / 64 * 64));
+        if (!data) throw std::bad_alloc();
+        size = n;
+    }
+    return data;
+}
+rslm::Workspace::~Workspace() { std::free(data); }
+
+namespace {
+using rslm::Kernels, rslm::LANES, rslm::Pattern, rslm::Values, rslm::Workspace;
+
+// ---- instruction sets -----------------------------------------------------------------------------------------
+
+std::vector<const Kernels *> available() { // the best one last
+    std::vector<const Kernels *> all = {rslm::baseline_kernels()};
+#if defined(RSLM_X86)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+        all.push_back(rslm::avx2_kernels());
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
+        all.push_back(rslm::avx512_kernels());
+#endif
+    return all;
+}
+
+const Kernels *chosen = nullptr;
+
+std::vector<std::string> instruction_sets() {
+    std::vector<std::string> names;
+    for (const Kernels *k : available()) names.push_back(k->name);
+    return names;
+}
+void use_instruction_set(const std::string &name) {
+    for (const Kernels *k : available())
+        if (name == k->name) {
+            chosen = k;
+            return;
+        }
+    throw std::invalid_argument("instruction set '" + name + "' is not available on this machine");
+}
+
+// ---- arrays ---------------------------------------------------------------------------------------------------
+
+template <class T, int N> using Array = nb::ndarray<T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
+using Indptr = Array<const int64_t, 1>;
+using Index = Array<const int32_t, 1>;
+using Pairs = Array<const int64_t, 1>;
+using Vector = Array<const double, 1>;
+using Matrix = Array<const double, 2>;
+using VectorOut = Array<double, 1>;
+using MatrixOut = Array<double, 2>;
+using Numbers = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>; // float64 or float32
+
+void require(bool condition, const char *what) {
+    if (!condition) throw std::invalid_argument(what);
+}
+Values values_of(const Numbers &a, int64_t n) {
+    require(int64_t(a.shape(0)) == n, "one value for every entry of the pattern is needed");
+    if (a.dtype() == nb::dtype<double>()) return {static_cast<double *>(a.data()), nullptr};
+    if (a.dtype() == nb::dtype<float>()) return {nullptr, static_cast<float *>(a.data())};
+    throw std::invalid_argument("values must be float64 or float32");
+}
+int64_t factor_size(int64_t columns, int64_t rank) { return (columns + LANES - 1) / LANES * rank * (rank + 1) / 2 * LANES; }
+int rank_of(size_t rank) {
+    require(rank >= 1 && rank <= rslm::MOST_RANK, "the rank must be between 1 and 128");
+    return int(rank);
+}
+template <class A> void require_shape(const A &a, int64_t rows, int rank) {
+    require(int64_t(a.shape(0)) == rows && int64_t(a.shape(1)) == rank, "a factor has the wrong shape");
+}
+
+// ---- the pattern and its kernels --------------------------------------------------------------------------------
+
+class Columns {
+    Indptr indptr;
+    Index index;
+    std::vector<int64_t> shards;
+    Pattern pattern;
+    Workspace workspace;
+
+    // As many shards as can be summed without noticing it, balanced by entries and, for what a column costs itself, by
+    // columns: the number follows from the data, never from the number of threads.
+    void split() {
+        const int64_t groups = pattern.groups(), wanted = pattern.entries() / (32 * std::max<int64_t>(pattern.rows, 1));
+        const int64_t count = std::max<int64_t>(1, std::min(std::clamp<int64_t>(wanted, 8, 32), groups));
+        const auto cost = [&](int64_t g) {
+            const int64_t t = std::min(g * LANES, pattern.columns);
+            return double(pattern.indptr[t]) + 8.0 * double(t);
+        };
+        shards.assign(1, 0);
+        for (int64_t s = 1; s < count; s++) {
+            int64_t low = shards.back(), high = groups;
+            while (low < high) {
+                const int64_t middle = (low + high) / 2;
+                if (cost(middle) < cost(groups) * double(s) / double(count)) low = middle + 1;
+                else high = middle;
+            }
+            shards.push_back(low);
+        }
+        shards.push_back(groups);
+        pattern.shards = shards.data();
+        pattern.shard_count = count;
+        pattern.most_entries = LANES;
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t n = 0;
+            for (int64_t t = g * LANES; t < std::min((g + 1) * LANES, pattern.columns); t++)
+                n += (pattern.indptr[t + 1] - pattern.indptr[t] + LANES - 1) / LANES * LANES;
+            pattern.most_entries = std::max(pattern.most_entries, n);
+        }
+    }
+
+  public:
+    Columns(Indptr indptr_, Index index_, int64_t rows) : indptr(indptr_), index(index_) {
+        require(indptr.shape(0) >= 1, "indptr must have one number more than there are columns");
+        pattern = {indptr.data(), index.data(), rows, int64_t(indptr.shape(0)) - 1, nullptr, 0, 0};
+        require(rows >= 0 && rows < (int64_t(1) << 31), "the number of rows must be below 2³¹");
+        require(pattern.indptr[0] == 0 && pattern.entries() == int64_t(index.shape(0)), "indptr must run from 0 to the number of entries");
+        for (int64_t t = 0; t < pattern.columns; t++) require(pattern.indptr[t] <= pattern.indptr[t + 1], "indptr must not decrease");
+        for (int64_t p = 0; p < pattern.entries(); p++)
+            require(pattern.index[p] >= 0 && pattern.index[p] < rows, "a row index is out of range");
+        split();
+    }
+    Columns(const Columns &) = delete;
+
+    int64_t rows() const { return pattern.rows; }
+    int64_t columns() const { return pattern.columns; }
+    int64_t entries() const { return pattern.entries(); }
+    int64_t shard_count() const { return pattern.shard_count; }
+
+    double evaluate(const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V, const VectorOut &factors,
+                    const Numbers &residual, const MatrixOut &by_rows, int threads) {
+        const int rank = rank_of(U.shape(1));
+        const Values in = values_of(y, entries()), out = values_of(residual, entries());
+        require_shape(U, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
+        require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
+        require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
+        nb::gil_scoped_release release;
+        return chosen->evaluate(pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out, by_rows.data());
+    }
+    void derivative(const Numbers &residual, const Matrix &U, const Matrix &V, const Vector &factors, const Matrix &dU,
+                    const MatrixOut &by_rows, int threads) {
+        const int rank = rank_of(U.shape(1));
+        const Values in = values_of(residual, entries());
+        require_shape(U, rows(), rank), require_shape(dU, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
+        require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
+        nb::gil_scoped_release release;
+        chosen->derivative(pattern, workspace, threads, in, U.data(), rank, V.data(), factors.data(), dU.data(), by_rows.data());
+    }
+    void factorise(const Matrix &X, const Vector &ridge, const VectorOut &factors, int threads) {
+        const int rank = rank_of(X.shape(1));
+        require_shape(X, rows(), rank);
+        require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
+        require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
+        nb::gil_scoped_release release;
+        chosen->factorise(pattern, workspace, threads, X.data(), rank, ridge.data(), factors.data());
+    }
+    void gram(const Numbers &s, const Matrix &X, const MatrixOut &product, int threads) {
+        const int rank = rank_of(X.shape(1));
+        const Values in = values_of(s, entries());
+        require_shape(X, rows(), rank), require_shape(product, rows(), rank);
+        nb::gil_scoped_release release;
+        chosen->gram(pattern, workspace, threads, in, X.data(), rank, product.data());
+    }
+    void predict(const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
+        const int rank = int(U.shape(1));
+        require_shape(U, rows(), rank), require_shape(V, columns(), rank);
+        require(int64_t(prediction.shape(0)) == entries(), "one prediction for every entry of the pattern is needed");
+        nb::gil_scoped_release release;
+        chosen->predict(pattern, threads, U.data(), V.data(), rank, prediction.data());
+    }
+};
+
+void solve(const Vector &factors, const Matrix &rhs, const MatrixOut &solution, int threads) {
+    const int rank = rank_of(rhs.shape(1));
+    require_shape(solution, int64_t(rhs.shape(0)), rank);
+    require(int64_t(factors.shape(0)) >= factor_size(int64_t(rhs.shape(0)), rank), "the array of the factors is too small");
+    nb::gil_scoped_release release;
+    chosen->solve(int64_t(rhs.shape(0)), threads, factors.data(), rank, rhs.data(), solution.data());
+}
+
+void predict_pairs(const Pairs &i, const Pairs &t, const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
+    const int64_t n = int64_t(i.shape(0));
+    require(int64_t(t.shape(0)) == n && int64_t(prediction.shape(0)) == n, "the pairs and the predictions must have one length");
+    require(U.shape(1) == V.shape(1), "the factors must have one rank");
+    for (int64_t p = 0; p < n; p++)
+        require(i.data()[p] >= 0 && i.data()[p] < int64_t(U.shape(0)) && t.data()[p] >= 0 && t.data()[p] < int64_t(V.shape(0)),
+                "a pair is out of range");
+    nb::gil_scoped_release release;
+    chosen->predict_pairs(i.data(), t.data(), n, threads, U.data(), V.data(), int(U.shape(1)), prediction.data());
+}
+
+} // namespace
+
+NB_MODULE(_native, m) {
+    chosen = available().back();
+    m.def("instruction_set", [] { return std::string(chosen->name); });
+    m.def("instruction_sets", &instruction_sets);
+    m.def("use_instruction_set", &use_instruction_set, nb::arg("name"));
+    m.def("solve", &solve);
+    m.def("predict_pairs", &predict_pairs);
+    nb::class_<Columns>(m, "Columns")
+        .def(nb::init<Indptr, Index, int64_t>(), nb::arg("indptr"), nb::arg("index"), nb::arg("rows"))
+        .def_prop_ro("rows", &Columns::rows)
+        .def_prop_ro("columns", &Columns::columns)
+        .def_prop_ro("entries", &Columns::entries)
+        .def_prop_ro("shard_count", &Columns::shard_count)
+        .def("evaluate", &Columns::evaluate)
+        .def("derivative", &Columns::derivative)
+        .def("factorise", &Columns::factorise)
+        .def("gram", &Columns::gram)
+        .def("predict", &Columns::predict);
+}
