@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from rslm._typing import Floats, Indices32, Indices64
+from rslm._typing import Floats
 from rslm.kernels import _native
+
+I = TypeVar("I", np.int32, np.int64)
 
 LANES = 8  # columns whose triangular factors are interleaved
 
@@ -51,9 +54,9 @@ class Columns:
     One object serves one thread of Python at a time.
     """
 
-    def __init__(self, indptr: Indices64, index: Indices32, rows: int) -> None:
-        self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
-        self.index = np.ascontiguousarray(index, dtype=np.int32)
+    def __init__(self, indptr: NDArray[np.integer[Any]], index: NDArray[np.integer[Any]], rows: int) -> None:
+        self.indptr = _integers(indptr, np.int64)
+        self.index = _integers(index, np.int32)
         self._native = _native.Columns(self.indptr, self.index, rows)
 
     @property
@@ -81,6 +84,8 @@ class Columns:
         """
         rows, columns = self.shape
         rank = U.shape[1]
+        if room is not None and (room.V.shape != (columns, rank) or room.residual.dtype != y.dtype):
+            room = None
         residual = np.empty_like(y) if room is None else room.residual
         factors = Factors.room_for(columns, rank) if room is None else room.factors
         V, by_rows = np.empty((columns, rank)), np.empty((rows, rank))
@@ -95,7 +100,9 @@ class Columns:
 
     def factorise(self, X: Floats, ridge: Floats, threads: int, room: Factors | None = None) -> Factors:
         """Factors of X_tᵀX_t + ridge_t for every column, where X_t are the rows of X at its entries."""
-        factors = Factors.room_for(self.shape[1], X.shape[1]) if room is None else room
+        if room is None or (room.columns, room.rank) != (self.shape[1], X.shape[1]):
+            room = Factors.room_for(self.shape[1], X.shape[1])
+        factors = room
         self._native.factorise(_c(X), ridge, factors.data, threads)
         return factors
 
@@ -112,13 +119,23 @@ class Columns:
         return prediction
 
 
-def predict_pairs(i: Indices64, t: Indices64, U: Floats, V: Floats, threads: int) -> Floats:
+def predict_pairs(i: NDArray[np.integer[Any]], t: NDArray[np.integer[Any]], U: Floats, V: Floats, threads: int) -> Floats:
     """u_iᵀ v_t for pairs of indices."""
     prediction = np.empty(len(i))
-    i, t = np.ascontiguousarray(i, dtype=np.int64), np.ascontiguousarray(t, dtype=np.int64)
-    _native.predict_pairs(i, t, _c(U), _c(V), prediction, threads)
+    _native.predict_pairs(_integers(i, np.int64), _integers(t, np.int64), _c(U), _c(V), prediction, threads)
     return prediction
 
 
 def _c(a: Floats) -> Floats:
+    if a.ndim != 2:
+        raise ValueError(f"a factor must have two dimensions; got shape {a.shape}")
     return np.ascontiguousarray(a, dtype=np.float64)
+
+
+def _integers(a: NDArray[np.integer[Any]], dtype: type[I]) -> NDArray[I]:
+    """The same whole numbers in another width; numbers that do not fit are an error, not other numbers."""
+    if a.dtype.kind not in "iu":
+        raise TypeError(f"indices must be integers; got {a.dtype}")
+    if a.size and not np.can_cast(a.dtype, dtype) and (a.max() > np.iinfo(dtype).max or a.min() < np.iinfo(dtype).min):
+        raise ValueError(f"an index does not fit into {np.dtype(dtype)}")
+    return np.ascontiguousarray(a, dtype=dtype)

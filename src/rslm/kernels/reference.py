@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm._typing import Floats, Indices32
 from rslm.kernels.columns import Columns
 
 
@@ -55,6 +55,6 @@ def predict(c: Columns, U: Floats, V: Floats) -> Floats:
     return out
 
 
-def _columns(c: Columns) -> list[tuple[Floats, slice]]:
+def _columns(c: Columns) -> list[tuple[Indices32, slice]]:
     bounds = zip(c.indptr[:-1], c.indptr[1:], strict=True)
     return [(c.index[start:end], slice(start, end)) for start, end in bounds]

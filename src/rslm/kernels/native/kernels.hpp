@@ -33,8 +33,8 @@ struct Pattern {
     int64_t shard_count;
     int64_t most_entries; // of a group, each column rounded up to eight
 
-    int64_t groups() const { return (columns + LANES - 1) / LANES; }
-    int64_t entries() const { return indptr[columns]; }
+    __attribute__((always_inline)) int64_t groups() const { return (columns + LANES - 1) / LANES; }
+    __attribute__((always_inline)) int64_t entries() const { return indptr[columns]; }
 };
 
 // Factors hold an upper triangle of rank × rank for every column, eight columns interleaved:

@@ -34,8 +34,8 @@ std::vector<const Kernels *> available() { // the best one last
     std::vector<const Kernels *> all = {rslm::baseline_kernels()};
 #if defined(RSLM_X86)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-        all.push_back(rslm::avx2_kernels());
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2")) return all;
+    all.push_back(rslm::avx2_kernels());
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
         all.push_back(rslm::avx512_kernels());
@@ -69,16 +69,24 @@ using Vector = Array<const double, 1>;
 using Matrix = Array<const double, 2>;
 using VectorOut = Array<double, 1>;
 using MatrixOut = Array<double, 2>;
-using Numbers = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>; // float64 or float32
+// float64 or float32
+using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using NumbersOut = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void require(bool condition, const char *what) {
     if (!condition) throw std::invalid_argument(what);
 }
-Values values_of(const Numbers &a, int64_t n) {
+template <class A> Values values_of(const A &a, int64_t n) {
     require(int64_t(a.shape(0)) == n, "one value for every entry of the pattern is needed");
-    if (a.dtype() == nb::dtype<double>()) return {static_cast<double *>(a.data()), nullptr};
-    if (a.dtype() == nb::dtype<float>()) return {nullptr, static_cast<float *>(a.data())};
+    void *data = const_cast<void *>(static_cast<const void *>(a.data())); // written to only where A is an output
+    if (a.dtype() == nb::dtype<double>()) return {static_cast<double *>(data), nullptr};
+    if (a.dtype() == nb::dtype<float>()) return {nullptr, static_cast<float *>(data)};
     throw std::invalid_argument("values must be float64 or float32");
+}
+// Not more threads than there is work for: numbers do not depend on it, and starting one costs some microseconds.
+int useful_threads(int threads, int64_t multiplications) {
+    require(threads >= 1, "the number of threads must be at least 1");
+    return int(std::clamp<int64_t>(multiplications / 50'000, 1, std::min(threads, 256)));
 }
 int64_t factor_size(int64_t columns, int64_t rank) { return (columns + LANES - 1) / LANES * rank * (rank + 1) / 2 * LANES; }
 int rank_of(size_t rank) {
@@ -102,7 +110,7 @@ class Columns {
     // columns: the number follows from the data, never from the number of threads.
     void split() {
         const int64_t groups = pattern.groups(), wanted = pattern.entries() / (32 * std::max<int64_t>(pattern.rows, 1));
-        const int64_t count = std::max<int64_t>(1, std::min(std::clamp<int64_t>(wanted, 8, 32), groups));
+        const int64_t count = std::max<int64_t>(1, std::min(std::clamp<int64_t>(wanted, 4, 32), groups));
         const auto cost = [&](int64_t g) {
             const int64_t t = std::min(g * LANES, pattern.columns);
             return double(pattern.indptr[t]) + 8.0 * double(t);
@@ -148,8 +156,9 @@ class Columns {
     int64_t shard_count() const { return pattern.shard_count; }
 
     double evaluate(const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V, const VectorOut &factors,
-                    const Numbers &residual, const MatrixOut &by_rows, int threads) {
+                    const NumbersOut &residual, const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(U.shape(1));
+        threads = useful_threads(threads, entries() * rank * rank);
         const Values in = values_of(y, entries()), out = values_of(residual, entries());
         require_shape(U, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
         require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
@@ -160,6 +169,7 @@ class Columns {
     void derivative(const Numbers &residual, const Matrix &U, const Matrix &V, const Vector &factors, const Matrix &dU,
                     const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(U.shape(1));
+        threads = useful_threads(threads, entries() * rank * 5);
         const Values in = values_of(residual, entries());
         require_shape(U, rows(), rank), require_shape(dU, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
@@ -168,6 +178,7 @@ class Columns {
     }
     void factorise(const Matrix &X, const Vector &ridge, const VectorOut &factors, int threads) {
         const int rank = rank_of(X.shape(1));
+        threads = useful_threads(threads, (entries() + columns() * rank) * rank * rank);
         require_shape(X, rows(), rank);
         require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
@@ -176,6 +187,7 @@ class Columns {
     }
     void gram(const Numbers &s, const Matrix &X, const MatrixOut &product, int threads) {
         const int rank = rank_of(X.shape(1));
+        threads = useful_threads(threads, entries() * rank * 2);
         const Values in = values_of(s, entries());
         require_shape(X, rows(), rank), require_shape(product, rows(), rank);
         nb::gil_scoped_release release;
@@ -183,6 +195,7 @@ class Columns {
     }
     void predict(const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
         const int rank = int(U.shape(1));
+        threads = useful_threads(threads, entries() * rank);
         require_shape(U, rows(), rank), require_shape(V, columns(), rank);
         require(int64_t(prediction.shape(0)) == entries(), "one prediction for every entry of the pattern is needed");
         nb::gil_scoped_release release;
@@ -192,6 +205,7 @@ class Columns {
 
 void solve(const Vector &factors, const Matrix &rhs, const MatrixOut &solution, int threads) {
     const int rank = rank_of(rhs.shape(1));
+    threads = useful_threads(threads, int64_t(rhs.shape(0)) * rank * rank);
     require_shape(solution, int64_t(rhs.shape(0)), rank);
     require(int64_t(factors.shape(0)) >= factor_size(int64_t(rhs.shape(0)), rank), "the array of the factors is too small");
     nb::gil_scoped_release release;
@@ -200,6 +214,7 @@ void solve(const Vector &factors, const Matrix &rhs, const MatrixOut &solution, 
 
 void predict_pairs(const Pairs &i, const Pairs &t, const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
     const int64_t n = int64_t(i.shape(0));
+    threads = useful_threads(threads, n * int64_t(U.shape(1)));
     require(int64_t(t.shape(0)) == n && int64_t(prediction.shape(0)) == n, "the pairs and the predictions must have one length");
     require(U.shape(1) == V.shape(1), "the factors must have one rank");
     for (int64_t p = 0; p < n; p++)

@@ -183,7 +183,7 @@ struct Systems {
     }
 };
 
-// rows[l] = lane l of lanes[0 … r), padded with zeros to a multiple of eight; `lanes` has room up to there.
+// rows[l] = lane l of lanes[0 … r), padded with zeros up to `width`; `lanes` has room up to the next multiple of eight.
 RSLM_INLINE void lanes_to_rows(vec *lanes, int r, double *rows, int width) {
     for (int k = r; k % LANES; k++) lanes[k] = vec{};
     const double *row[LANES];
@@ -194,6 +194,8 @@ RSLM_INLINE void lanes_to_rows(vec *lanes, int r, double *rows, int width) {
             transpose(row, four);
             for (int i = 0; i < 4; i++) store(rows + (l + i) * width + k, four[i]);
         }
+    for (int k = (r + LANES - 1) / LANES * LANES; k < width; k += LANES)
+        for (int l = 0; l < LANES; l++) store(rows + l * width + k, vec{});
 }
 
 } // namespace

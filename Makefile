@@ -1,0 +1,65 @@
+# A virtual environment of its own, with the package installed as a user would install it: nothing is imported from src.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+# Folders too, so that a file that was removed is noticed.
+SOURCES := pyproject.toml CMakeLists.txt $(shell find src -name __pycache__ -prune -o -print)
+
+.PHONY: help demo test lint clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo    set up and run the demonstration"
+	@echo "make test    set up, then lint and run the tests"
+	@echo "make lint    style and types only"
+	@echo "make clean   remove the environment, builds and caches"
+
+demo: $(VENV)/.cli
+	@$(BIN)/rslm demo
+
+test: lint
+	@echo "pytest"
+	@$(BIN)/pytest
+
+lint: $(VENV)/.test
+	@echo "ruff check"
+	@$(BIN)/ruff check -q --output-format concise .
+	@echo "ruff format --check"
+	@$(BIN)/ruff format -q --check . || { echo "not formatted: run '$(BIN)/ruff format .'"; exit 1; }
+	@echo "mypy"
+	@$(BIN)/mypy
+
+clean:
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find src tests -name __pycache__ -prune -exec rm -rf {} +
+
+# ---- the environment: made once, the package compiled again only when its sources changed ---------------------------
+
+COMPILERS := $(if $(filter default undefined,$(origin CXX)),c++ g++ clang++,$(CXX))
+python_can = $(shell $(PYTHON) -c '$(1)' >/dev/null 2>&1 && echo yes)
+need_compiler = $(if $(shell for c in $(COMPILERS); do command -v $$c || true; done),,$(error No C++ compiler found: \
+  Debian/Ubuntu 'apt install g++', Fedora 'dnf install gcc-c++', macOS 'brew install gcc' and 'export CXX=' its g++))
+need_python = $(if $(call python_can,import sys; assert sys.hexversion >= 0x030B0000),,$(error Python 3.11 or later is needed \
+  and '$(PYTHON)' is not: name one with 'make PYTHON=...'))
+need_venv = $(if $(call python_can,import ensurepip; import venv),,$(error '$(PYTHON) -m venv' does not work here: \
+  Debian/Ubuntu 'apt install python3-venv'))
+
+$(VENV)/.made:
+	$(need_compiler)$(need_python)$(need_venv)
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.made $(SOURCES)
+	$(need_compiler)
+	@echo "compiling rslm"
+	@rm -rf $(VENV)/wheel
+	@$(PIP) wheel --no-deps -w $(VENV)/wheel .
+	@$(PIP) install --force-reinstall --no-deps $(VENV)/wheel/rslm-*.whl
+	@touch $@
+
+$(VENV)/.cli $(VENV)/.test: $(VENV)/.%: $(VENV)/.built
+	@echo "installing what rslm[$*] needs"
+	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && $(PIP) install "./$$wheel[$*]"
+	@touch $@

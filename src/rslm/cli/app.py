@@ -1,0 +1,37 @@
+"""`rslm`: the commands."""
+
+from __future__ import annotations
+
+import sys
+
+NEEDED = "The command line needs two more packages: pip install 'rslm[cli]'"
+
+
+def main() -> None:
+    try:
+        import typer
+    except ModuleNotFoundError:
+        sys.exit(NEEDED)
+    from rslm import __version__
+    from rslm.cli.demo import demo
+
+    app = typer.Typer(
+        help="Structured low-rank matrix learning with a certificate of optimality.",
+        no_args_is_help=True,
+        add_completion=False,
+    )
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"rslm {__version__}")
+            raise typer.Exit
+
+    @app.callback()
+    def common(
+        version: bool = typer.Option(
+            False, "--version", help="Show the version.", callback=show_version, is_eager=True
+        ),
+    ) -> None: ...
+
+    app.command()(demo)
+    app()

@@ -1,0 +1,47 @@
+"""Progress of a fit in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+class FitProgress:
+    """A callback of scikit-learn's protocol: a bar over the iterations with the error on held-out entries.
+
+    It ends the fit when the error has not improved for `patience` iterations, if that is given.
+    """
+
+    def __init__(self, console: Console, error: Callable[[Any], float]) -> None:
+        self.errors: list[float] = []
+        self._error = error
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("iteration {task.completed}/{task.total}"),
+            TextColumn("held-out RMSE {task.fields[error]}"),
+            TimeElapsedColumn(),
+            console=console,
+        )
+        self._task = self._bar.add_task("Fitting", total=None, error="–")
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        self._bar.update(self._task, total=estimator.max_iter)
+        self._bar.start()
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        pass
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
+        if fitted_estimator is not None:
+            self.errors.append(self._error(fitted_estimator))
+            self._bar.update(self._task, advance=1, error=f"{self.errors[-1]:.4f}")
+        return False
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        self._bar.update(self._task, total=len(self.errors))
+        self._bar.stop()

@@ -1,0 +1,152 @@
+"""From entries in any order, sparse matrices, arrays and tables to compressed rows."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rslm._typing import Floats, Indices32, Indices64
+from rslm.data.checks import matrix_shape, real_numbers
+from rslm.data.labels import Ids, as_ids, show_id
+
+Duplicates = Literal["error", "sum", "mean", "last"]
+
+
+def compress(
+    rows: NDArray[np.integer[Any]],
+    cols: NDArray[np.integer[Any]],
+    values: Floats,
+    shape: tuple[int, int],
+    duplicates: Duplicates,
+    row_ids: Ids | None = None,
+    col_ids: Ids | None = None,
+) -> tuple[Indices64, Indices32, Floats]:
+    if duplicates not in get_args(Duplicates):
+        raise ValueError(f"duplicates is {duplicates!r}, but must be 'error', 'sum', 'mean' or 'last'.")
+    coo: Any = sparse.coo_array((values, (rows, cols)), shape=shape)
+    coo.has_canonical_format = True  # or SciPy would sum repeated entries before they are seen
+    csr: Any = coo.tocsr()
+    del coo  # it may hold 32-bit copies of the positions
+    if duplicates == "last":
+        csr = csr.tocsc().tocsr()  # sorts the columns too, and keeps equal ones in the order given
+    else:
+        csr.sort_indices()
+    return canonical(csr.indptr, csr.indices, csr.data, duplicates, row_ids, col_ids)
+
+
+def canonical(
+    indptr: NDArray[Any],
+    index: NDArray[Any],
+    values: Floats,
+    duplicates: Duplicates = "error",
+    row_ids: Ids | None = None,
+    col_ids: Ids | None = None,
+) -> tuple[Indices64, Indices32, Floats]:
+    """Check the values of a matrix with sorted columns, and treat entries that occur more than once."""
+    indptr, index = indptr.astype(np.int64, copy=False), index.astype(np.int32, copy=False)
+
+    def place(at: int) -> str:
+        row = int(np.searchsorted(indptr, at, side="right")) - 1
+        return f"row {show_id(row_ids, row)}, column {show_id(col_ids, int(index[at]))}"
+
+    finite = np.isfinite(values)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        raise ValueError(
+            f"{len(values) - np.count_nonzero(finite)} of {len(values)} values are NaN or infinite: the first is "
+            f"{values[at]} at {place(at)}. Leave entries without a value out (NaN means missing only in a dense "
+            "array or DataFrame) and replace infinite ones."
+        )
+    again = index[1:] == index[:-1]  # the next entry is for the same column …
+    ends = indptr[1:-1]
+    again[ends[(ends > 0) & (ends < len(index))] - 1] = False  # … and of the same row
+    if not again.any():
+        return indptr, index, values
+    if duplicates == "error":
+        raise ValueError(
+            f"{np.count_nonzero(again)} of {len(index)} entries repeat an earlier one: the first is "
+            f"{place(int(np.argmax(again)))}. Give every pair once, or use ObservedMatrix.from_triplets or "
+            "from_ratings with duplicates='sum', 'mean' or 'last'."
+        )
+    first = np.flatnonzero(np.concatenate([[True], ~again]))
+    if duplicates == "last":
+        merged = values[np.append(first[1:], len(values)) - 1]
+    else:
+        merged = np.add.reduceat(values, first, dtype=np.float64)
+        if duplicates == "mean":
+            merged /= np.diff(first, append=len(values))
+    return np.searchsorted(first, indptr).astype(np.int64, copy=False), index[first], merged.astype(values.dtype)
+
+
+def from_sparse(X: Any) -> tuple[Indices64, Indices32, Floats, tuple[int, int]]:
+    shape = matrix_shape(X.shape)
+    if X.format == "csr":
+        # A new object around the arrays of X, so that the order and the flags of X stay as they are.
+        csr: Any = sparse.csr_array((real_numbers(X.data[: X.nnz], "X"), X.indices[: X.nnz], X.indptr), shape=shape)
+        csr = csr if csr.has_sorted_indices else csr.sorted_indices()
+        return *canonical(csr.indptr, csr.indices, csr.data), shape
+    if X.format == "dia":
+        rows, cols, data = _diagonals(X)
+    else:
+        coo = X.tocoo(copy=False)
+        rows, cols, data = coo.row, coo.col, coo.data
+    return *compress(rows, cols, real_numbers(data, "X"), shape, "error"), shape
+
+
+def _diagonals(X: Any) -> tuple[Indices32, Indices32, NDArray[Any]]:
+    """The stored entries of a matrix in DIA format; SciPy's own conversion forgets the zeros among them."""
+    column = np.arange(X.data.shape[1], dtype=np.int32)[None, :]
+    row = column - X.offsets[:, None].astype(np.int32)
+    inside = (row >= 0) & (row < X.shape[0]) & (column < X.shape[1])
+    return row[inside], np.broadcast_to(column, row.shape)[inside], X.data[inside]
+
+
+def to_array(X: Any) -> NDArray[Any]:
+    if isinstance(X, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(X), np.nan, real_numbers(X.data, "X"))
+    try:
+        array = np.asarray(X)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(
+            f"X cannot be read as a matrix: {error}. Give rows of equal length, NaN for missing."
+        ) from None
+    if array.dtype.kind != "O" or array.ndim != 2:
+        return array
+    text = next((value for value in array.flat if isinstance(value, str)), None)
+    if text is not None:
+        raise TypeError(f"X contains the text {text!r}, but real numbers are needed, and NaN for missing.")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"X has dtype object and not only real numbers in it: {error}.") from None
+
+
+def table_to_array(table: Any) -> NDArray[Any]:
+    if not hasattr(table, "index"):  # Polars
+        return to_array(table.to_numpy())
+    for name, dtype in zip(table.columns, table.dtypes, strict=True):
+        if dtype.kind not in "fiub":
+            raise TypeError(f"Column {name!r} of X has dtype {dtype}, but real numbers are needed. Drop or convert it.")
+    single = all(dtype.kind == "f" and dtype.itemsize == 4 for dtype in table.dtypes)
+    array: NDArray[Any] = table.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+    return array
+
+
+def labels_of(labels: Any) -> Ids | None:
+    """The ids in the index of a DataFrame, None if it only counts from 0."""
+    plain = type(labels).__name__ == "RangeIndex" and labels.start == 0 and labels.step == 1
+    return None if labels is None or plain else as_ids(labels, "labels")
+
+
+def from_dense(
+    array: NDArray[Any], row_ids: Ids | None, col_ids: Ids | None
+) -> tuple[Indices64, Indices32, Floats, tuple[int, int]]:
+    shape = matrix_shape(array.shape)
+    dense = real_numbers(array, "X")
+    known = ~np.isnan(dense)
+    flat = np.flatnonzero(known)
+    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(known, axis=1))])
+    return *canonical(indptr, flat % shape[1], dense[known], "error", row_ids, col_ids), shape

@@ -1,0 +1,125 @@
+"""Ids of rows and columns, and the way from an id back to its position."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm._typing import Indices32, Indices64
+from rslm.data.checks import LARGEST, check_range, integers
+
+Ids = NDArray[Any]
+
+
+@dataclass(eq=False)
+class Labels:
+    """The ids of the rows or of the columns, and the way from an id back to its position."""
+
+    kind: str  #: "row" or "column", for messages
+    count: int
+    ids: Ids | None = None  #: None: the positions are their own ids
+    _table: dict[Hashable, int] | None = field(default=None, init=False, repr=False)
+
+    def positions(self, wanted: Any) -> Indices64:
+        """The positions of these ids, of a single id in an array of one; without ids, positions that are checked."""
+        if self.ids is None:
+            given = integers(np.atleast_1d(wanted), f"{self.kind} positions")
+            check_range(given, self.count, f"{self.kind} positions")
+            return given.astype(np.int64, copy=False)
+        if self._table is None:
+            self._table = {name: at for at, name in enumerate(hashable(self.ids))}
+        if len(self._table) < self.count:
+            raise ValueError(
+                f"The {self.count} {self.kind} ids contain only {len(self._table)} different ones, so an id does not "
+                "tell one position. Make them unique before you build the matrix."
+            )
+        names = hashable(as_ids(wanted, f"{self.kind} ids"))
+        at = np.fromiter(map(self._table.get, names, repeat(-1)), np.int64, len(names))
+        unknown = np.flatnonzero(at < 0)
+        if len(unknown):
+            raise ValueError(
+                f"Unknown {self.kind} id {names[unknown[0]]!r} at position {unknown[0]}; {len(unknown)} of {len(at)} "
+                f"ids asked for are unknown. {self.count} {self.kind} ids are known, such as {show_id(self.ids, 0)}; "
+                "leave unknown ones out, and mind that 1 and '1' are different ids."
+            )
+        return at
+
+
+def as_ids(given: Any, what: str) -> Ids:
+    """A one-dimensional array that keeps every id as it is; a single id counts as a list of one."""
+    if hasattr(given, "to_numpy"):
+        given = given.to_numpy()
+    if not isinstance(given, np.ndarray):
+        listed = [given] if isinstance(given, str | bytes) or not isinstance(given, Iterable) else list(given)
+        # NumPy would make strings of [1, "a"], floats of [2**63, -1] and a second dimension of tuples.
+        uniform = len({type(value) for value in listed}) == 1 and isinstance(listed[0], int | str)
+        array = np.asarray(listed) if uniform else None
+        if array is None or array.dtype.kind not in "iuU":
+            array = np.fromiter(listed, object, len(listed))
+        return array
+    if given.ndim > 1:
+        raise ValueError(f"{what} has shape {given.shape}, but one dimension is needed.")
+    return given.reshape(-1)
+
+
+def hashable(ids: Ids) -> list[Any]:
+    """Python objects that are equal where the ids are, whichever array they came in."""
+    # Nanoseconds would become bare integers; datetime equals pandas' Timestamp.
+    listed: list[Any] = (ids.astype("datetime64[us]") if ids.dtype.kind == "M" else ids).tolist()
+    return listed
+
+
+def number_ids(ids: Ids, what: str) -> tuple[Ids, Indices32]:
+    """The different ids, and the position of each given id among them."""
+    if ids.dtype.kind == "O":
+        return _number_objects(ids, what)
+    if ids.dtype.kind in "iu":
+        low, span = int(ids.min()), int(ids.max()) - int(ids.min()) + 1
+        if span <= min(max(2 * len(ids), 1 << 20), LARGEST):  # a table of the whole range: leaner than sorting
+            wide = ids if ids.dtype.itemsize >= 4 else ids.astype(np.int32)  # the difference needs the room
+            offset = wide - wide.dtype.type(low)
+            present = np.zeros(span, dtype=np.bool_)
+            present[offset] = True
+            number = np.cumsum(present, dtype=np.int32) - np.int32(1)
+            return np.flatnonzero(present).astype(wide.dtype) + wide.dtype.type(low), number[offset]
+    missing = np.isnan(ids) if ids.dtype.kind == "f" else np.isnat(ids) if ids.dtype.kind in "mM" else None
+    if missing is not None and missing.any():
+        raise _missing_id(what, int(np.argmax(missing)), int(np.count_nonzero(missing)))
+    different, position = np.unique(ids, return_inverse=True)
+    return different, position.astype(np.int32)
+
+
+def _number_objects(ids: Ids, what: str) -> tuple[Ids, Indices32]:
+    listed = ids.tolist()
+    try:
+        different = list(dict.fromkeys(listed))
+    except TypeError as error:
+        raise TypeError(f"{what} must be hashable, such as strings, numbers or tuples of them: {error}.") from None
+    if any(map(_is_missing, different)):
+        at = [k for k, value in enumerate(listed) if _is_missing(value)]
+        raise _missing_id(what, at[0], len(at))
+    try:
+        different.sort()
+    except TypeError:  # a mixture; list.sort may have moved some of them already
+        different = list(dict.fromkeys(listed))
+    table = {name: at for at, name in enumerate(different)}
+    position = np.fromiter(map(table.__getitem__, listed), np.int32, len(listed))
+    return np.fromiter(different, object, len(different)), position
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)  # NaN and NaT
+
+
+def _missing_id(what: str, at: int, count: int) -> ValueError:
+    return ValueError(f"{what}[{at}] is missing (None or NaN), {count} in all. Drop these ratings or name them.")
+
+
+def show_id(ids: Ids | None, at: int) -> str:
+    """An id as the user would write it, or the position itself."""
+    return str(at) if ids is None else repr(hashable(ids[at : at + 1])[0])

@@ -1,0 +1,43 @@
+"""Splits of the observed entries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm.data.observed import ObservedMatrix
+
+Seed = int | np.random.Generator | np.random.RandomState | None
+
+
+def as_generator(random_state: Seed) -> np.random.Generator:
+    """A generator for what scikit-learn and NumPy take as a seed; a Generator is used, and advanced, as it is."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    return np.random.default_rng(random_state)
+
+
+def holdout(data: ObservedMatrix, fraction: float, random_state: Seed = None) -> tuple[ObservedMatrix, ObservedMatrix]:
+    """Set the given fraction of the entries aside, chosen at random: returns (train, held out).
+
+    Both have the shape and the ids of `data`, so a row may have no entry left in one of them.
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction is {fraction!r}, but a number between 0 and 1, such as 0.1, is needed.")
+    n = data.n_observed
+    count = round(fraction * n)
+    if not 0 < count < n:
+        part = "held-out" if count == 0 else "training"
+        raise ValueError(
+            f"fraction {fraction} of {n} observed entries leaves the {part} part empty. "
+            "Use a fraction nearer to 0.5, or more entries."
+        )
+    held = np.zeros(n, dtype=np.bool_)
+    held[as_generator(random_state).choice(n, count, replace=False, shuffle=False)] = True
+    return _part(data, ~held), _part(data, held)
+
+
+def _part(data: ObservedMatrix, chosen: NDArray[np.bool_]) -> ObservedMatrix:
+    at = np.flatnonzero(chosen)
+    indptr = np.searchsorted(at, data.indptr).astype(np.int64, copy=False)
+    return ObservedMatrix(indptr, data.index[at], data.values[at], data.shape, data.row_ids, data.col_ids)

@@ -1,0 +1,6 @@
+"""Estimators: thin compositions of a problem, a solver and scikit-learn's conventions."""
+
+from rslm.estimators.matrix_completion import MatrixCompletion
+from rslm.estimators.persistence import load
+
+__all__ = ["MatrixCompletion", "load"]

@@ -1,0 +1,51 @@
+"""Whether a matrix can be about the samples that a model was fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm._typing import Floats, Indices64
+from rslm.data import ObservedMatrix
+
+REMEMBERED = 4096
+
+
+@dataclass(frozen=True)
+class FittedSamples:
+    """The shape of the fitted matrix and a small sample of its entries.
+
+    Held-out entries of the fitted samples never meet a remembered entry, and the training data meet them with equal
+    values. Other samples that happen to be as many meet some of them with different values: that gives them away.
+    """
+
+    shape: tuple[int, int]
+    rows: Indices64
+    cols: Indices64
+    values: Floats
+
+    @classmethod
+    def of(cls, data: ObservedMatrix) -> Self:
+        entries = np.unique(np.linspace(0, len(data) - 1, REMEMBERED).astype(np.int64))
+        rows = np.searchsorted(data.indptr, entries, side="right") - 1
+        return cls(data.shape, rows, data.index[entries].astype(np.int64), data.values[entries])
+
+    def may_be(self, data: ObservedMatrix) -> bool:
+        if data.shape != self.shape:
+            return False
+        for i, j, value in zip(self.rows, self.cols, self.values, strict=True):
+            start, end = data.indptr[i], data.indptr[i + 1]
+            at = start + np.searchsorted(data.index[start:end], j)
+            if at < end and data.index[at] == j and not np.isclose(data.values[at], value, rtol=1e-6, atol=0.0):
+                return False
+        return True
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        return {"seen_rows": self.rows, "seen_cols": self.cols, "seen_values": self.values}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], shape: tuple[int, int]) -> Self:
+        return cls(shape, arrays["seen_rows"], arrays["seen_cols"], arrays["seen_values"])

@@ -1,0 +1,390 @@
+"""Complete a matrix from some of its entries."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from dataclasses import asdict
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rslm._typing import Floats, Indices64
+from rslm.certificate import Certificate
+from rslm.data import Labels, ObservedMatrix, as_generator
+from rslm.estimators.fitted_samples import FittedSamples
+from rslm.estimators.fold_in import Subspace
+from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array, save, storable
+from rslm.estimators.scaling import extreme_scale
+from rslm.kernels import predict_pairs
+from rslm.losses import Loss, Square
+from rslm.measurements import Entries
+from rslm.problem import Problem
+from rslm.solvers import Outcome, Result, solve
+from rslm.solvers.stopping import Progress
+from rslm.threads import thread_count
+from rslm.verbosity import logger, show_log
+
+LOSSES: dict[str, type[Loss]] = {"square": Square}
+
+
+@storable
+class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Low-rank matrix completion with a certificate of optimality.
+
+    Learns W of rank at most `rank` that minimises ``C Σ loss(x_ij, w_ij) + ½ ‖W‖_*²`` over the observed entries of X,
+    where ‖W‖_* is the trace norm, the sum of the singular values.
+
+    Parameters
+    ----------
+    rank : int, default=10
+        Largest rank of W, at most the smaller side of X.
+    C : float, default=1e3
+        Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
+    loss : "square" or Loss, default="square"
+    bounds : None
+        Bounds of the entries of W; only None so far.
+    weighting : float, default=0.0
+        Exponent α of the weighted trace norm: rows and columns with n observed entries are weighted by n^α, relative
+        to the average. 0 is the plain trace norm; 0.5 often predicts better where some rows have far more entries.
+    solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
+    max_iter : int, default=100
+        Most outer iterations.
+    tol : float, default=1e-6
+        Converged when the relative gradient, certified when the relative duality gap is at most this.
+    max_time : float, optional
+        Seconds after which the best answer so far is kept.
+    random_state : int, RandomState, Generator or None
+        Seed of the start.
+    n_threads : int, optional
+        Threads to use, all cores if None. The answer does not depend on it.
+    verbose : int, default=0
+        1 logs every iteration to the logger "rslm".
+
+    Attributes
+    ----------
+    row_factors_, col_factors_ : arrays (n_samples, rank) and (n_features, rank)
+        W = row_factors_ @ col_factors_.T. Rows and columns without an observed entry have the average factor.
+    certificate_ : Certificate
+        Bounds of the objective from both sides; ``print(model.certificate_)`` says what they mean.
+    history_ : dict of arrays
+        objective, gradient_norm, relative_gradient, seconds, evaluations, hessian_products after every iteration.
+    outcome_ : str
+        Why the solver ended: certified, stationary, iterations, time, stalled, interrupted or failed.
+    converged_ : bool
+        Whether that means convergence.
+    n_iter_ : int
+    rank_ : int
+        The rank of W, which may be below the limit.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rslm import MatrixCompletion
+    >>> X = np.outer([1.0, 2, 3, 4], [1.0, 2, 3])
+    >>> X[3, 2] = np.nan
+    >>> model = MatrixCompletion(rank=1, C=1e4).fit(X)
+    >>> model.predict([3], [2]).round(2)
+    array([12.])
+    """
+
+    def __init__(
+        self,
+        rank: int = 10,
+        C: float = 1e3,
+        *,
+        loss: str | Loss = "square",
+        bounds: None = None,
+        weighting: float = 0.0,
+        solver: str = "trust-region",
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        max_time: float | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.C = C
+        self.loss = loss
+        self.bounds = bounds
+        self.weighting = weighting
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    # ---- fitting -------------------------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Learn the factors from the observed entries of X.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
+            NaN is missing in dense input; stored entries of sparse input are observed, zeros included.
+        y : ignored
+        """
+        data = self._observed(X, fitting=True)
+        loss = self._checked_loss()
+        n_samples, n_features = data.shape
+        features_first = n_features <= n_samples  # the smaller side is the d of the d × T problem
+        scale = extreme_scale(data.values)
+        counts = (data.col_counts(), data.row_counts()) if features_first else (data.row_counts(), data.col_counts())
+        observed = data if scale == 1.0 else data.with_values(data.values / scale)
+        p, q = (self._weights(count) for count in counts)
+        problem = Problem(
+            loss=loss,
+            data=Entries.of_transposed(observed) if features_first else Entries(observed),
+            C=self.C,
+            row_weights=p,
+            column_weights=q,
+        )
+        context = self._init_callback_context(max_subtasks=self.max_iter)
+        context.call_on_fit_task_begin(estimator=self, X=X)
+        if self.verbose:
+            show_log()
+
+        def step_done(progress: Progress) -> bool:
+            if self.verbose:
+                logger.log(logging.INFO, _line(progress))
+            if progress.iteration == 0:
+                return False
+            task = context.subcontext(task_name=f"iteration {progress.iteration}")
+            task.call_on_fit_task_begin(estimator=self, X=X)
+            left = progress.U if p is None else progress.U / np.sqrt(p)[:, None]
+            attributes = lambda: self._factors(left, progress.V * scale, features_first, data)  # noqa: E731
+            return bool(task.call_on_fit_task_end(estimator=self, X=X, reconstruction_attributes=attributes))
+
+        result = solve(
+            problem,
+            self.rank,
+            solver=self.solver,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            max_time=self.max_time,
+            callback=step_done,
+            random_state=as_generator(self.random_state),
+            n_threads=self.n_threads,
+        )
+        self._keep(result, data, scale, features_first)
+        context.call_on_fit_task_end(estimator=self, X=X)
+        return self
+
+    def _keep(self, result: Result, data: ObservedMatrix, scale: float, features_first: bool) -> None:
+        left, V = result.left, result.V * scale
+        for name, value in self._factors(left, V, features_first, data).items():
+            setattr(self, name, value)
+        basis = _average_where_empty(Subspace.basis(result, features_first), data.col_counts())
+        self._subspace = Subspace(basis, float(self.C), float(self.weighting), float(data.row_counts().mean()))
+        self._seen = FittedSamples.of(data)
+        self._keep_ids(data.row_ids, data.col_ids)
+        self.certificate_ = result.certificate.scaled(scale**2)
+        self.history_ = result.history
+        self.outcome_ = result.outcome.value
+        self.converged_ = result.converged
+        self.n_iter_ = max(result.n_iter, 1)  # at least the start has been looked at
+        self.rank_ = result.numerical_rank()
+        _warn_if_not_converged(result.outcome, self.max_iter)
+        _warn_of_unobserved(data)
+
+    @staticmethod
+    def _factors(left: Floats, V: Floats, features_first: bool, data: ObservedMatrix) -> dict[str, Floats]:
+        rows, cols = (V, left) if features_first else (left, V)
+        return {
+            "row_factors_": _average_where_empty(rows, data.row_counts()),
+            "col_factors_": _average_where_empty(cols, data.col_counts()),
+        }
+
+    # ---- predicting ------------------------------------------------------------------------------------------------
+
+    def predict(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+        """Predict the entries (rows[k], cols[k]); positions, or ids where `fit` was given ids.
+
+        With one argument, that is a dense matrix X of samples: returns the model's value of all their entries, where
+        `transform` keeps the observed ones.
+        """
+        check_is_fitted(self)
+        if cols is None:
+            if sparse.issparse(rows) or isinstance(rows, ObservedMatrix):
+                raise ValueError(
+                    "predict(X) would give a dense result for sparse data; use predict(rows, cols) for single entries "
+                    "or transform(X) for a filled matrix"
+                )
+            return self._reconstructed(self._observed(rows, fitting=False))
+        i, j = self._rows.positions(rows), self._cols.positions(cols)
+        if i.shape != j.shape:
+            raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
+        return predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
+
+    def transform(self, X: Any) -> Floats:
+        """Fill the missing entries of X; observed ones are kept.
+
+        Every sample is fitted at the learned subspace of the features, so samples that `fit` has not seen are filled
+        in the same way. The result is dense.
+        """
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)
+        filled = self._reconstructed(data)
+        filled[data.rows_of_entries(), data.index] = data.values
+        return filled
+
+    def _reconstructed(self, data: ObservedMatrix) -> Floats:
+        W = self._subspace.fill(self._subspace.fold_in(data, thread_count(self.n_threads)))
+        W[data.row_counts() == 0] = self.row_factors_.mean(axis=0) @ self.col_factors_.T
+        return W
+
+    def score(self, X: Any, y: object = None) -> float:
+        """R² of the prediction on the observed entries of X.
+
+        An X of the shape that `fit` was given holds entries of the fitted samples, unless it contradicts what `fit` has
+        seen. Any other X holds new samples: each of their entries is predicted from the other entries of its sample.
+        """
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)
+        if self._seen.may_be(data):
+            rows, cols = data.rows_of_entries().astype(np.int64), data.index.astype(np.int64)
+            prediction = predict_pairs(rows, cols, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
+        else:
+            prediction = self._subspace.left_out(data, thread_count(self.n_threads))
+        return float(r2_score(data.values, prediction))
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        names = ("row_factors_", "col_factors_")
+        arrays = {name: getattr(self, name) for name in names} | {f"history_{k}": v for k, v in self.history_.items()}
+        arrays |= {"subspace": self._subspace.features} | self._seen.to_arrays()
+        arrays |= ids_to_array("row", self._rows.ids) | ids_to_array("col", self._cols.ids)
+        if hasattr(self, "feature_names_in_"):
+            arrays["feature_names"] = np.asarray(self.feature_names_in_, dtype=str)
+        facts = {name: getattr(self, name) for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")}
+        facts["certificate"] = asdict(self.certificate_)
+        facts["mean_count"] = self._subspace.mean_count
+        return arrays, facts
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = cls(**params)
+        model.row_factors_, model.col_factors_ = arrays["row_factors_"], arrays["col_factors_"]
+        model._keep_ids(ids_from_array("row", arrays), ids_from_array("col", arrays))
+        model._subspace = Subspace(arrays["subspace"], model.C, model.weighting, facts["mean_count"])
+        model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
+        model.certificate_ = Certificate(**facts["certificate"])
+        model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
+        for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_"):
+            setattr(model, name, facts[name])
+        if "feature_names" in arrays:
+            model.feature_names_in_ = arrays["feature_names"].astype(object)
+        return model
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle."""
+        check_is_fitted(self)
+        save(self, path)
+
+    # ---- checking --------------------------------------------------------------------------------------------------
+
+    def _observed(self, X: Any, *, fitting: bool) -> ObservedMatrix:
+        if isinstance(X, ObservedMatrix):
+            if fitting:
+                self.n_features_in_ = X.shape[1]
+            elif X.shape[1] != self.n_features_in_:
+                raise ValueError(f"X has {X.shape[1]} features, but fit was given {self.n_features_in_}")
+            return X
+        checked = validate_data(
+            self,
+            X,
+            reset=fitting,
+            accept_sparse=True,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=1,
+        )
+        if hasattr(X, "columns") and fitting:
+            return ObservedMatrix.from_any(X)  # keeps the ids
+        return ObservedMatrix.from_any(checked, allow_empty=not fitting)
+
+    def _checked_loss(self) -> Loss:
+        if self.bounds is not None:
+            raise ValueError(f"bounds must be None in this version; got {self.bounds!r}")
+        if isinstance(self.loss, Loss):
+            return self.loss
+        if not isinstance(self.loss, str) or self.loss not in LOSSES:
+            raise ValueError(f"loss must be one of {sorted(LOSSES)} or a Loss; got {self.loss!r}")
+        return LOSSES[self.loss]()
+
+    def _weights(self, counts: Indices64) -> Floats | None:
+        if not np.isfinite(self.weighting):
+            raise ValueError(f"weighting must be a finite number, 0 for the plain trace norm; got {self.weighting!r}")
+        if self.weighting == 0:
+            return None
+        return np.asarray((np.maximum(counts, 1) / counts.mean()) ** self.weighting, dtype=np.float64)
+
+    def _keep_ids(self, row_ids: Any, col_ids: Any) -> None:
+        self._rows = Labels("row", len(self.row_factors_), row_ids)
+        self._cols = Labels("column", len(self.col_factors_), col_ids)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """The names of the input features."""
+        from sklearn.utils.validation import _check_feature_names_in
+
+        check_is_fitted(self)
+        return _check_feature_names_in(self, input_features)
+
+
+def _line(p: Progress) -> str:
+    return (
+        f"iteration {p.iteration:3d}  objective {p.value:.10e}  relative gradient {p.relative_gradient:.1e}  "
+        f"{p.evaluations} evaluations  {p.hessian_products} Hessian products  {p.seconds:.2f} s"
+    )
+
+
+def _average_where_empty(factors: Floats, counts: Indices64) -> Floats:
+    """Give rows without an observed entry the average factor: they are predicted like an average row."""
+    empty = counts == 0
+    if empty.any():
+        factors = factors.copy()
+        factors[empty] = factors[~empty].mean(axis=0)
+    return factors
+
+
+def _warn_of_unobserved(data: ObservedMatrix) -> None:
+    samples, features = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
+    if samples or features:
+        warnings.warn(
+            f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed entry; "
+            "they are predicted like an average one",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_if_not_converged(outcome: Outcome, max_iter: int) -> None:
+    if outcome is Outcome.ITERATIONS:
+        warnings.warn(
+            f"not converged after max_iter={max_iter} iterations; raise max_iter or tol",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    elif outcome is Outcome.FAILED:
+        warnings.warn(
+            "the objective is not a finite number; rescale the data or lower C", ConvergenceWarning, stacklevel=4
+        )

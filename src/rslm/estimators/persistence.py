@@ -1,0 +1,143 @@
+"""Models on disk: NumPy arrays and a JSON header in one zip file. Reading one runs no code that the file brings."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm.losses import Loss
+from rslm.version import __version__
+
+FORMAT, FORMAT_VERSION = "rslm model", 1
+HEADER = "header"
+
+Arrays = dict[str, NDArray[Any]]
+Facts = dict[str, Any]
+
+
+class Storable(Protocol):
+    """What an estimator offers to be saved."""
+
+    def get_params(self, deep: bool = True) -> Facts: ...
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        """What the fit has learned, as arrays and as facts that JSON can hold."""
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self: ...
+
+
+class _Registry:
+    """The estimators that `load` knows, by the name that stands in the file."""
+
+    classes: ClassVar[dict[str, type[Storable]]] = {}
+
+
+S = TypeVar("S", bound=type[Any])
+
+
+def storable(cls: S) -> S:
+    """Let `load` find an estimator class."""
+    _Registry.classes[cls.__name__] = cls
+    return cls
+
+
+def save(model: Storable, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model. The file appears whole or not at all."""
+    arrays, facts = model._to_file()
+    header = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "library": __version__,
+        "estimator": type(model).__name__,
+        "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
+        "facts": facts,
+    }
+    target = Path(path)
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        try:
+            text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+            np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
+            file.close()
+            Path(file.name).replace(target)
+        except BaseException:
+            file.close()
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` has written."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile) or HEADER not in file.files:
+                raise ValueError(f"{os.fspath(path)!r} is not a model of rslm; models are written by model.save(path)")
+            header = json.loads(file[HEADER].tobytes())
+            arrays = {name: file[name] for name in file.files if name != HEADER}
+    except FileNotFoundError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, UnicodeDecodeError, json.JSONDecodeError) as e:
+        raise ValueError(f"{os.fspath(path)!r} is damaged or no model of rslm: {e}. Save the model again.") from e
+    except ValueError as e:
+        if "not a model of rslm" in str(e):
+            raise
+        raise ValueError(f"{os.fspath(path)!r} is damaged or no model of rslm: {e}. Save the model again.") from e
+    return _build(os.fspath(path), header, arrays)
+
+
+def _build(path: str, header: Any, arrays: Arrays) -> Any:
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"{path!r} is not a model of rslm; models are written by model.save(path)")
+    if header.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{path!r} has format version {header.get('version')!r}, written by rslm {header.get('library')}; this is "
+            f"rslm {__version__}, which reads version {FORMAT_VERSION}. Use the same version of rslm for both."
+        )
+    estimator = _Registry.classes.get(header.get("estimator", ""))
+    if estimator is None:
+        raise ValueError(f"{path!r} holds a {header.get('estimator')!r}, which this version of rslm does not know")
+    try:
+        return estimator._from_file(header["params"], arrays, header["facts"])
+    except (KeyError, TypeError) as e:
+        raise ValueError(f"{path!r} is damaged: {e!r} is missing or wrong. Save the model again.") from e
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A constructor parameter as JSON. A generator cannot be kept, and a model that is fitted does not need it."""
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        return None
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Loss):
+        return value.name
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"the parameter {name}={value!r} cannot be written to a file")
+
+
+def ids_to_array(kind: str, ids: NDArray[Any] | None) -> Arrays:
+    """Ids as an array that needs no pickle; mixed ids go through JSON."""
+    if ids is None:
+        return {}
+    if ids.dtype != object:
+        return {f"{kind}_ids": ids}
+    if not all(isinstance(i, str | int | float) for i in ids):
+        raise ValueError(f"{kind} ids that are neither numbers nor text cannot be written to a file; {ids[0]!r} is one")
+    return {f"{kind}_ids_json": np.frombuffer(json.dumps(list(ids)).encode(), dtype=np.uint8)}
+
+
+def ids_from_array(kind: str, arrays: Arrays) -> NDArray[Any] | None:
+    if f"{kind}_ids_json" in arrays:
+        listed = json.loads(arrays[f"{kind}_ids_json"].tobytes())
+        ids = np.empty(len(listed), dtype=object)
+        ids[:] = listed
+        return ids
+    return arrays.get(f"{kind}_ids")

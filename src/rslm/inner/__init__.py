@@ -1,0 +1,1 @@
+"""Solvers of the inner problem: given U, the best V and the dual variables."""

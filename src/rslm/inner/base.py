@@ -1,0 +1,41 @@
+"""What the objective asks of an inner solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rslm._typing import Floats
+from rslm.problem import Problem
+
+
+class InnerSolution(Protocol):
+    """The inner problem solved at one U, with all that its derivatives need."""
+
+    value: float  #: g(U)
+    gradient: Floats  #: ∇g(U) = −S V, Euclidean
+    V: Floats  #: (T, r); the learned matrix is W = diag(1/√p) U Vᵀ
+
+    def derivative(self, xi: Floats) -> Floats:
+        """D∇g(U)[ξ]."""
+
+    def preconditioner(self) -> Callable[[Floats], Floats]:
+        """An approximate inverse of the Hessian, symmetric and positive definite, row by row."""
+
+    def dual(self) -> Floats:
+        """The dual variable z of every observation."""
+
+    def release(self) -> None:
+        """Give memory back for the next solution; after that only value, gradient and V may be used."""
+
+
+class InnerSolver(Protocol):
+    """Solves the inner problem of one `Problem` at any U."""
+
+    def __init__(self, problem: Problem, n_threads: int) -> None: ...
+
+    @staticmethod
+    def obstacle(problem: Problem) -> str | None:
+        """Why this solver cannot solve the problem; None if it can."""
+
+    def solve(self, U: Floats) -> InnerSolution: ...

@@ -1,0 +1,20 @@
+"""Which inner solver fits a problem."""
+
+from __future__ import annotations
+
+from rslm.inner.base import InnerSolver
+from rslm.inner.ridge import Ridge
+from rslm.problem import Problem
+
+CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge,)
+
+
+def choose(problem: Problem, n_threads: int) -> InnerSolver:
+    """Return the first solver that can solve the problem; the error says for every candidate why it cannot."""
+    obstacles = []
+    for candidate in CANDIDATES:
+        obstacle = candidate.obstacle(problem)
+        if obstacle is None:
+            return candidate(problem, n_threads)
+        obstacles.append(f"{candidate.__name__}: {obstacle}")
+    raise ValueError("no inner solver fits this problem. " + "; ".join(obstacles))

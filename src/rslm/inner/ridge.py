@@ -1,0 +1,97 @@
+"""Square loss on entries: one ridge regression per column.
+
+With x_i = u_i/√p_i for row i and ridge q_t/2C for column t,
+
+    v_t = argmin_v |y_t − X_t v|² + (q_t/2C) |v|²,     z_t = 2C (y_t − X_t v_t),
+    g = Σ_t C |y_t − X_t v_t|² + ½ q_t |v_t|²,          ∇g = −S V with rows scaled by 1/√p_i.
+
+The value is the primal one, ½⟨y, z⟩ in exact arithmetic, but without its cancellation where the fit is close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.kernels import Columns, Factors, Solved
+from rslm.problem import Problem
+
+
+class Ridge:
+    """Inner solver for a quadratic loss on observed entries."""
+
+    def __init__(self, problem: Problem, n_threads: int) -> None:
+        d, T = problem.shape
+        self.C = problem.C
+        self.columns = problem.data.columns
+        self.y = problem.data.values
+        self.n_threads = n_threads
+        self.p = np.ones(d) if problem.row_weights is None else problem.row_weights
+        self.q = np.ones(T) if problem.column_weights is None else problem.column_weights
+        self.scale: Floats = (1.0 / np.sqrt(self.p))[:, None]
+        self.ridge: Floats = self.q / (2.0 * self.C)
+        self.spare: list[Solved] = []
+        self.spare_factors: list[Factors] = []
+
+    @staticmethod
+    def obstacle(problem: Problem) -> str | None:
+        return None if problem.loss.quadratic else f"needs a quadratic loss, {problem.loss!r} is not"
+
+    @cached_property
+    def rows(self) -> Columns:
+        """The pattern by rows, which only the preconditioner needs."""
+        return self.columns.transposed()
+
+    def solve(self, U: Floats) -> RidgeSolution:
+        room = self.spare.pop() if self.spare else None
+        solved = self.columns.evaluate(self.y, U * self.scale, self.ridge, self.n_threads, room)
+        return RidgeSolution(self, U, solved)
+
+
+class RidgeSolution:
+    """The ridge regressions of all columns at one U."""
+
+    def __init__(self, solver: Ridge, U: Floats, solved: Solved) -> None:
+        self._solver = solver
+        self._U = U
+        self._solved: Solved | None = solved
+        self._row_factors: Factors | None = None
+        self.V = solved.V
+        self.weighted_square: float = float(np.einsum("t,tk,tk->", solver.q, self.V, self.V))  # ‖UᵀS‖²
+        self.value = solver.C * solved.squares + 0.5 * self.weighted_square
+        self.gradient: Floats = (-2.0 * solver.C) * solver.scale * solved.by_rows
+
+    @property
+    def solved(self) -> Solved:
+        if self._solved is None:
+            raise RuntimeError("this evaluation has been released; evaluate the point again")
+        return self._solved
+
+    def derivative(self, xi: Floats) -> Floats:
+        s = self._solver
+        moved = s.columns.derivative(self.solved, self._U * s.scale, xi * s.scale, s.n_threads)
+        return (2.0 * s.C) * s.scale * moved
+
+    def preconditioner(self) -> Callable[[Floats], Floats]:
+        """Row i is solved with B_i = (2C/p_i) Σ_t v_t v_tᵀ + ‖UᵀS‖² I."""
+        s = self._solver
+        if self._row_factors is None:
+            room = s.spare_factors.pop() if s.spare_factors else None
+            shift = max(self.weighted_square, np.finfo(float).tiny)
+            self._row_factors = s.rows.factorise(self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, room)
+        factors, weight = self._row_factors, (s.p / (2.0 * s.C))[:, None]
+        return lambda eta: weight * factors.solve(eta, s.n_threads)
+
+    def dual(self) -> Floats:
+        return (2.0 * self._solver.C) * self.solved.residual
+
+    def release(self) -> None:
+        if self._solved is not None:
+            self._solver.spare.append(self._solved)
+            self._solved = None
+        if self._row_factors is not None:
+            self._solver.spare_factors.append(self._row_factors)
+            self._row_factors = None

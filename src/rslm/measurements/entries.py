@@ -1,0 +1,45 @@
+"""Some entries of W are observed: (M W)_p = W[i_p, t_p]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rslm._typing import Floats
+from rslm.data import ObservedMatrix
+from rslm.kernels import Columns
+
+
+class Entries:
+    """Observed entries of a d × T matrix, kept by columns.
+
+    Parameters
+    ----------
+    Y : ObservedMatrix, scipy.sparse matrix or array
+        The d × T matrix. Stored entries of a sparse matrix are observed, zeros included; NaN in an array is missing.
+    """
+
+    def __init__(self, Y: Any) -> None:
+        by_columns = ObservedMatrix.from_any(Y).transposed()
+        self._set(by_columns)
+
+    @classmethod
+    def of_transposed(cls, X: ObservedMatrix) -> Entries:
+        """The entries of W = Xᵀ. X is kept by rows, which are the columns of W, so nothing is copied."""
+        entries = cls.__new__(cls)
+        entries._set(X)
+        return entries
+
+    def _set(self, by_columns: ObservedMatrix) -> None:
+        self.columns = Columns(by_columns.indptr, by_columns.index, by_columns.shape[1])
+        self.values: Floats = by_columns.values
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, T)"""
+        return self.columns.shape
+
+    def __len__(self) -> int:
+        return self.columns.entries
+
+    def __repr__(self) -> str:
+        return f"Entries({self.shape[0]} × {self.shape[1]}, {len(self)} observed)"

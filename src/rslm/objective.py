@@ -1,0 +1,70 @@
+"""g(U), its derivatives and its dual state, with one inner solve a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.inner.base import InnerSolution
+from rslm.inner.choose import choose
+from rslm.problem import Problem
+from rslm.threads import thread_count
+
+
+class Evaluation:
+    """The objective at one point U. Everything is Euclidean; the manifold is the solvers' business."""
+
+    def __init__(self, U: Floats, solution: InnerSolution, objective: Objective) -> None:
+        self.U = U
+        self._solution = solution
+        self._objective = objective
+        self.value = solution.value  #: g(U)
+        self.gradient = solution.gradient  #: ∇g(U)
+        self.V = solution.V  #: W = U Vᵀ, with the rows divided by √p where rows are weighted
+
+    def hessian_product(self, xi: Floats) -> Floats:
+        """The directional derivative D∇g(U)[ξ]."""
+        self._objective.hessian_products += 1
+        return self._solution.derivative(xi)
+
+    @cached_property
+    def preconditioner(self) -> Callable[[Floats], Floats]:
+        """η ↦ B⁻¹η with a row-wise approximation B of the Hessian."""
+        return self._solution.preconditioner()
+
+    def dual(self) -> Floats:
+        """The dual variable z of every observation."""
+        return self._solution.dual()
+
+    def release(self) -> None:
+        """Hand the memory of a point that is done with to the next one; value, gradient and V stay valid."""
+        self._solution.release()
+
+
+class Objective:
+    """Evaluates g at points U of shape (d, r).
+
+    Parameters
+    ----------
+    problem : Problem
+    n_threads : int, optional
+        Threads of the kernels; None for all cores. It has no influence on the numbers.
+    """
+
+    def __init__(self, problem: Problem, n_threads: int | None = None) -> None:
+        self.problem = problem
+        self.n_threads = thread_count(n_threads)
+        self.evaluations = 0
+        self.hessian_products = 0
+        self._inner = choose(problem, self.n_threads)
+
+    def evaluate(self, U: Floats) -> Evaluation:
+        U = np.ascontiguousarray(U, dtype=np.float64)
+        d = self.problem.shape[0]
+        if U.ndim != 2 or U.shape[0] != d or U.shape[1] < 1:
+            raise ValueError(f"U must have shape ({d}, r) with r ≥ 1; got {U.shape}")
+        self.evaluations += 1
+        return Evaluation(U, self._inner.solve(U), self)

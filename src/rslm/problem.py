@@ -1,0 +1,73 @@
+"""The objective, stated once.
+
+    minimise over W in D:   C · Σ_p ℓ(y_p, (M W)_p)  +  ½ ‖diag(√p) W diag(√q)‖_*²
+
+with a loss ℓ, a measurement M and a structure D; p and q are the row and column weights, 1 unless given.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.losses import Loss
+from rslm.measurements import Entries
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A structured low-rank learning problem in the paper's orientation d × T.
+
+    Parameters
+    ----------
+    loss : Loss
+        For instance ``Square()``.
+    data : Entries
+        What was observed.
+    structure : None
+        The set that W lies in; None for all matrices.
+    C : float
+        Weight of the loss against the trace norm; larger fits the data more closely.
+    row_weights, column_weights : arrays of length d and T, optional
+        Weights p and q of a weighted trace norm.
+    """
+
+    loss: Loss
+    data: Entries
+    structure: None = None
+    C: float = 1.0
+    row_weights: Floats | None = None
+    column_weights: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, Loss):
+            raise TypeError(f"loss must be a Loss, for instance rslm.losses.Square(); got {self.loss!r}")
+        if not isinstance(self.data, Entries):
+            raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
+        if self.structure is not None:
+            raise TypeError(f"structure must be None; got {self.structure!r}")
+        if isinstance(self.C, bool) or not isinstance(self.C, Real) or not (0 < self.C < math.inf):
+            raise ValueError(f"C must be a positive finite number; got {self.C!r}")
+        for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, _checked_weights(name, given, length))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, T)"""
+        return self.data.shape
+
+
+def _checked_weights(name: str, given: Floats, length: int) -> Floats:
+    weights = np.asarray(given, dtype=np.float64)
+    if weights.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},); got {weights.shape}")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if len(bad):
+        raise ValueError(f"{name} must be positive and finite; {name}[{bad[0]}] is {weights[bad[0]]}")
+    return weights

@@ -1,0 +1,58 @@
+"""Riemannian nonlinear conjugate gradients: Hestenes–Stiefel+, preconditioned, with an Armijo line search."""
+
+from __future__ import annotations
+
+import math
+
+from rslm._typing import Floats
+from rslm.manifold import inner
+from rslm.solvers.point import Evaluate, Point
+
+ARMIJO = 1e-4
+MOST_TRIALS = 25
+
+
+class ConjugateGradient:
+    """Takes conjugate-gradient steps; remembers the last direction and step length."""
+
+    def __init__(self) -> None:
+        self.last: tuple[Floats, Floats] | None = None  # step and gradient, both at the present point
+        self.length = 1.0  # natural for a preconditioned direction
+
+    def step(self, point: Point, evaluate: Evaluate) -> Point:
+        """Return the next point, which is the same one if no trial lowers the objective."""
+        z = point.precondition(point.gradient)
+        direction, slope = self._direction(point, z)
+        trial, length = self._search(point, direction, slope, evaluate)
+        if trial is None:
+            self.last, self.length = None, 1.0
+            return point
+        # Both are projected to the new tangent space: that is the transport of this manifold.
+        self.last = trial.tangent.project(length * direction), trial.tangent.project(point.gradient)
+        return trial
+
+    def _direction(self, point: Point, z: Floats) -> tuple[Floats, float]:
+        steepest = -inner(point.gradient, z)
+        if self.last is None:
+            return -z, steepest
+        before, gradient = self.last
+        change = point.gradient - gradient
+        curvature = inner(before, change)
+        beta = max(0.0, inner(change, z) / curvature) if curvature > 0 else 0.0
+        direction = beta * before - z
+        slope = inner(point.gradient, direction)
+        # Restart where the direction does not go down about as steeply as the gradient does.
+        return (direction, slope) if slope < 0.05 * steepest else (-z, steepest)
+
+    def _search(self, point: Point, direction: Floats, slope: float, evaluate: Evaluate) -> tuple[Point | None, float]:
+        """Backtrack; the parabola through value, slope and trial gives the next trial and the next step's first one."""
+        length = self.length
+        for _ in range(MOST_TRIALS):
+            trial = evaluate(point.tangent.retract(length * direction))
+            bend = trial.value - point.value - length * slope
+            best = -0.5 * slope * length**2 / bend if bend > 0 else math.inf
+            if trial.value <= point.value + ARMIJO * length * slope:
+                self.length = min(max(best, 0.5 * length), 2.0 * length)
+                return trial, length
+            length = min(max(best, 0.1 * length), 0.5 * length) if math.isfinite(best) else 0.1 * length
+        return None, 0.0

@@ -1,0 +1,39 @@
+"""A point of the manifold with all that the solvers ask of it, each computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rslm._typing import Floats
+from rslm.manifold import Tangent, inner, norm
+from rslm.objective import Evaluation
+
+Evaluate = Callable[[Floats], "Point"]
+
+
+class Point:
+    """U with g(U), its Riemannian gradient, Hessian products and preconditioner."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+        self.U = evaluation.U
+        self.tangent = Tangent(self.U)
+        self.value = evaluation.value
+        self.gradient = self.tangent.gradient(evaluation.gradient)
+        self.gradient_norm = norm(self.gradient)
+
+    @property
+    def relative_gradient(self) -> float:
+        """‖grad g‖ / ‖∇g‖: free of scale, and as small at a good warm start as at the end of a long run."""
+        euclidean = norm(self.evaluation.gradient)
+        return self.gradient_norm / euclidean if euclidean > 0 else 0.0
+
+    def hessian(self, xi: Floats) -> Floats:
+        return self.tangent.hessian(self.evaluation.gradient, self.evaluation.hessian_product(xi), xi)
+
+    def precondition(self, eta: Floats) -> Floats:
+        """η ↦ Π B⁻¹ η for a tangent η; symmetric and positive definite on the tangent space."""
+        return self.tangent.project(self.evaluation.preconditioner(eta))
+
+    def curvature(self, xi: Floats) -> float:
+        return inner(xi, self.hessian(xi))

@@ -1,0 +1,60 @@
+"""What a solver returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.certificate import Certificate
+from rslm.problem import Problem
+from rslm.thin import singular_values
+
+NEGLIGIBLE = 1e-7  # a singular value this small beside the largest one is what a converged solver leaves of zero
+
+
+class Outcome(Enum):
+    """Why a solver ended. Only the first two mean that it has found what it was looking for."""
+
+    CERTIFIED = "certified"  #: the duality gap is within the tolerance: a global optimum
+    STATIONARY = "stationary"  #: the gradient is within the tolerance: no better point nearby at this rank
+    ITERATIONS = "iterations"  #: out of iterations
+    TIME = "time"  #: out of time
+    STALLED = "stalled"  #: no step lowers the objective any more, at the limit of floating-point numbers
+    INTERRUPTED = "interrupted"  #: stopped from outside; this is the best point so far
+    FAILED = "failed"  #: the objective is not a finite number
+
+    @property
+    def converged(self) -> bool:
+        return self in (Outcome.CERTIFIED, Outcome.STATIONARY)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The learned matrix W = left Vᵀ, how it was found and how good it is."""
+
+    problem: Problem
+    U: Floats  #: (d, r), Frobenius norm 1
+    V: Floats  #: (T, r)
+    value: float  #: g(U)
+    outcome: Outcome
+    certificate: Certificate
+    history: dict[str, Floats]
+    n_iter: int
+
+    @property
+    def converged(self) -> bool:
+        return self.outcome.converged
+
+    @property
+    def left(self) -> Floats:
+        """The left factor of W: U, with its rows divided by √p where rows are weighted."""
+        p = self.problem.row_weights
+        return self.U if p is None else self.U / np.sqrt(p)[:, None]
+
+    def numerical_rank(self) -> int:
+        """How many singular values of W stand out from zero."""
+        s = singular_values(self.left, self.V)
+        return int((s > NEGLIGIBLE * s[0]).sum())

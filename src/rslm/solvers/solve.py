@@ -1,0 +1,183 @@
+"""The one outer loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from rslm._typing import Floats
+from rslm.certificate import certify
+from rslm.initial import initial_point
+from rslm.manifold import norm
+from rslm.objective import Objective
+from rslm.problem import Problem
+from rslm.solvers.conjugate_gradient import ConjugateGradient
+from rslm.solvers.point import Evaluate, Point
+from rslm.solvers.result import Outcome, Result
+from rslm.solvers.stopping import (
+    Criterion,
+    IterationLimit,
+    NoProgress,
+    NotFinite,
+    Progress,
+    SmallGradient,
+    TimeLimit,
+)
+from rslm.solvers.trust_region import TrustRegion
+
+
+class Method(Protocol):
+    def step(self, point: Point, evaluate: Evaluate) -> Point: ...
+
+
+SOLVERS: dict[str, Callable[[], Method]] = {"trust-region": TrustRegion, "conjugate-gradient": ConjugateGradient}
+
+Callback = Callable[[Progress], object]
+
+
+def solve(
+    problem: Problem,
+    rank: int,
+    *,
+    solver: str = "trust-region",
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    max_time: float | None = None,
+    start: Floats | None = None,
+    callback: Callback | None = None,
+    random_state: int | np.random.Generator | None = None,
+    n_threads: int | None = None,
+) -> Result:
+    """Minimise g(U) over U with at most `rank` columns and certify the answer.
+
+    Parameters
+    ----------
+    problem : Problem
+    rank : int
+        Largest rank of W, at most min(d, T).
+    solver : {"trust-region", "conjugate-gradient"}
+    max_iter : int
+        Most outer iterations.
+    tol : float
+        Converged when the Riemannian gradient is at most `tol` times the Euclidean one; certified when the relative
+        duality gap is at most `tol`.
+    max_time : float, optional
+        Seconds after which the best point so far is returned.
+    start : array of shape (d, rank), optional
+        Where to begin; from the singular vectors of the data if None.
+    callback : callable, optional
+        Called with a `Progress` after every iteration; the solver stops when it returns True.
+    random_state : int or Generator, optional
+        For the start.
+    n_threads : int, optional
+        All cores if None; the numbers do not depend on it.
+
+    Ctrl-C ends the iteration; the best point so far is returned with the outcome `INTERRUPTED`.
+    """
+    began = time.perf_counter()
+    _check(problem, rank, solver, max_iter, tol, max_time)
+    objective = Objective(problem, n_threads)
+    criteria: list[Criterion] = [NotFinite(), SmallGradient(tol), IterationLimit(max_iter), NoProgress()]
+    if max_time is not None:
+        criteria.insert(2, TimeLimit(max_time))
+    # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
+    with threadpool_limits(limits=1, user_api="blas"):
+        U = initial_point(objective, rank, random_state) if start is None else _checked_start(start, problem, rank)
+        run = _Run(objective, SOLVERS[solver](), criteria, callback, began)
+        outcome = run.until_stopped(Point(objective.evaluate(U)))
+        certificate = certify(problem, run.point.evaluation, tol, outcome is Outcome.STATIONARY, objective.n_threads)
+    if certificate.relative_gap <= tol:
+        outcome = Outcome.CERTIFIED
+    point = run.point
+    return Result(problem, point.U, point.evaluation.V, point.value, outcome, certificate, run.history(), run.iteration)
+
+
+class _Run:
+    """One run of the loop: the point, the count and the history."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        method: Method,
+        criteria: Iterable[Criterion],
+        callback: Callback | None,
+        began: float,
+    ) -> None:
+        self.objective, self.method, self.criteria = objective, method, list(criteria)
+        self.callback, self.began = callback, began
+        self.iteration = 0
+        self.records: list[tuple[float, ...]] = []
+        self.point: Point
+        self._trials: list[Point] = []
+
+    def until_stopped(self, point: Point) -> Outcome:
+        self.point = point
+        try:
+            while (outcome := self._stop()) is None:
+                self._replace(self.method.step(self.point, self._evaluate))
+                self.iteration += 1
+        except KeyboardInterrupt:
+            return Outcome.INTERRUPTED
+        return outcome
+
+    def _evaluate(self, U: Floats) -> Point:
+        trial = Point(self.objective.evaluate(U))
+        self._trials.append(trial)
+        return trial
+
+    def _replace(self, chosen: Point) -> None:
+        """Go on from the chosen point. It is in place before any other is released: an interrupt finds it whole."""
+        done = [p for p in (self.point, *self._trials) if p is not chosen]
+        self.point, self._trials = chosen, []
+        for p in done:
+            p.evaluation.release()
+
+    def _stop(self) -> Outcome | None:
+        progress = Progress(
+            self.iteration,
+            self.point.value,
+            self.point.relative_gradient,
+            time.perf_counter() - self.began,
+            self.objective.evaluations,
+            self.objective.hessian_products,
+            self.point.U,
+            self.point.evaluation.V,
+        )
+        p = progress
+        self.records.append(
+            (p.value, self.point.gradient_norm, p.relative_gradient, p.seconds, p.evaluations, p.hessian_products)
+        )
+        if self.callback is not None and self.callback(progress) is True:
+            return Outcome.INTERRUPTED
+        return next((o for c in self.criteria if (o := c.check(progress)) is not None), None)
+
+    def history(self) -> dict[str, Floats]:
+        names = ("objective", "gradient_norm", "relative_gradient", "seconds", "evaluations", "hessian_products")
+        table = np.array(self.records, dtype=np.float64).reshape(-1, len(names))
+        columns: dict[str, Floats] = dict(zip(names, table.T.copy(), strict=True))
+        return columns
+
+
+def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, max_time: float | None) -> None:
+    largest = min(*problem.shape, 128)
+    if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= largest:
+        raise ValueError(f"rank must be a whole number from 1 to {largest} for this data; got {rank!r}")
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {sorted(SOLVERS)}; got {solver!r}")
+    if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
+        raise ValueError(f"max_iter must be a whole number ≥ 0; got {max_iter!r}")
+    if not tol >= 0:
+        raise ValueError(f"tol must be a number ≥ 0; got {tol!r}")
+    if max_time is not None and not max_time > 0:
+        raise ValueError(f"max_time must be None or a positive number of seconds; got {max_time!r}")
+
+
+def _checked_start(start: Floats, problem: Problem, rank: int) -> Floats:
+    U = np.array(start, dtype=np.float64)
+    if U.shape != (problem.shape[0], rank) or not np.isfinite(U).all() or norm(U) == 0:
+        raise ValueError(f"start must be a finite non-zero array of shape {(problem.shape[0], rank)}; got {U.shape}")
+    return U / norm(U)

@@ -1,0 +1,84 @@
+"""When to stop, and whether that means convergence: a criterion answers with an `Outcome` or with None."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+from rslm._typing import Floats
+from rslm.solvers.result import Outcome
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a solver stands after an iteration; handed to the criteria and to the user's callback."""
+
+    iteration: int
+    value: float
+    relative_gradient: float
+    seconds: float
+    evaluations: int
+    hessian_products: int
+    U: Floats
+    V: Floats
+
+
+class Criterion(Protocol):
+    def check(self, progress: Progress) -> Outcome | None: ...
+
+
+@dataclass
+class NotFinite:
+    """The objective or its gradient is not a finite number."""
+
+    def check(self, progress: Progress) -> Outcome | None:
+        return None if math.isfinite(progress.value) and math.isfinite(progress.relative_gradient) else Outcome.FAILED
+
+
+@dataclass
+class SmallGradient:
+    """The Riemannian gradient is small beside the Euclidean one."""
+
+    tol: float
+
+    def check(self, progress: Progress) -> Outcome | None:
+        return Outcome.STATIONARY if progress.relative_gradient <= self.tol else None
+
+
+@dataclass
+class NoProgress:
+    """Neither the objective nor the gradient has become noticeably smaller for a while."""
+
+    patience: int = 10
+    noise: float = 1e-14  # relative change of the objective that rounding alone can cause
+
+    def __post_init__(self) -> None:
+        self._seen: deque[tuple[float, float]] = deque(maxlen=self.patience)
+
+    def check(self, progress: Progress) -> Outcome | None:
+        full = len(self._seen) == self.patience
+        if full:
+            value, gradient = self._seen[0]
+            best = min(progress.relative_gradient, *(g for _, g in list(self._seen)[1:]))
+            if value - progress.value <= self.noise * abs(value) and best > 0.5 * gradient:
+                return Outcome.STALLED
+        self._seen.append((progress.value, progress.relative_gradient))
+        return None
+
+
+@dataclass
+class IterationLimit:
+    most: int
+
+    def check(self, progress: Progress) -> Outcome | None:
+        return Outcome.ITERATIONS if progress.iteration >= self.most else None
+
+
+@dataclass
+class TimeLimit:
+    seconds: float
+
+    def check(self, progress: Progress) -> Outcome | None:
+        return Outcome.TIME if progress.seconds >= self.seconds else None

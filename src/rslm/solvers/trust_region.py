@@ -1,0 +1,101 @@
+"""Riemannian trust regions with preconditioned truncated conjugate gradients.
+
+The region is measured in the norm of the preconditioner B, which is an approximate Hessian: a radius is then a number
+of the same meaning whatever the scales of data and C.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.manifold import inner
+from rslm.solvers.point import Evaluate, Point
+
+ACCEPT = 0.1  # least ratio of actual to predicted decrease for a step to be taken
+KAPPA, THETA = 0.1, 1.0  # the inner iteration stops at a residual of min(KAPPA, relative gradient^THETA)
+MOST_INNER = 500
+
+
+@dataclass(frozen=True)
+class ModelStep:
+    """A step of the quadratic model: ⟨grad, η⟩ + ½⟨η, H η⟩ = −decrease."""
+
+    eta: Floats
+    decrease: float
+    length: float  # in the norm of B
+    at_boundary: bool
+
+
+class TrustRegion:
+    """Takes trust-region steps; remembers the radius between them."""
+
+    def __init__(self) -> None:
+        self.radius: float | None = None
+        self.first_gradient: float | None = None
+
+    def step(self, point: Point, evaluate: Evaluate) -> Point:
+        """Return the next point, which is the same one if the trial was refused."""
+        if self.first_gradient is None:
+            self.first_gradient = point.gradient_norm
+        tolerance = min(KAPPA, (point.gradient_norm / self.first_gradient) ** THETA)
+        step = truncated_cg(point, self.radius, tolerance)
+        if self.radius is None:
+            self.radius = step.length
+        trial = evaluate(point.tangent.retract(step.eta))
+        ratio = agreement(point.value, trial.value, step.decrease)
+        if not ratio >= 0.25:  # also when it is not a number
+            self.radius = 0.25 * min(step.length, self.radius)
+        elif ratio > 0.75 and step.at_boundary:
+            self.radius *= 2.0
+        return trial if ratio > ACCEPT else point
+
+
+def agreement(before: float, after: float, predicted: float) -> float:
+    """Actual over predicted decrease; near the end, where both drown in rounding errors, they count as agreeing."""
+    noise = 1e3 * np.finfo(float).eps * max(1e-300, abs(before))
+    return (before - after + noise) / (predicted + noise)
+
+
+def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelStep:
+    """Minimise the quadratic model within the radius, or without a radius until the tolerance."""
+    limit = math.inf if radius is None else radius**2
+    eta, h_eta = np.zeros_like(point.U), np.zeros_like(point.U)
+    residual = point.gradient
+    z = point.precondition(residual)
+    delta = -z
+    rz = inner(residual, z)
+    target = tolerance * math.sqrt(rz)
+    eta_eta, eta_delta, delta_delta = 0.0, 0.0, rz  # products in the norm of B, by recurrence
+
+    def ended(eta: Floats, h_eta: Floats, square: float, at_boundary: bool) -> ModelStep:
+        decrease = -(inner(point.gradient, eta) + 0.5 * inner(eta, h_eta))
+        return ModelStep(eta, decrease, math.sqrt(square), at_boundary)
+
+    for _ in range(MOST_INNER):
+        h_delta = point.hessian(delta)
+        curvature = inner(delta, h_delta)
+        alpha = rz / curvature if curvature > 0 else math.inf
+        square = eta_eta + 2.0 * alpha * eta_delta + alpha**2 * delta_delta if curvature > 0 else math.inf
+        if square >= limit:
+            if limit == math.inf:  # negative curvature before there is a radius: a step of the preconditioner's length
+                limit = rz if eta_eta == 0.0 else eta_eta
+                if eta_eta > 0.0:
+                    return ended(eta, h_eta, eta_eta, True)
+            root = math.sqrt(max(0.0, eta_delta**2 + delta_delta * (limit - eta_eta)))
+            tau = (root - eta_delta) / delta_delta
+            return ended(eta + tau * delta, h_eta + tau * h_delta, limit, True)
+        eta, h_eta, eta_eta = eta + alpha * delta, h_eta + alpha * h_delta, square
+        residual = residual + alpha * h_delta
+        z = point.precondition(residual)
+        rz, before = inner(residual, z), rz
+        if math.sqrt(max(rz, 0.0)) <= target or not rz > 0:
+            break
+        beta = rz / before
+        delta = beta * delta - z
+        eta_delta = beta * (eta_delta + alpha * delta_delta)
+        delta_delta = rz + beta**2 * delta_delta
+    return ended(eta, h_eta, eta_eta, False)

@@ -1,0 +1,20 @@
+"""The singular values of a product U Vᵀ of thin matrices, without forming it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rslm._typing import Floats
+
+
+def thin_svd(U: Floats, V: Floats) -> tuple[Floats, Floats, Floats]:
+    """P, s, Q with U Vᵀ = P diag(s) Qᵀ and orthonormal columns of P and Q."""
+    left, R = np.linalg.qr(U)
+    right, S = np.linalg.qr(V)
+    A, s, Bt = np.linalg.svd(R @ S.T, full_matrices=False)
+    return left @ A, s, right @ Bt.T
+
+
+def singular_values(U: Floats, V: Floats) -> Floats:
+    """The singular values of U Vᵀ, the largest first."""
+    return np.asarray(np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V)[1].T, compute_uv=False))

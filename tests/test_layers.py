@@ -1,0 +1,114 @@
+"""Who may import whom. A room is a package or module directly below `rslm`; the package's own `__init__` is "rslm"."""
+
+import ast
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(find_spec("rslm").origin).parent
+MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
+ROOMS = {path.parts[0].removesuffix(".py") for path in MODULES}
+
+# All of ours that a room may import, beside itself.
+ONLY = {
+    "_typing": set(),
+    "kernels": {"_typing"},
+    "losses": {"_typing", "kernels"},
+    "measurements": {"_typing", "kernels", "data"},
+    "structures": {"_typing", "kernels"},
+    "cli": {"rslm", "estimators", "data", "datasets", "report"},
+}
+# What a room must not import. The package itself shows everything, so it is as good as any of these.
+NEVER = {
+    "inner": {"rslm", "manifold", "solvers", "estimators"},
+    "solvers": {"rslm", "losses", "estimators"},
+}
+
+
+def offences(path: Path, source: str, rooms: set[str] = ROOMS) -> list[str]:
+    """What the module at `path`, relative to the package, does that the rules forbid."""
+    room = path.parts[0].removesuffix(".py")
+    room = {"__init__": "rslm", "__main__": "cli"}.get(room, room)
+    package = ".".join(("rslm", *path.parent.parts))
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        for target in targets(node, package, rooms) - {room}:
+            if target == "cli" or target not in ONLY.get(room, {target}) or target in NEVER.get(room, ()):
+                found.append(f"{path}:{node.lineno}: {room} must not import {target}")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print" and room != "cli":
+            found.append(f"{path}:{node.lineno}: print outside the command line")
+    return found
+
+
+def targets(node: ast.AST, package: str, rooms: set[str]) -> set[str]:
+    """The rooms that a statement imports from."""
+    names = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [resolve_name("." * node.level + (node.module or ""), package)]
+        if names == ["rslm"]:  # a room, or a name that the package shows
+            names = [f"rslm.{alias.name}" if alias.name in rooms else "rslm" for alias in node.names]
+    return {(name + ".rslm").split(".")[1] for name in names if name.split(".")[0] == "rslm"}
+
+
+def test_the_package_was_found():
+    assert {"__init__", "_typing", "kernels"} <= ROOMS
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_rules(path):
+    assert offences(path, (ROOT / path).read_text(encoding="utf-8")) == []
+
+
+ALL_ROOMS = {"_typing", "kernels", "losses", "measurements", "structures", "inner", "manifold", "objective", "problem"}
+ALL_ROOMS |= {"solvers", "estimators", "data", "datasets", "report", "cli"}
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("kernels/columns.py", "from rslm.losses import Square"),
+        ("kernels/columns.py", "import rslm"),
+        ("losses/square.py", "from rslm.measurements.entries import Entries"),
+        ("losses/square.py", "from ..structures import box"),
+        ("losses/square.py", "from .. import structures"),
+        ("measurements/entries.py", "import rslm.losses.square as s"),
+        ("structures/box.py", "def f():\n    from rslm import losses"),
+        ("inner/ridge.py", "from rslm.manifold import inner"),
+        ("inner/ridge.py", "if TYPE_CHECKING:\n    from rslm.solvers import Result"),
+        ("inner/ridge.py", "from rslm import solve"),
+        ("solvers/trust_region.py", "from rslm.losses.base import Loss"),
+        ("solvers/trust_region.py", "import numpy, rslm.losses"),
+        ("cli/main.py", "from rslm.solvers import solve"),
+        ("cli/main.py", "from rslm.kernels import Columns"),
+        ("estimators/completion.py", "from rslm.cli import main"),
+        ("objective.py", "from rslm import cli"),
+        ("__init__.py", "from .cli import main"),
+        ("manifold.py", "print(1)"),
+        ("solvers/trust_region.py", "for i in x:\n    if i: print(i)"),
+    ],
+)
+def test_breaches_are_refused(path, source):
+    assert len(offences(Path(path), source, ALL_ROOMS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        (
+            "kernels/columns.py",
+            "from rslm._typing import Floats\nfrom rslm.kernels import _native\nfrom . import reference",
+        ),
+        ("losses/square.py", "import numpy as np\nfrom scipy import sparse\nfrom rslm.losses.base import Loss"),
+        ("inner/ridge.py", "from rslm.losses import Square\nfrom rslm.kernels import Columns"),
+        ("solvers/trust_region.py", "from rslm.manifold import inner\nfrom rslm.objective import Objective"),
+        ("estimators/completion.py", "from rslm.solvers import solve\nfrom rslm.losses import Square"),
+        ("cli/main.py", "import rslm\nfrom rslm import load\nfrom rslm.estimators import MatrixCompletion\nprint(1)"),
+        ("__main__.py", "from rslm.cli import main"),
+        ("__init__.py", "from rslm.solvers import solve\nfrom .problem import Problem"),
+    ],
+)
+def test_what_is_allowed_passes(path, source):
+    assert offences(Path(path), source, ALL_ROOMS) == []
