@@ -2,6 +2,9 @@
 
 The region is measured in the norm of the preconditioner B, which is an approximate Hessian: a radius is then a number
 of the same meaning whatever the scales of data and C.
+
+Far from a solution the quadratic model is poor and most of its steps are refused. There a few preconditioned
+conjugate-gradient steps, of one evaluation each, come first: on MovieLens-1M they save half of the work.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.manifold import inner
+from rslm.solvers.conjugate_gradient import ConjugateGradient
 from rslm.solvers.point import Evaluate, Point
 
 ACCEPT = 0.1  # least ratio of actual to predicted decrease for a step to be taken
 KAPPA, THETA = 0.1, 1.0  # the inner iteration stops at a residual of min(KAPPA, relative gradient^THETA)
 MOST_INNER = 500
+OPENING, FAR = 4, 0.1  # so many conjugate-gradient steps first, while the relative gradient is larger than that
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,14 @@ class TrustRegion:
     def __init__(self) -> None:
         self.radius: float | None = None
         self.first_gradient: float | None = None
+        self.opening, self.opening_steps = ConjugateGradient(), OPENING
 
     def step(self, point: Point, evaluate: Evaluate) -> Point:
         """Return the next point, which is the same one if the trial was refused."""
+        if self.opening_steps and point.relative_gradient > FAR:
+            self.opening_steps -= 1
+            return self.opening.step(point, evaluate)
+        self.opening_steps = 0
         if self.first_gradient is None:
             self.first_gradient = point.gradient_norm
         tolerance = min(KAPPA, (point.gradient_norm / self.first_gradient) ** THETA)
