@@ -97,9 +97,9 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
                 const double *factors, const double *dU, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     double *u = workspace.reserve(2 * size_t(c.rows + 1) * width + size_t(c.shard_count * c.rows) * width);
-    double *du = u + (c.rows + 1) * width;
-    pad<Q>(U, c.rows, rank, threads, u);
-    pad<Q>(dU, c.rows, rank, threads, du);
+    double *du = u + width; // a row of U and the one of dU side by side: they are needed together
+    pad<Q>(U, c.rows, rank, threads, u, 2 * width);
+    pad<Q>(dU, c.rows, rank, threads, du, 2 * width);
 
     const auto make = [&] {
         // change = dX v for the entries of a group
@@ -113,14 +113,13 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
                 for (int i = 0; i < 2; i++) plus[i].clear(), minus[i].clear();
                 for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
                     const Batch<Q> batch(c, p, end);
-                    batch.prefetch(du);
-                    const vec products = batch.products(du, v);
+                    const vec products = batch.template products<2>(du, v);
                     store(a, products);
                     const Spilled e = Spilled::of(load_values(residual, p, batch.n)), b = Spilled::of(products);
 #pragma GCC unroll 8
                     for (int i = 0; i < LANES; i++) {
-                        plus[i % 2].add(e[i], du + batch.offset[i]);
-                        minus[i % 2].subtract(b[i], u + batch.offset[i]);
+                        plus[i % 2].add(e[i], du + 2 * batch.offset[i]);
+                        minus[i % 2].subtract(b[i], u + 2 * batch.offset[i]);
                     }
                 }
                 plus[0].add(plus[1]), minus[0].add(minus[1]), plus[0].add(minus[0]);
@@ -139,9 +138,8 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
                 const Row<Q> v = Row<Q>::of(V + t * rank, rank), dv = Row<Q>::at(rows + l * padded);
                 for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
                     const Batch<Q> batch(c, p, end);
-                    const Spilled b = Spilled::of(load<vec>(a) + batch.products(u, dv));
+                    const Spilled b = Spilled::of(load<vec>(a) + batch.template products<2>(u, dv));
                     const Spilled e = Spilled::of(load_values(residual, p, batch.n));
-                    batch.prefetch(sum);
                     for (int i = 0; i < batch.n; i++) {
                         Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
                         row.add(b[i], v);
@@ -152,7 +150,7 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
             }
         };
     };
-    sum_over_shards<Q>(c, du + (c.rows + 1) * width, rank, threads, by_rows, make);
+    sum_over_shards<Q>(c, u + 2 * (c.rows + 1) * width, rank, threads, by_rows, make);
 }
 
 template <int Q>

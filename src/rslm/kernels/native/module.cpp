@@ -106,10 +106,11 @@ class Columns {
     Pattern pattern;
     Workspace workspace;
 
-    // As many shards as can be summed without noticing it, balanced by entries and, for what a column costs itself, by
-    // columns: the number follows from the data, never from the number of threads.
+    // As many shards as can be summed without noticing it, a multiple of four so that few threads share them evenly,
+    // balanced by entries and, for what a column costs itself, by columns. All this follows from the data, never from
+    // the number of threads.
     void split() {
-        const int64_t groups = pattern.groups(), wanted = pattern.entries() / (32 * std::max<int64_t>(pattern.rows, 1));
+        const int64_t groups = pattern.groups(), wanted = pattern.entries() / (256 * std::max<int64_t>(pattern.rows, 1)) * 4;
         const int64_t count = std::max<int64_t>(1, std::min(std::clamp<int64_t>(wanted, 4, 32), groups));
         const auto cost = [&](int64_t g) {
             const int64_t t = std::min(g * LANES, pattern.columns);

@@ -24,16 +24,17 @@ template <class F> void with_quads(int rank, F &&f) {
     return f(Int<32>{});
 }
 
-// Copies rows × rank into rows of 4 Q numbers, with zeros beside the columns and one zero row behind the last.
-template <int Q> void pad(const double *from, int64_t rows, int rank, int threads, double *to) {
+// Copies rows × rank into rows of 4 Q numbers that begin every `stride` numbers, with zeros beside the columns and one
+// zero row behind the last.
+template <int Q> void pad(const double *from, int64_t rows, int rank, int threads, double *to, int stride = 4 * Q) {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i <= rows; i++)
-        for (int k = 0; k < 4 * Q; k++) to[i * 4 * Q + k] = k < rank && i < rows ? from[i * rank + k] : 0.0;
+        for (int k = 0; k < 4 * Q; k++) to[i * stride + k] = k < rank && i < rows ? from[i * rank + k] : 0.0;
 }
 
 template <int Q> RSLM_INLINE void prefetch_row(const double *row) {
-#pragma GCC unroll 4
-    for (int k = 0; k < 4 * Q && k < 32; k += 8) __builtin_prefetch(row + k);
+#pragma GCC unroll 8
+    for (int k = 0; k < 4 * Q && k < 64; k += 8) __builtin_prefetch(row + k);
     if (Q % 2) __builtin_prefetch(row + 4 * Q - 1);
 }
 
@@ -108,15 +109,16 @@ template <int Q> struct Batch {
         else
             for (int i = 0; i < LANES; i++) offset[i] = (i < n ? int64_t(index[i]) : c.rows) * (4 * Q);
     }
-    RSLM_INLINE void prefetch(const double *rows) const {
+    // The rows that come soon; FACTORS of them lie side by side.
+    template <int FACTORS = 1> RSLM_INLINE void prefetch(const double *rows) const {
         if (next)
-            for (int i = 0; i < LANES; i++) prefetch_row<Q>(rows + int64_t(next[i]) * (4 * Q));
+            for (int i = 0; i < LANES; i++) prefetch_row<Q * FACTORS>(rows + int64_t(next[i]) * (4 * Q * FACTORS));
     }
     // Lane i is the scalar product of the i-th row with `row`.
-    RSLM_INLINE vec products(const double *rows, const Row<Q> &row) const {
+    template <int FACTORS = 1> RSLM_INLINE vec products(const double *rows, const Row<Q> &row) const {
         vec s[LANES];
 #pragma GCC unroll 8
-        for (int i = 0; i < LANES; i++) s[i] = row.product(rows + offset[i]);
+        for (int i = 0; i < LANES; i++) s[i] = row.product(rows + FACTORS * offset[i]);
         return sums(s);
     }
 };
