@@ -31,7 +31,8 @@ def solver(request):
 @pytest.mark.parametrize(("rank", "C"), [(1, 1.0), (3, 0.1), (3, 10.0), (30, 0.5)])
 def test_both_find_the_same_optimum(rank, C, weighted):
     p = noisy(C=C, weighted=weighted)
-    results = [solve(p, rank, solver=s, tol=1e-8, max_iter=3000, random_state=0) for s in sorted(SOLVERS)]
+    # 1e-7: a line search cannot tell values apart that differ by ε, which is where the gradient is about √ε = 1.5e-8.
+    results = [solve(p, rank, solver=s, tol=1e-7, max_iter=3000, random_state=0) for s in sorted(SOLVERS)]
     for r in results:
         assert r.outcome in (Outcome.CERTIFIED, Outcome.STATIONARY)
         assert r.converged
@@ -42,7 +43,7 @@ def test_both_find_the_same_optimum(rank, C, weighted):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_history(solver, weighted):
     p, seen = noisy(weighted=weighted), []
-    result = solve(p, 4, solver=solver, tol=1e-8, max_iter=500, random_state=0, callback=seen.append)
+    result = solve(p, 4, solver=solver, tol=1e-7, max_iter=500, random_state=0, callback=seen.append)
     h = result.history
     names = {"objective", "gradient_norm", "relative_gradient", "seconds", "evaluations", "hessian_products"}
     assert set(h) == names
@@ -57,7 +58,7 @@ def test_history(solver, weighted):
     assert h["evaluations"][0] == 1
     assert h["hessian_products"][0] == 0
     assert (h["hessian_products"][-1] > 0) == (solver == "trust-region")
-    assert h["relative_gradient"][-1] <= 1e-8
+    assert h["relative_gradient"][-1] <= 1e-7
     euclidean = np.linalg.norm(Objective(p).evaluate(result.U).gradient)
     assert h["gradient_norm"][-1] / euclidean == pytest.approx(h["relative_gradient"][-1], rel=1e-6)
     assert [s.iteration for s in seen] == list(range(result.n_iter + 1))

@@ -65,14 +65,24 @@ def check_loss(
     step = np.full(y.shape, 1e-2)
     slope = _each(lambda h: loss.value(y, w + h), step)
     _agree(gradient, slope, tol, f"gradient of {loss!r}", "differences of its value", y, w)
-    _agree(hessian, _each(lambda h: loss.gradient(y, w + h), step), tol, f"hessian of {loss!r}", "differences of its gradient", y, w)
+    _agree(
+        hessian,
+        _each(lambda h: loss.gradient(y, w + h), step),
+        tol,
+        f"hessian of {loss!r}",
+        "differences of its gradient",
+        y,
+        w,
+    )
     _check(bool((hessian >= 0).all()), f"hessian of {loss!r} is negative somewhere: the loss is not convex")
 
     # Fenchel–Young: ℓ(y, w) + ℓ*(y, s) ≥ s w, with equality where s is the gradient at w.
     scale = float(np.abs(value).max() + np.abs(gradient * w).max() + 1.0)
     touching = value + loss.conjugate(y, gradient) - gradient * w
     worst = float(np.abs(touching).max())
-    _check(worst <= tol * scale, f"conjugate of {loss!r} misses Fenchel–Young's equality at the gradient by {worst:.1e}")
+    _check(
+        worst <= tol * scale, f"conjugate of {loss!r} misses Fenchel–Young's equality at the gradient by {worst:.1e}"
+    )
     for s in (rng.permutation(gradient.ravel()).reshape(y.shape), 3.0 * rng.standard_normal(y.shape)):
         room = float((value + loss.conjugate(y, s) - s * w).min())
         _check(room >= -tol * scale, f"conjugate of {loss!r} breaks Fenchel–Young's inequality by {-room:.1e}")
@@ -96,7 +106,8 @@ def check_gradient(
         least = 0.1 * size * float(np.linalg.norm(xi)) / np.sqrt(U.size)
         error = abs(exact - numeric) / max(abs(exact), least, np.finfo(float).tiny)
         _check(
-            error <= tol, f"the gradient's slope is {exact:.12g}, differences of g say {numeric:.12g}: {error:.1e} apart"
+            error <= tol,
+            f"the gradient's slope is {exact:.12g}, differences of g say {numeric:.12g}: {error:.1e} apart",
         )
 
 

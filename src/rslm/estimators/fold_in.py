@@ -13,8 +13,6 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns, Solved
-from rslm.solvers import Result
-from rslm.thin import thin_svd
 
 BLOCK = 1 << 14  # entries at a time, so that memory is not entries × rank²
 
@@ -27,18 +25,6 @@ class Subspace:
     C: float
     weighting: float
     mean_count: float  #: entries of an average sample, to which `weighting` is relative
-
-    @staticmethod
-    def basis(result: Result, features_first: bool) -> Floats:
-        """The rows f_j, from a result whose rows are the features or, if not `features_first`, the samples."""
-        if features_first:
-            return result.left
-        # W̃ = U Ṽᵀ = P Σ Qᵀ: seen from the other side, the same problem has U = Q √Σ / ‖√Σ‖.
-        q = result.problem.column_weights
-        root = np.ones((len(result.V), 1)) if q is None else np.sqrt(q)[:, None]
-        Q, s, _ = thin_svd(result.V * root, result.U)
-        basis: Floats = Q * np.sqrt(s / s.sum() if s.sum() > 0 else s) / root
-        return basis
 
     def fold_in(self, data: ObservedMatrix, threads: int) -> Floats:
         """The codes a of all samples, (n_samples, rank)."""

@@ -6,6 +6,8 @@ import logging
 import os
 import warnings
 from dataclasses import asdict
+from functools import partial
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -17,18 +19,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rslm._typing import Floats, Indices64
+from rslm._typing import Floats
 from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
+from rslm.estimators.layout import Layout
 from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array, save, storable
-from rslm.estimators.scaling import extreme_scale
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss, Square
-from rslm.measurements import Entries
-from rslm.problem import Problem
-from rslm.solvers import Outcome, Result, solve
+from rslm.solvers import Outcome, solve
 from rslm.solvers.stopping import Progress
 from rslm.threads import thread_count
 from rslm.verbosity import logger, show_log
@@ -140,20 +140,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         y : ignored
         """
         data = self._observed(X, fitting=True)
-        loss = self._checked_loss()
-        n_samples, n_features = data.shape
-        features_first = n_features <= n_samples  # the smaller side is the d of the d × T problem
-        scale = extreme_scale(data.values)
-        counts = (data.col_counts(), data.row_counts()) if features_first else (data.row_counts(), data.col_counts())
-        observed = data if scale == 1.0 else data.with_values(data.values / scale)
-        p, q = (self._weights(count) for count in counts)
-        problem = Problem(
-            loss=loss,
-            data=Entries.of_transposed(observed) if features_first else Entries(observed),
-            C=self.C,
-            row_weights=p,
-            column_weights=q,
-        )
+        self._check_weighting()
+        layout = Layout(data, self.C, float(self.weighting))
+        problem = layout.problem(self._checked_loss())
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X)
         if self.verbose:
@@ -166,9 +155,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
                 return False
             task = context.subcontext(task_name=f"iteration {progress.iteration}")
             task.call_on_fit_task_begin(estimator=self, X=X)
-            left = progress.U if p is None else progress.U / np.sqrt(p)[:, None]
-            attributes = lambda: self._factors(left, progress.V * scale, features_first, data)  # noqa: E731
-            return bool(task.call_on_fit_task_end(estimator=self, X=X, reconstruction_attributes=attributes))
+            now = partial(layout.model, progress.U, progress.V)
+            return bool(task.call_on_fit_task_end(estimator=self, X=X, reconstruction_attributes=now))
 
         result = solve(
             problem,
@@ -181,19 +169,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             random_state=as_generator(self.random_state),
             n_threads=self.n_threads,
         )
-        self._keep(result, data, scale, features_first)
-        context.call_on_fit_task_end(estimator=self, X=X)
-        return self
-
-    def _keep(self, result: Result, data: ObservedMatrix, scale: float, features_first: bool) -> None:
-        left, V = result.left, result.V * scale
-        for name, value in self._factors(left, V, features_first, data).items():
+        for name, value in layout.model(result.U, result.V).items():
             setattr(self, name, value)
-        basis = _average_where_empty(Subspace.basis(result, features_first), data.col_counts())
-        self._subspace = Subspace(basis, float(self.C), float(self.weighting), float(data.row_counts().mean()))
-        self._seen = FittedSamples.of(data)
-        self._keep_ids(data.row_ids, data.col_ids)
-        self.certificate_ = result.certificate.scaled(scale**2)
+        self.certificate_ = result.certificate.scaled(layout.scale**2)
         self.history_ = result.history
         self.outcome_ = result.outcome.value
         self.converged_ = result.converged
@@ -201,14 +179,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.rank_ = result.numerical_rank()
         _warn_if_not_converged(result.outcome, self.max_iter)
         _warn_of_unobserved(data)
-
-    @staticmethod
-    def _factors(left: Floats, V: Floats, features_first: bool, data: ObservedMatrix) -> dict[str, Floats]:
-        rows, cols = (V, left) if features_first else (left, V)
-        return {
-            "row_factors_": _average_where_empty(rows, data.row_counts()),
-            "col_factors_": _average_where_empty(cols, data.col_counts()),
-        }
+        context.call_on_fit_task_end(estimator=self, X=X)
+        return self
 
     # ---- predicting ------------------------------------------------------------------------------------------------
 
@@ -244,7 +216,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         return filled
 
     def _reconstructed(self, data: ObservedMatrix) -> Floats:
-        W = self._subspace.fill(self._subspace.fold_in(data, thread_count(self.n_threads)))
+        W: Floats = self._subspace.fill(self._subspace.fold_in(data, thread_count(self.n_threads)))
         W[data.row_counts() == 0] = self.row_factors_.mean(axis=0) @ self.col_factors_.T
         return W
 
@@ -279,7 +251,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = cls(**params)
         model.row_factors_, model.col_factors_ = arrays["row_factors_"], arrays["col_factors_"]
-        model._keep_ids(ids_from_array("row", arrays), ids_from_array("col", arrays))
+        model._rows = Labels("row", len(model.row_factors_), ids_from_array("row", arrays))
+        model._cols = Labels("column", len(model.col_factors_), ids_from_array("col", arrays))
         model._subspace = Subspace(arrays["subspace"], model.C, model.weighting, facts["mean_count"])
         model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
         model.certificate_ = Certificate(**facts["certificate"])
@@ -326,16 +299,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             raise ValueError(f"loss must be one of {sorted(LOSSES)} or a Loss; got {self.loss!r}")
         return LOSSES[self.loss]()
 
-    def _weights(self, counts: Indices64) -> Floats | None:
-        if not np.isfinite(self.weighting):
+    def _check_weighting(self) -> None:
+        if isinstance(self.weighting, bool) or not isinstance(self.weighting, Real) or not np.isfinite(self.weighting):
             raise ValueError(f"weighting must be a finite number, 0 for the plain trace norm; got {self.weighting!r}")
-        if self.weighting == 0:
-            return None
-        return np.asarray((np.maximum(counts, 1) / counts.mean()) ** self.weighting, dtype=np.float64)
-
-    def _keep_ids(self, row_ids: Any, col_ids: Any) -> None:
-        self._rows = Labels("row", len(self.row_factors_), row_ids)
-        self._cols = Labels("column", len(self.col_factors_), col_ids)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -356,15 +322,6 @@ def _line(p: Progress) -> str:
         f"iteration {p.iteration:3d}  objective {p.value:.10e}  relative gradient {p.relative_gradient:.1e}  "
         f"{p.evaluations} evaluations  {p.hessian_products} Hessian products  {p.seconds:.2f} s"
     )
-
-
-def _average_where_empty(factors: Floats, counts: Indices64) -> Floats:
-    """Give rows without an observed entry the average factor: they are predicted like an average row."""
-    empty = counts == 0
-    if empty.any():
-        factors = factors.copy()
-        factors[empty] = factors[~empty].mean(axis=0)
-    return factors
 
 
 def _warn_of_unobserved(data: ObservedMatrix) -> None:

@@ -119,7 +119,9 @@ class Columns:
         return prediction
 
 
-def predict_pairs(i: NDArray[np.integer[Any]], t: NDArray[np.integer[Any]], U: Floats, V: Floats, threads: int) -> Floats:
+def predict_pairs(
+    i: NDArray[np.integer[Any]], t: NDArray[np.integer[Any]], U: Floats, V: Floats, threads: int
+) -> Floats:
     """u_iᵀ v_t for pairs of indices."""
     prediction = np.empty(len(i))
     _native.predict_pairs(_integers(i, np.int64), _integers(t, np.int64), _c(U), _c(V), prediction, threads)

@@ -1,0 +1,93 @@
+"""Between the user's samples × features and the solver's d × T, where d is the smaller side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rslm._typing import Floats, Indices64
+from rslm.data import Labels, ObservedMatrix
+from rslm.estimators.fitted_samples import FittedSamples
+from rslm.estimators.fold_in import Subspace
+from rslm.estimators.scaling import extreme_scale
+from rslm.losses import Loss
+from rslm.measurements import Entries
+from rslm.problem import Problem
+from rslm.thin import thin_svd
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a data matrix becomes a problem, and how the solver's U and V become a model of it."""
+
+    data: ObservedMatrix
+    C: float
+    weighting: float
+
+    @cached_property
+    def features_first(self) -> bool:
+        return self.data.shape[1] <= self.data.shape[0]
+
+    @cached_property
+    def scale(self) -> float:
+        """What the data are divided by before they are solved."""
+        return extreme_scale(self.data.values)
+
+    def _weights(self, counts: Indices64) -> Floats | None:
+        if self.weighting == 0:
+            return None
+        return np.asarray((np.maximum(counts, 1) / counts.mean()) ** self.weighting, dtype=np.float64)
+
+    @cached_property
+    def _p(self) -> Floats | None:
+        return self._weights(self.data.col_counts() if self.features_first else self.data.row_counts())
+
+    @cached_property
+    def _q(self) -> Floats | None:
+        return self._weights(self.data.row_counts() if self.features_first else self.data.col_counts())
+
+    def problem(self, loss: Loss) -> Problem:
+        data = self.data if self.scale == 1.0 else self.data.with_values(self.data.values / self.scale)
+        entries = Entries.of_transposed(data) if self.features_first else Entries(data)
+        return Problem(loss, entries, C=self.C, row_weights=self._p, column_weights=self._q)
+
+    def model(self, U: Floats, V: Floats) -> dict[str, Any]:
+        """All that a fitted estimator needs to predict, from a point of the solver."""
+        left, V = self._left(U), V * self.scale
+        rows, cols = (V, left) if self.features_first else (left, V)
+        row_counts, col_counts = self.data.row_counts(), self.data.col_counts()
+        basis = average_where_empty(self._basis(U, V), col_counts)
+        return {
+            "row_factors_": average_where_empty(rows, row_counts),
+            "col_factors_": average_where_empty(cols, col_counts),
+            "n_features_in_": self.data.shape[1],
+            "_rows": Labels("row", self.data.shape[0], self.data.row_ids),
+            "_cols": Labels("column", self.data.shape[1], self.data.col_ids),
+            "_subspace": Subspace(basis, self.C, self.weighting, float(row_counts.mean())),
+            "_seen": FittedSamples.of(self.data),
+        }
+
+    def _left(self, U: Floats) -> Floats:
+        return U if self._p is None else U / np.sqrt(self._p)[:, None]
+
+    def _basis(self, U: Floats, V: Floats) -> Floats:
+        """The rows f_j of the features' subspace."""
+        if self.features_first:
+            return self._left(U)
+        # W̃ = U Ṽᵀ = P Σ Qᵀ: seen from the other side, the same problem has U = Q √Σ / ‖√Σ‖.
+        root = np.ones((len(V), 1)) if self._q is None else np.sqrt(self._q)[:, None]
+        Q, s, _ = thin_svd(V * root, U)
+        total = s.sum()
+        return np.asarray(Q * np.sqrt(s / total if total > 0 else s) / root)
+
+
+def average_where_empty(factors: Floats, counts: Indices64) -> Floats:
+    """Give rows without an observed entry the average factor: they are predicted like an average row."""
+    empty = counts == 0
+    if empty.any():
+        factors = factors.copy()
+        factors[empty] = factors[~empty].mean(axis=0)
+    return factors
