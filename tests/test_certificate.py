@@ -14,7 +14,7 @@ from rslm.losses import Square
 from rslm.measurements import Entries
 
 D, T = 7, 9
-SIZES = [0.02, 2.0, 200.0]
+SIZES = [0.02, 5.0, 200.0]  # of C: the optimal rank is 1, 4, and 5 or 6
 ORACLE = 1e-7  # relative accuracy of the other solver's optimum
 
 
@@ -164,7 +164,7 @@ def test_no_scaling_of_the_dual_is_better():
     assert 0 < c.scaling < 0.9  # this point is far from optimal, or the test would say nothing
 
 
-# ---- σ₁ ----------------------------------------------------------------------------------------------------------------
+# ---- σ₁ -----------------------------------------------------------------------------------------------------
 
 
 def dense_sigma(p, z):
@@ -224,7 +224,8 @@ def test_the_bound_when_lanczos_fails(monkeypatch, weighted):
     p = problem(0.5, weighted)
     z = np.zeros(len(p.data))
     # All in the entry whose weights are smallest: there the bound is tight.
-    z[np.argmin(np.concatenate([(roots(p)[0] * q)[~np.isnan(y)] for q, y in zip(roots(p)[1], observed().T, strict=True)]))] = 1.0
+    weights = np.outer(*roots(p)).T[~np.isnan(observed()).T]
+    z[np.argmin(weights)] = 1.0
     square, method = largest_singular_value_squared(p, z, random_point(2), 1)
     assert square >= dense_sigma(p, z)[0] ** 2 * (1 - 1e-13)
     assert "Frobenius" in method
@@ -245,7 +246,7 @@ def test_single_precision_dual_is_a_bound_too(weighted):
         U = random_point(3, seed)
         z = Objective(p).evaluate(U).dual()
         square, _ = largest_singular_value_squared(p, z, U, 1)
-        # The weights are divided out in single precision, 6e-8 for a number; the certificate's default tolerance is 1e-6.
+        # The weights are divided out in single precision, 6e-8 for a number; the default tolerance is 1e-6.
         assert square == pytest.approx(dense_sigma(double, z.astype(float))[0] ** 2, rel=2e-7)
 
 
@@ -256,11 +257,11 @@ def test_nuclear_norm():
     assert nuclear_norm(deficient, V) == pytest.approx(np.linalg.norm(deficient @ V.T), rel=1e-13)
 
 
-# ---- words -------------------------------------------------------------------------------------------------------------
+# ---- words --------------------------------------------------------------------------------------------------
 
 
 def test_three_verdicts():
-    p = problem(0.5, False)
+    p = problem(200.0, False)
     certified = str(solve(problem(0.02, False), 3, random_state=0).certificate)
     stationary = str(solve(p, 1, random_state=0).certificate)
     unfinished = str(solve(p, 1, max_iter=0, random_state=0).certificate)

@@ -18,7 +18,7 @@ def point(d, singular_values):
     return U / norm(U)
 
 
-# Nothing is lost where singular values are small or zero: the projection is a matter of angles between singular vectors.
+# Nothing is lost where singular values are small or zero: the projection is a matter of angles between vectors.
 ROUNDING = 1e-13  # some hundred times the precision of numbers, for sums of a few dozen of them
 POINTS = {
     "full rank": point(9, [3, 2, 1.0]),

@@ -335,7 +335,9 @@ class NotQuadratic(Square):
 
 
 def test_the_error_says_why_no_solver_fits():
-    with pytest.raises(ValueError, match=r"no inner solver fits.*Ridge: needs a quadratic loss, NotQuadratic\(\) is not"):
+    with pytest.raises(
+        ValueError, match=r"no inner solver fits.*Ridge: needs a quadratic loss, NotQuadratic\(\) is not"
+    ):
         Objective(Problem(NotQuadratic(), Entries(data())))
 
 

@@ -77,7 +77,7 @@ def test_result_is_consistent(solver):
     assert r.numerical_rank() == np.linalg.matrix_rank(r.left @ r.V.T, rtol=1e-7)
 
 
-# ---- outcomes ------------------------------------------------------------------------------------------------------------
+# ---- outcomes -----------------------------------------------------------------------------------------------
 
 
 def test_certified(solver):
@@ -199,7 +199,7 @@ def test_errors_of_a_callback_are_passed_on(solver):
         solve(noisy(), 3, solver=solver, callback=callback)
 
 
-# ---- start ---------------------------------------------------------------------------------------------------------------
+# ---- start --------------------------------------------------------------------------------------------------
 
 
 def test_start_is_used(solver):
@@ -232,7 +232,7 @@ def test_initial_point_is_near_the_singular_vectors():
     assert norms[0] / norms[1] == pytest.approx(np.sqrt(s[0] / s[1]), rel=0.05)
 
 
-# ---- recovery and edges ----------------------------------------------------------------------------------------------------
+# ---- recovery and edges -------------------------------------------------------------------------------------
 
 
 def test_exact_recovery(solver):
@@ -264,7 +264,7 @@ def test_rank_may_be_full(solver):
     assert r.outcome is Outcome.CERTIFIED
 
 
-# ---- reproducibility ---------------------------------------------------------------------------------------------------------
+# ---- reproducibility ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -312,7 +312,7 @@ def test_data_are_not_changed(solver):
         np.testing.assert_array_equal(a, b)
 
 
-# ---- the subproblem ------------------------------------------------------------------------------------------------------------
+# ---- the subproblem -----------------------------------------------------------------------------------------
 
 
 def a_point(seed, C=10.0, rank=3):
@@ -372,7 +372,7 @@ def test_agreement():
     assert not agreement(1.0, np.nan, 0.5) >= 0.25
 
 
-# ---- bad parameters --------------------------------------------------------------------------------------------------------------
+# ---- bad parameters -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -411,5 +411,5 @@ def test_whole_numbers_of_numpy_are_whole_numbers():
 
 
 def test_the_largest_rank_of_the_kernels_is_named():
-    with pytest.raises(ValueError, match="from 1 to 128 .*got 129"):
+    with pytest.raises(ValueError, match=r"from 1 to 128 .*got 129"):
         solve(Problem(Square(), Entries(np.eye(140))), 129)

@@ -117,7 +117,7 @@ def _best_dual(problem: Problem, z: Floats, square: float) -> tuple[float, float
 
     def value(alpha: float) -> float:
         conjugate = _sum_in_blocks(
-            lambda at: problem.loss.conjugate(y[at].astype(np.float64), z[at] * (-alpha / C)), len(y)
+            lambda at: problem.loss.conjugate(y[at].astype(np.float64), z[at].astype(np.float64) * (-alpha / C)), len(y)
         )
         return -C * conjugate - 0.5 * alpha**2 * square
 
@@ -134,7 +134,9 @@ def weighted_gram(problem: Problem, values: Floats, n_threads: int) -> Callable[
     """X ↦ S Sᵀ X for S = diag(1/√p) · values · diag(1/√q)."""
     columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
     if q is not None:
-        values = values / np.repeat(np.sqrt(q), np.diff(columns.indptr)).astype(values.dtype)
+        weighted = np.repeat(1.0 / np.sqrt(q), np.diff(columns.indptr))
+        weighted *= values
+        values = weighted
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
     return lambda X: scale * columns.gram(values, scale * X, n_threads)
 

@@ -57,6 +57,7 @@ def demo(
 
 DEMO_C = 2e3  # by the error on a part of the training ratings
 
+
 def rmse(model: Any, data: ObservedMatrix) -> float:
     error = model.predict(data.rows_of_entries(), data.index) - data.values
     return float(np.sqrt(np.mean(error**2)))

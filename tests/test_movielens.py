@@ -1,0 +1,40 @@
+"""MovieLens-1M, by the protocol of the data folder: the first 80 % of a permutation train, the rest test, seed 0."""
+
+import numpy as np
+import pytest
+
+from rslm import MatrixCompletion, ObservedMatrix
+
+
+@pytest.fixture(scope="module")
+def split(shared_data):
+    """Users × movies for training; users, movies and ratings to test."""
+    with np.load(shared_data("ml-1m/ml-1m.npz")) as file:
+        user, movie, rating = file["col"], file["row"], file["value"].astype(np.float64)
+    assert len(rating) == 1_000_209
+    order = np.random.default_rng(0).permutation(len(rating))
+    train, test = np.split(order, [int(0.8 * len(rating))])
+    data = ObservedMatrix.from_triplets(user[train], movie[train], rating[train], shape=(6040, 3706))
+    return data, (user[test].astype(np.int64), movie[test].astype(np.int64), rating[test])
+
+
+# Movies without a rating in the training part are no surprise here.
+pytestmark = pytest.mark.filterwarnings("ignore:.*have no observed entry:UserWarning")
+
+
+@pytest.mark.parametrize("solver", ["trust-region", "conjugate-gradient"])
+def test_rmse(split, solver):
+    data, (user, movie, rating) = split
+    m = MatrixCompletion(rank=10, C=1e3, solver=solver, tol=1e-3, random_state=0).fit(data)
+    assert m.converged_
+    rmse = np.sqrt(np.mean((m.predict(user, movie) - rating) ** 2))
+    assert rmse <= 0.8570
+    assert m.certificate_.primal > m.certificate_.dual > 0
+
+
+def test_certified(split):
+    data, _ = split
+    m = MatrixCompletion(rank=10, C=1.0, random_state=0, tol=1e-8).fit(data)
+    assert m.outcome_ == "certified"
+    assert m.certificate_.relative_gap <= 1e-8
+    assert m.rank_ < 10
