@@ -33,7 +33,7 @@ class Certificate:
 
     primal: float  #: objective at the learned W
     dual: float  #: no W has a smaller objective
-    sigma_max: float  #: σ₁(S), not below the true one
+    sigma_max: float  #: σ₁(S) with the residual of its computation added, so as not to be too small
     scaling: float  #: α, by which the dual variables were scaled
     method: str  #: how σ₁ was obtained
     rank: int  #: the limit on the rank
@@ -79,6 +79,9 @@ class Certificate:
 
 def certify(problem: Problem, evaluation: Evaluation, tol: float, stationary: bool, n_threads: int) -> Certificate:
     """Bound the optimum from the point of an evaluation."""
+    if not math.isfinite(evaluation.value):
+        rank, unknown = evaluation.U.shape[1], "not computed: the objective is not a finite number"
+        return Certificate(math.inf, 0.0, math.inf, 0.0, unknown, rank, False, tol, math.inf, math.inf)
     z = evaluation.dual()
     square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads)
     dual, scaling = _best_dual(problem, z, square)
@@ -141,8 +144,21 @@ def weighted_gram(problem: Problem, values: Floats, n_threads: int) -> Callable[
     return lambda X: scale * columns.gram(values, scale * X, n_threads)
 
 
+def _frobenius_squared(problem: Problem, z: Floats) -> float:
+    """‖S‖_F² for S = diag(1/√p) · z · diag(1/√q)."""
+    columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
+    squares = z.astype(np.float64) ** 2
+    if p is not None:
+        squares /= p[columns.index]
+    if q is not None:
+        squares /= np.repeat(q, np.diff(columns.indptr))
+    return float(squares.sum())
+
+
 def largest_singular_value_squared(problem: Problem, z: Floats, U: Floats, n_threads: int) -> tuple[float, str]:
     """σ₁(S)² from above, and how it was found."""
+    if not z.any():
+        return 0.0, "all dual variables are zero"
     gram, d = weighted_gram(problem, z, n_threads), problem.shape[0]
     if d <= DENSE:
         return max(float(np.linalg.eigvalsh(gram(np.eye(d)))[-1]), 0.0), "dense eigenvalues"
@@ -154,13 +170,13 @@ def largest_singular_value_squared(problem: Problem, z: Floats, U: Floats, n_thr
         return gram(x.reshape(d, 1))[:, 0]
 
     # At the optimum the columns of U span the leading singular vectors; the rest lets others come in.
-    begin = U[:, 0] + np.random.default_rng(0).standard_normal(d) * (0.1 / math.sqrt(d) * np.linalg.norm(U[:, 0]))
+    lead = U[:, np.argmax(np.linalg.norm(U, axis=0))]
+    begin = lead + np.random.default_rng(0).standard_normal(d) * (0.1 / math.sqrt(d) * np.linalg.norm(lead))
     operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
     try:
         (value,), vectors = eigsh(operator, k=1, which="LA", v0=begin, tol=1e-11, ncv=min(d, 24))
     except ArpackError as failure:
-        bound = math.fsum(float((z[k : k + BLOCK].astype(np.float64) ** 2).sum()) for k in range(0, len(z), BLOCK))
-        return bound, f"Frobenius norm, because Lanczos did not converge ({failure})"
+        return _frobenius_squared(problem, z), f"Frobenius norm, because Lanczos did not converge ({failure})"
     x = vectors[:, 0]
     # Some eigenvalue lies within the residual of the computed one: adding it keeps σ₁ from being too small.
     error = float(np.linalg.norm(product(x) - value * x))

@@ -24,6 +24,9 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING, 128)))
     for _ in range(PASSES):
         X = gram(np.linalg.qr(X)[0])
+        if not np.isfinite(X).all():  # squares of the data overflow: the solver will say so
+            X = rng.standard_normal(X.shape)
+            break
     left, squares, _ = np.linalg.svd(X, full_matrices=False)
     U = left[:, :rank] * squares[:rank] ** 0.25
     size = float(np.linalg.norm(U))

@@ -21,21 +21,24 @@ class Tangent:
 
     def __init__(self, U: Floats) -> None:
         self.U = U
-        s, self._Q = np.linalg.eigh(U.T @ U)
-        sums = s[:, None] + s[None, :]
-        # Where U is rank deficient, which the wanted optimum is, two of its directions can be rotated into each other
-        # without moving U: the Lyapunov equation leaves that part of Λ free, and it is taken to be zero.
-        guard = np.finfo(float).eps * max(len(s), 1) * s[-1]
-        self._weights: Floats = np.where(sums > guard, 1.0 / np.where(sums > guard, sums, 1.0), 0.0)
+        left, R = np.linalg.qr(U)
+        A, s, self._Qt = np.linalg.svd(R, full_matrices=False)
+        self._P, self._s = left @ A, s
+        # The part of a matrix along the rotations U Ω is, between singular vectors i and j, σ_i (σ_i A_ij − σ_j A_ji) /
+        # (σ_i² + σ_j²): a matter of the angle of (σ_i, σ_j) alone, however small both are. Where both are zero, which
+        # they are at the wanted optimum, rotations do not move U and nothing is taken away.
+        squares = s[:, None] ** 2 + s[None, :] ** 2
+        zero = np.finfo(float).eps * max(U.shape) * s[0]
+        squares[np.maximum(s[:, None], s[None, :]) <= zero] = np.inf
+        self._own: Floats = s[:, None] ** 2 / squares
+        self._other: Floats = s[:, None] * s[None, :] / squares
 
     def project(self, X: Floats) -> Floats:
         """The orthogonal projection of any d × r matrix."""
-        UX = self.U.T @ X
-        # Λ solves (UᵀU)Λ + Λ(UᵀU) = UᵀX − XᵀU, in the eigenbasis of UᵀU.
-        skew = self._Q.T @ (UX - UX.T) @ self._Q
-        move = self._Q @ (skew * self._weights) @ self._Q.T
-        move[np.diag_indices_from(move)] += np.trace(UX)
-        return np.asarray(X - self.U @ move)
+        A = self._P.T @ X @ self._Qt.T
+        away = self._own * A - self._other * A.T
+        away[np.diag_indices_from(away)] += self._s * (self._s @ np.diagonal(A))  # ⟨U, X⟩ U
+        return np.asarray(X - self._P @ (away @ self._Qt))
 
     def gradient(self, euclidean: Floats) -> Floats:
         """The Riemannian gradient."""

@@ -41,6 +41,7 @@ class Evaluation:
 
     def release(self) -> None:
         """Hand the memory of a point that is done with to the next one; value, gradient and V stay valid."""
+        self.__dict__.pop("preconditioner", None)
         self._solution.release()
 
 

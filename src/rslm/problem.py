@@ -52,6 +52,7 @@ class Problem:
             raise TypeError(f"structure must be None; got {self.structure!r}")
         if isinstance(self.C, bool) or not isinstance(self.C, Real) or not (0 < self.C < math.inf):
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
+        object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
         for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
             given = getattr(self, name)
             if given is not None:

@@ -455,6 +455,15 @@ def test_score_on_held_out_entries():
     assert m.score(train) == pytest.approx(everything, abs=1e-13)
 
 
+def test_score_finds_samples_by_their_ids():
+    """Held-out entries in a table of their own, its rows in another order."""
+    train, held = holdout(ObservedMatrix.from_any(X), 0.2, 0)
+    names = [f"s{i}" for i in range(40)]
+    m = model().fit(pd.DataFrame(train.to_dense(), index=names))
+    table = pd.DataFrame(held.to_dense(), index=names)
+    assert m.score(table.iloc[::-1]) == pytest.approx(m.score(table), abs=1e-12)
+
+
 @pytest.mark.parametrize("rows", [40, 12])
 @pytest.mark.parametrize("weighting", [0.0, 0.5])
 def test_score_on_new_samples_leaves_each_entry_out(rows, weighting):

@@ -49,6 +49,13 @@ class Labels:
             )
         return at
 
+    def knows(self, ids: Ids) -> bool:
+        return self.ids is not None and set(hashable(ids)) <= set(hashable(self.ids))
+
+    def same(self, ids: Ids) -> bool:
+        """Whether these are the ids, in the same order; where none are known, any are."""
+        return self.ids is None or hashable(self.ids) == hashable(ids)
+
 
 def as_ids(given: Any, what: str) -> Ids:
     """A one-dimensional array that keeps every id as it is; a single id counts as a list of one."""

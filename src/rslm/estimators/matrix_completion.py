@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rslm._typing import Floats
+from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
 from rslm.estimators.fitted_samples import FittedSamples
@@ -172,7 +172,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         for name, value in layout.model(result.U, result.V).items():
             setattr(self, name, value)
         self.certificate_ = result.certificate.scaled(layout.scale**2)
-        self.history_ = result.history
+        in_squares = ("objective", "gradient_norm")
+        self.history_ = {k: v * layout.scale**2 if k in in_squares else v for k, v in result.history.items()}
         self.outcome_ = result.outcome.value
         self.converged_ = result.converged
         self.n_iter_ = max(result.n_iter, 1)  # at least the start has been looked at
@@ -228,12 +229,19 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
-        if self._seen.may_be(data):
-            rows, cols = data.rows_of_entries().astype(np.int64), data.index.astype(np.int64)
+        rows = self._fitted_rows(data)
+        if rows is not None:
+            rows, cols = rows[data.rows_of_entries()], data.index.astype(np.int64)
             prediction = predict_pairs(rows, cols, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
         else:
             prediction = self._subspace.left_out(data, thread_count(self.n_threads))
         return float(r2_score(data.values, prediction))
+
+    def _fitted_rows(self, data: ObservedMatrix) -> Indices64 | None:
+        """Which of the fitted samples these are; None if they are others. Ids tell, and without them a comparison."""
+        if data.row_ids is not None and self._rows.ids is not None:
+            return self._rows.positions(data.row_ids) if self._rows.knows(data.row_ids) else None
+        return np.arange(data.shape[0]) if self._seen.may_be(data) else None
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         names = ("row_factors_", "col_factors_")
@@ -274,8 +282,11 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         if isinstance(X, ObservedMatrix):
             if fitting:
                 self.n_features_in_ = X.shape[1]
+                self.__dict__.pop("feature_names_in_", None)
             elif X.shape[1] != self.n_features_in_:
                 raise ValueError(f"X has {X.shape[1]} features, but fit was given {self.n_features_in_}")
+            elif X.col_ids is not None and not self._cols.same(X.col_ids):
+                raise ValueError("X has other column ids than fit was given, or in another order")
             return X
         checked = validate_data(
             self,
@@ -283,11 +294,11 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             reset=fitting,
             accept_sparse=True,
             dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
+            ensure_all_finite=False,
             ensure_min_samples=1,
         )
-        if hasattr(X, "columns") and fitting:
-            return ObservedMatrix.from_any(X)  # keeps the ids
+        if hasattr(X, "columns"):
+            return ObservedMatrix.from_any(X, allow_empty=not fitting)  # keeps the ids
         return ObservedMatrix.from_any(checked, allow_empty=not fitting)
 
     def _checked_loss(self) -> Loss:

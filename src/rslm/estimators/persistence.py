@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -18,6 +16,7 @@ from rslm.version import __version__
 
 FORMAT, FORMAT_VERSION = "rslm model", 1
 HEADER = "header"
+ZIP = b"PK\x03\x04"  # how a zip file begins
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -67,6 +66,7 @@ def save(model: Storable, path: str | os.PathLike[str]) -> None:
             text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
             np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
             file.close()
+            Path(file.name).chmod(_usual_mode())
             Path(file.name).replace(target)
         except BaseException:
             file.close()
@@ -74,23 +74,29 @@ def save(model: Storable, path: str | os.PathLike[str]) -> None:
             raise
 
 
+def _usual_mode() -> int:
+    """The permissions of a new file; a temporary one is for its owner only."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` has written."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile) or HEADER not in file.files:
-                raise ValueError(f"{os.fspath(path)!r} is not a model of rslm; models are written by model.save(path)")
-            header = json.loads(file[HEADER].tobytes())
-            arrays = {name: file[name] for name in file.files if name != HEADER}
-    except FileNotFoundError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, UnicodeDecodeError, json.JSONDecodeError) as e:
-        raise ValueError(f"{os.fspath(path)!r} is damaged or no model of rslm: {e}. Save the model again.") from e
-    except ValueError as e:
-        if "not a model of rslm" in str(e):
-            raise
-        raise ValueError(f"{os.fspath(path)!r} is damaged or no model of rslm: {e}. Save the model again.") from e
-    return _build(os.fspath(path), header, arrays)
+    name, header, arrays = os.fspath(path), None, {}
+    with Path(path).open("rb") as raw:  # a missing file or permission is said as such
+        if raw.read(len(ZIP)) == ZIP:
+            raw.seek(0)
+            try:
+                with np.load(raw, allow_pickle=False) as file:
+                    if HEADER in file.files:
+                        header = json.loads(file[HEADER].tobytes())
+                        arrays = {key: file[key] for key in file.files if key != HEADER}
+            except Exception as e:  # zipfile, zlib, struct and NumPy have a dozen ways to say it
+                raise ValueError(f"{name!r} is damaged ({type(e).__name__}). Save the model again.") from e
+    if header is None:
+        raise ValueError(f"{name!r} is not a model of rslm; models are written by model.save(path)")
+    return _build(name, header, arrays)
 
 
 def _build(path: str, header: Any, arrays: Arrays) -> Any:
@@ -101,7 +107,7 @@ def _build(path: str, header: Any, arrays: Arrays) -> Any:
             f"{path!r} has format version {header.get('version')!r}, written by rslm {header.get('library')}; this is "
             f"rslm {__version__}, which reads version {FORMAT_VERSION}. Use the same version of rslm for both."
         )
-    estimator = _Registry.classes.get(header.get("estimator", ""))
+    estimator = _Registry.classes.get(str(header.get("estimator")))
     if estimator is None:
         raise ValueError(f"{path!r} holds a {header.get('estimator')!r}, which this version of rslm does not know")
     try:
@@ -129,9 +135,11 @@ def ids_to_array(kind: str, ids: NDArray[Any] | None) -> Arrays:
         return {}
     if ids.dtype != object:
         return {f"{kind}_ids": ids}
-    if not all(isinstance(i, str | int | float) for i in ids):
-        raise ValueError(f"{kind} ids that are neither numbers nor text cannot be written to a file; {ids[0]!r} is one")
-    return {f"{kind}_ids_json": np.frombuffer(json.dumps(list(ids)).encode(), dtype=np.uint8)}
+    listed = [i.item() if isinstance(i, np.generic) else i for i in ids]
+    strange = [i for i in listed if not isinstance(i, str | int | float)]
+    if strange:
+        raise ValueError(f"{kind} ids that are neither numbers nor text cannot be written; {strange[0]!r} is one")
+    return {f"{kind}_ids_json": np.frombuffer(json.dumps(listed).encode(), dtype=np.uint8)}
 
 
 def ids_from_array(kind: str, arrays: Arrays) -> NDArray[Any] | None:

@@ -77,7 +77,7 @@ class RidgeSolution:
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """Row i is solved with B_i = (2C/p_i) Σ_t v_t v_tᵀ + ‖UᵀS‖² I."""
-        s = self._solver
+        s, _ = self._solver, self.solved  # an error if it has been released
         if self._row_factors is None:
             room = s.spare_factors.pop() if s.spare_factors else None
             shift = max(self.weighted_square, np.finfo(float).tiny)

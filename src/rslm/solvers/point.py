@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from rslm._typing import Floats
-from rslm.manifold import Tangent, inner, norm
+from rslm.manifold import Tangent, norm
 from rslm.objective import Evaluation
 
 Evaluate = Callable[[Floats], "Point"]
@@ -22,7 +23,7 @@ class Point:
         self.gradient = self.tangent.gradient(evaluation.gradient)
         self.gradient_norm = norm(self.gradient)
 
-    @property
+    @cached_property
     def relative_gradient(self) -> float:
         """‖grad g‖ / ‖∇g‖: free of scale, and as small at a good warm start as at the end of a long run."""
         euclidean = norm(self.evaluation.gradient)
@@ -34,6 +35,3 @@ class Point:
     def precondition(self, eta: Floats) -> Floats:
         """η ↦ Π B⁻¹ η for a tangent η; symmetric and positive definite on the tangent space."""
         return self.tangent.project(self.evaluation.preconditioner(eta))
-
-    def curvature(self, xi: Floats) -> float:
-        return inner(xi, self.hessian(xi))

@@ -18,7 +18,7 @@ NEGLIGIBLE = 1e-7  # a singular value this small beside the largest one is what 
 class Outcome(Enum):
     """Why a solver ended. Only the first two mean that it has found what it was looking for."""
 
-    CERTIFIED = "certified"  #: the duality gap is within the tolerance: a global optimum
+    CERTIFIED = "certified"  #: the duality gap is within the tolerance: a global optimum, whatever made the solver end
     STATIONARY = "stationary"  #: the gradient is within the tolerance: no better point nearby at this rank
     ITERATIONS = "iterations"  #: out of iterations
     TIME = "time"  #: out of time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -85,7 +86,8 @@ def solve(
     if max_time is not None:
         criteria.insert(2, TimeLimit(max_time))
     # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
-    with threadpool_limits(limits=1, user_api="blas"):
+    # Overflow is not warned of by NumPy but told by the outcome.
+    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         U = initial_point(objective, rank, random_state) if start is None else _checked_start(start, problem, rank)
         run = _Run(objective, SOLVERS[solver](), criteria, callback, began)
         outcome = run.until_stopped(Point(objective.evaluate(U)))
@@ -151,7 +153,8 @@ class _Run:
         self.records.append(
             (p.value, self.point.gradient_norm, p.relative_gradient, p.seconds, p.evaluations, p.hessian_products)
         )
-        if self.callback is not None and self.callback(progress) is True:
+        answer = None if self.callback is None else self.callback(progress)
+        if isinstance(answer, bool | np.bool_) and answer:
             return Outcome.INTERRUPTED
         return next((o for c in self.criteria if (o := c.check(progress)) is not None), None)
 
@@ -166,13 +169,13 @@ def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, 
     largest = min(*problem.shape, 128)
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= largest:
         raise ValueError(f"rank must be a whole number from 1 to {largest} for this data; got {rank!r}")
-    if solver not in SOLVERS:
+    if not isinstance(solver, str) or solver not in SOLVERS:
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}; got {solver!r}")
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
         raise ValueError(f"max_iter must be a whole number ≥ 0; got {max_iter!r}")
-    if not tol >= 0:
+    if not isinstance(tol, Real) or not tol >= 0:
         raise ValueError(f"tol must be a number ≥ 0; got {tol!r}")
-    if max_time is not None and not max_time > 0:
+    if max_time is not None and not (isinstance(max_time, Real) and max_time > 0):
         raise ValueError(f"max_time must be None or a positive number of seconds; got {max_time!r}")
 
 

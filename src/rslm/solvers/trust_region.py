@@ -20,7 +20,7 @@ from rslm.solvers.conjugate_gradient import ConjugateGradient
 from rslm.solvers.point import Evaluate, Point
 
 ACCEPT = 0.1  # least ratio of actual to predicted decrease for a step to be taken
-KAPPA, THETA = 0.1, 1.0  # the inner iteration stops at a residual of min(KAPPA, relative gradient^THETA)
+KAPPA, THETA = 0.1, 1.0  # the inner iteration stops at a residual of min(KAPPA, (gradient / first gradient)^THETA)
 MOST_INNER = 500
 OPENING, FAR = 4, 0.1  # so many conjugate-gradient steps first, while the relative gradient is larger than that
 
