@@ -45,7 +45,7 @@ def test_history(solver, weighted):
     p, seen = noisy(weighted=weighted), []
     result = solve(p, 4, solver=solver, tol=1e-7, max_iter=500, random_state=0, callback=seen.append)
     h = result.history
-    names = {"objective", "gradient_norm", "relative_gradient", "seconds", "evaluations", "hessian_products"}
+    names = {"objective", "gradient_norm", "relative_gradient", "seconds", "evaluations", "hessian_products", "C"}
     assert set(h) == names
     assert {len(v) for v in h.values()} == {result.n_iter + 1} == {len(seen)}
     # Near the end a step counts as no ascent within the rounding of the objective, 1000 ε.
@@ -117,7 +117,7 @@ def test_stalled(solver):
 
 def test_stalling_is_told_from_slow_progress():
     def progress(value, gradient):
-        return Progress(0, value, gradient, 0.0, 0, 0, np.empty(0), np.empty(0))
+        return Progress(0, value, gradient, 0.0, 0, 0, 1.0, np.empty(0), np.empty(0))
 
     slow, still = NoProgress(patience=5), NoProgress(patience=5)
     assert all(slow.check(progress(1.0 - 1e-12 * k, 1.0)) is None for k in range(100))
@@ -413,3 +413,44 @@ def test_whole_numbers_of_numpy_are_whole_numbers():
 def test_the_largest_rank_of_the_kernels_is_named():
     with pytest.raises(ValueError, match=r"from 1 to 128 .*got 129"):
         solve(Problem(Square(), Entries(np.eye(140))), 129)
+
+
+# ---- large C -------------------------------------------------------------------------------------------------------
+
+
+def low_rank(rows=80, columns=120, rank=3, seed=0):
+    """A noise-free matrix and the same with half of its entries missing."""
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((rows, rank)) @ rng.standard_normal((columns, rank)).T
+    return W, np.where(rng.random(W.shape) < 0.5, W, np.nan)
+
+
+def test_a_rank_above_the_true_one_is_no_trap_at_large_c():
+    W, Y = low_rank()
+    result = solve(Problem(Square(), Entries(Y), C=1e7), 5, random_state=0)
+    assert result.outcome is Outcome.CERTIFIED
+    assert result.numerical_rank() == 3
+    # the trace norm pulls W towards zero by a few parts in C
+    assert np.linalg.norm(result.U @ result.V.T - W) <= 1e-6 * np.linalg.norm(W)
+    C = result.history["C"]
+    assert C[0] < 1e4
+    assert C[-1] == 1e7
+    assert (np.diff(C) >= 0).all()
+
+
+def test_the_way_by_smaller_c_can_be_interrupted():
+    _, Y = low_rank()
+    problem = Problem(Square(), Entries(Y), C=1e7)
+    result = solve(problem, 5, random_state=0, callback=lambda p: p.iteration == 2)
+    assert result.outcome is Outcome.INTERRUPTED
+    assert result.history["C"][-1] < problem.C
+    assert result.value == Objective(problem).evaluate(result.U).value
+
+
+def test_moderate_c_and_a_given_start_go_straight():
+    _, Y = low_rank()
+    rng = np.random.default_rng(1)
+    straight = solve(Problem(Square(), Entries(Y), C=10.0), 3, random_state=0)
+    given = solve(Problem(Square(), Entries(Y), C=1e7), 3, start=rng.standard_normal((80, 3)), max_iter=3)
+    assert set(straight.history["C"]) == {10.0}
+    assert set(given.history["C"]) == {1e7}

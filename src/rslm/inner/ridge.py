@@ -11,12 +11,11 @@ The value is the primal one, ½⟨y, z⟩ in exact arithmetic, but without its c
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.kernels import Columns, Factors, Solved
+from rslm.kernels import Factors, Solved
 from rslm.problem import Problem
 
 
@@ -26,6 +25,7 @@ class Ridge:
     def __init__(self, problem: Problem, n_threads: int) -> None:
         d, T = problem.shape
         self.C = problem.C
+        self.data = problem.data
         self.columns = problem.data.columns
         self.y = problem.data.values
         self.n_threads = n_threads
@@ -39,11 +39,6 @@ class Ridge:
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
         return None if problem.loss.quadratic else f"needs a quadratic loss, {problem.loss!r} is not"
-
-    @cached_property
-    def rows(self) -> Columns:
-        """The pattern by rows, which only the preconditioner needs."""
-        return self.columns.transposed()
 
     def solve(self, U: Floats) -> RidgeSolution:
         room = self.spare.pop() if self.spare else None
@@ -81,7 +76,7 @@ class RidgeSolution:
         if self._row_factors is None:
             room = s.spare_factors.pop() if s.spare_factors else None
             shift = max(self.weighted_square, np.finfo(float).tiny)
-            self._row_factors = s.rows.factorise(self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, room)
+            self._row_factors = s.data.by_rows.factorise(self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, room)
         factors, weight = self._row_factors, (s.p / (2.0 * s.C))[:, None]
         return lambda eta: weight * factors.solve(eta, s.n_threads)
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from rslm._typing import Floats
 from rslm.kernels import _native
 
-I = TypeVar("I", np.int32, np.int64)
+Integer = TypeVar("Integer", np.int32, np.int64)
 
 LANES = 8  # columns whose triangular factors are interleaved
 
@@ -134,7 +134,7 @@ def _c(a: Floats) -> Floats:
     return np.ascontiguousarray(a, dtype=np.float64)
 
 
-def _integers(a: NDArray[np.integer[Any]], dtype: type[I]) -> NDArray[I]:
+def _integers(a: NDArray[np.integer[Any]], dtype: type[Integer]) -> NDArray[Integer]:
     """The same whole numbers in another width; numbers that do not fit are an error, not other numbers."""
     if a.dtype.kind not in "iu":
         raise TypeError(f"indices must be integers; got {a.dtype}")

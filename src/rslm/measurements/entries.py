@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from rslm._typing import Floats
@@ -32,6 +33,11 @@ class Entries:
     def _set(self, by_columns: ObservedMatrix) -> None:
         self.columns = Columns(by_columns.indptr, by_columns.index, by_columns.shape[1])
         self.values: Floats = by_columns.values
+
+    @cached_property
+    def by_rows(self) -> Columns:
+        """The pattern by rows; made when it is first asked for."""
+        return self.columns.transposed()
 
     @property
     def shape(self) -> tuple[int, int]:

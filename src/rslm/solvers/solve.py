@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from numbers import Real
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from rslm.manifold import norm
 from rslm.objective import Objective
 from rslm.problem import Problem
 from rslm.solvers.conjugate_gradient import ConjugateGradient
+from rslm.solvers.continuation import ENOUGH, easier_problems
 from rslm.solvers.point import Evaluate, Point
 from rslm.solvers.result import Outcome, Result
 from rslm.solvers.stopping import (
@@ -29,6 +30,7 @@ from rslm.solvers.stopping import (
     TimeLimit,
 )
 from rslm.solvers.trust_region import TrustRegion
+from rslm.threads import thread_count
 
 
 class Method(Protocol):
@@ -38,6 +40,8 @@ class Method(Protocol):
 SOLVERS: dict[str, Callable[[], Method]] = {"trust-region": TrustRegion, "conjugate-gradient": ConjugateGradient}
 
 Callback = Callable[[Progress], object]
+
+RECORDED = ("gradient_norm", "value", "relative_gradient", "seconds", "evaluations", "hessian_products", "C")
 
 
 def solve(
@@ -62,14 +66,14 @@ def solve(
         Largest rank of W, at most min(d, T).
     solver : {"trust-region", "conjugate-gradient"}
     max_iter : int
-        Most outer iterations.
+        Most outer iterations, those at smaller C included.
     tol : float
         Converged when the Riemannian gradient is at most `tol` times the Euclidean one; certified when the relative
         duality gap is at most `tol`.
     max_time : float, optional
         Seconds after which the best point so far is returned.
     start : array of shape (d, rank), optional
-        Where to begin; from the singular vectors of the data if None.
+        Where to begin. If None, from the singular vectors of the data and, where C is large, by way of smaller C.
     callback : callable, optional
         Called with a `Progress` after every iteration; the solver stops when it returns True.
     random_state : int or Generator, optional
@@ -81,53 +85,59 @@ def solve(
     """
     began = time.perf_counter()
     _check(problem, rank, solver, max_iter, tol, max_time)
-    objective = Objective(problem, n_threads)
-    criteria: list[Criterion] = [NotFinite(), SmallGradient(tol), IterationLimit(max_iter), NoProgress()]
+    always: list[Criterion] = [NotFinite(), IterationLimit(max_iter)]
     if max_time is not None:
-        criteria.insert(2, TimeLimit(max_time))
+        always.append(TimeLimit(max_time))
+    run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began)
     # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
     # Overflow is not warned of by NumPy but told by the outcome.
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
-        U = initial_point(objective, rank, random_state) if start is None else _checked_start(start, problem, rank)
-        run = _Run(objective, SOLVERS[solver](), criteria, callback, began)
-        outcome = run.until_stopped(Point(objective.evaluate(U)))
-        certificate = certify(problem, run.point.evaluation, tol, outcome is Outcome.STATIONARY, objective.n_threads)
+        if start is None:
+            stages = [*easier_problems(problem, rank), problem]
+            U = initial_point(Objective(stages[0], n_threads), rank, random_state)
+        else:
+            stages, U = [problem], _checked_start(start, problem, rank)
+        for stage in stages:
+            enough = SmallGradient(tol if stage is problem else max(tol, ENOUGH))
+            outcome = run.stage(stage, U, [*always, enough, NoProgress()])
+            U = run.point.U
+            if outcome not in (Outcome.STATIONARY, Outcome.STALLED):
+                break
+        point = run.point if stage is problem else Point(Objective(problem, n_threads).evaluate(U))
+        certificate = certify(problem, point.evaluation, tol, outcome is Outcome.STATIONARY, run.n_threads)
     if certificate.relative_gap <= tol:
         outcome = Outcome.CERTIFIED
-    point = run.point
     return Result(problem, point.U, point.evaluation.V, point.value, outcome, certificate, run.history(), run.iteration)
 
 
 class _Run:
-    """One run of the loop: the point, the count and the history."""
+    """One run of the loop over one or several stages: the point, the count and the history."""
 
     def __init__(
-        self,
-        objective: Objective,
-        method: Method,
-        criteria: Iterable[Criterion],
-        callback: Callback | None,
-        began: float,
+        self, make_method: Callable[[], Method], n_threads: int, callback: Callback | None, began: float
     ) -> None:
-        self.objective, self.method, self.criteria = objective, method, list(criteria)
-        self.callback, self.began = callback, began
+        self.make_method, self.n_threads, self.callback, self.began = make_method, n_threads, callback, began
         self.iteration = 0
         self.records: list[tuple[float, ...]] = []
+        self.objectives: list[Objective] = []
         self.point: Point
         self._trials: list[Point] = []
 
-    def until_stopped(self, point: Point) -> Outcome:
-        self.point = point
+    def stage(self, problem: Problem, U: Floats, criteria: list[Criterion]) -> Outcome:
+        """Minimise one objective from U until a criterion stops it."""
+        self.objectives.append(Objective(problem, self.n_threads))
+        method = self.make_method()
+        self.point = Point(self.objectives[-1].evaluate(U))
         try:
-            while (outcome := self._stop()) is None:
-                self._replace(self.method.step(self.point, self._evaluate))
+            while (outcome := self._stop(criteria)) is None:
+                self._replace(method.step(self.point, self._evaluate))
                 self.iteration += 1
         except KeyboardInterrupt:
             return Outcome.INTERRUPTED
         return outcome
 
     def _evaluate(self, U: Floats) -> Point:
-        trial = Point(self.objective.evaluate(U))
+        trial = Point(self.objectives[-1].evaluate(U))
         self._trials.append(trial)
         return trial
 
@@ -138,31 +148,28 @@ class _Run:
         for p in done:
             p.evaluation.release()
 
-    def _stop(self) -> Outcome | None:
+    def _stop(self, criteria: list[Criterion]) -> Outcome | None:
         progress = Progress(
             self.iteration,
             self.point.value,
             self.point.relative_gradient,
             time.perf_counter() - self.began,
-            self.objective.evaluations,
-            self.objective.hessian_products,
+            sum(objective.evaluations for objective in self.objectives),
+            sum(objective.hessian_products for objective in self.objectives),
+            self.objectives[-1].problem.C,
             self.point.U,
             self.point.evaluation.V,
         )
-        p = progress
-        self.records.append(
-            (p.value, self.point.gradient_norm, p.relative_gradient, p.seconds, p.evaluations, p.hessian_products)
-        )
+        self.records.append((self.point.gradient_norm, *(getattr(progress, name) for name in RECORDED[1:])))
         answer = None if self.callback is None else self.callback(progress)
         if isinstance(answer, bool | np.bool_) and answer:
             return Outcome.INTERRUPTED
-        return next((o for c in self.criteria if (o := c.check(progress)) is not None), None)
+        return next((o for c in criteria if (o := c.check(progress)) is not None), None)
 
     def history(self) -> dict[str, Floats]:
-        names = ("objective", "gradient_norm", "relative_gradient", "seconds", "evaluations", "hessian_products")
-        table = np.array(self.records, dtype=np.float64).reshape(-1, len(names))
-        columns: dict[str, Floats] = dict(zip(names, table.T.copy(), strict=True))
-        return columns
+        table = np.array(self.records, dtype=np.float64).reshape(-1, len(RECORDED))
+        columns: dict[str, Floats] = dict(zip(RECORDED, table.T.copy(), strict=True))
+        return {"objective": columns.pop("value"), **columns}
 
 
 def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, max_time: float | None) -> None:

@@ -21,6 +21,7 @@ class Progress:
     seconds: float
     evaluations: int
     hessian_products: int
+    C: float  #: smaller than the problem's while the solver comes from easier problems
     U: Floats
     V: Floats
 

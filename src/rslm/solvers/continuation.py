@@ -1,0 +1,31 @@
+"""Where C is large, come from smaller ones.
+
+With growing C the ridge 1/2C of the inner problems falls below X_tᵀX_t, and g becomes a narrow curved valley in those
+columns of U that a lower rank would not need. From the solution for a smaller C, where they are already gone, the way
+is short: noise-free 80 × 120 data of rank 3 with a limit of 5 and C = 1e7 take 56 iterations instead of over 1000.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rslm.problem import Problem
+
+HARD = 1e3  # the ratio of X_tᵀX_t to the ridge from which on a start at a smaller C pays
+STEP = 10.0  # from one C to the next
+ENOUGH = 1e-2  # relative gradient at which to go on to the next C
+
+
+def ratio_to_ridge(problem: Problem, rank: int) -> float:
+    """How far the average X_tᵀX_t is above the ridge, for U of norm 1 with rows and columns of equal size."""
+    d, T = problem.shape
+    return 2.0 * problem.C * len(problem.data) / (d * T * rank)
+
+
+def easier_problems(problem: Problem, rank: int) -> list[Problem]:
+    """The same problem with smaller C, the smallest first; none where C is moderate."""
+    easier: list[Problem] = []
+    while ratio_to_ridge(problem, rank) > HARD:
+        problem = replace(problem, C=problem.C / STEP)
+        easier.insert(0, problem)
+    return easier
