@@ -119,15 +119,18 @@ class _Run:
         self.make_method, self.n_threads, self.callback, self.began = make_method, n_threads, callback, began
         self.iteration = 0
         self.records: list[tuple[float, ...]] = []
-        self.objectives: list[Objective] = []
+        self.objective: Objective
+        self._spent = (0, 0)  # evaluations and Hessian products of earlier stages
         self.point: Point
         self._trials: list[Point] = []
 
     def stage(self, problem: Problem, U: Floats, criteria: list[Criterion]) -> Outcome:
         """Minimise one objective from U until a criterion stops it."""
-        self.objectives.append(Objective(problem, self.n_threads))
+        if self.records:
+            self._spent = self._work()
+        self.objective = Objective(problem, self.n_threads)
         method = self.make_method()
-        self.point = Point(self.objectives[-1].evaluate(U))
+        self.point = Point(self.objective.evaluate(U))
         try:
             while (outcome := self._stop(criteria)) is None:
                 self._replace(method.step(self.point, self._evaluate))
@@ -136,8 +139,11 @@ class _Run:
             return Outcome.INTERRUPTED
         return outcome
 
+    def _work(self) -> tuple[int, int]:
+        return self._spent[0] + self.objective.evaluations, self._spent[1] + self.objective.hessian_products
+
     def _evaluate(self, U: Floats) -> Point:
-        trial = Point(self.objectives[-1].evaluate(U))
+        trial = Point(self.objective.evaluate(U))
         self._trials.append(trial)
         return trial
 
@@ -154,9 +160,8 @@ class _Run:
             self.point.value,
             self.point.relative_gradient,
             time.perf_counter() - self.began,
-            sum(objective.evaluations for objective in self.objectives),
-            sum(objective.hessian_products for objective in self.objectives),
-            self.objectives[-1].problem.C,
+            *self._work(),
+            self.objective.problem.C,
             self.point.U,
             self.point.evaluation.V,
         )
