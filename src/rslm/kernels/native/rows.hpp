@@ -20,7 +20,10 @@ template <class F> void with_quads(int rank, F &&f) {
     if (rank <= 24) return f(Int<6>{});
     if (rank <= 28) return f(Int<7>{});
     if (rank <= 32) return f(Int<8>{});
+    if (rank <= 40) return f(Int<10>{});
+    if (rank <= 48) return f(Int<12>{});
     if (rank <= 64) return f(Int<16>{});
+    if (rank <= 96) return f(Int<24>{});
     return f(Int<32>{});
 }
 
