@@ -85,9 +85,9 @@ def solve(
     """
     began = time.perf_counter()
     _check(problem, rank, solver, max_iter, tol, max_time)
-    always: list[Criterion] = [NotFinite(), IterationLimit(max_iter)]
+    limits: list[Criterion] = [IterationLimit(max_iter)]
     if max_time is not None:
-        always.append(TimeLimit(max_time))
+        limits.append(TimeLimit(max_time))
     run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began)
     # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
     # Overflow is not warned of by NumPy but told by the outcome.
@@ -99,7 +99,7 @@ def solve(
             stages, U = [problem], _checked_start(start, problem, rank)
         for stage in stages:
             enough = SmallGradient(tol if stage is problem else max(tol, ENOUGH))
-            outcome = run.stage(stage, U, [*always, enough, NoProgress()])
+            outcome = run.stage(stage, U, [NotFinite(), enough, *limits, NoProgress()])
             U = run.point.U
             if outcome not in (Outcome.STATIONARY, Outcome.STALLED):
                 break
@@ -118,6 +118,7 @@ class _Run:
     ) -> None:
         self.make_method, self.n_threads, self.callback, self.began = make_method, n_threads, callback, began
         self.iteration = 0
+        self._last_told = -1
         self.records: list[tuple[float, ...]] = []
         self.objective: Objective
         self._spent = (0, 0)  # evaluations and Hessian products of earlier stages
@@ -166,10 +167,16 @@ class _Run:
             self.point.evaluation.V,
         )
         self.records.append((self.point.gradient_norm, *(getattr(progress, name) for name in RECORDED[1:])))
-        answer = None if self.callback is None else self.callback(progress)
-        if isinstance(answer, bool | np.bool_) and answer:
+        if self._interrupted_by_callback(progress):
             return Outcome.INTERRUPTED
         return next((o for c in criteria if (o := c.check(progress)) is not None), None)
+
+    def _interrupted_by_callback(self, progress: Progress) -> bool:
+        if self.callback is None or progress.iteration == self._last_told:  # the first point of a stage is not new
+            return False
+        self._last_told = progress.iteration
+        answer = self.callback(progress)
+        return isinstance(answer, bool | np.bool_) and bool(answer)
 
     def history(self) -> dict[str, Floats]:
         table = np.array(self.records, dtype=np.float64).reshape(-1, len(RECORDED))
