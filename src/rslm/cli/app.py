@@ -16,7 +16,8 @@ def main() -> None:
     from rslm.cli.demo import demo
 
     app = typer.Typer(
-        help="Structured low-rank matrix learning with a certificate of optimality.",
+        help="Structured low-rank matrix learning with a certificate of optimality. Try: rslm demo",
+        pretty_exceptions_enable=False,
         no_args_is_help=True,
         add_completion=False,
     )
@@ -34,4 +35,7 @@ def main() -> None:
     ) -> None: ...
 
     app.command()(demo)
-    app()
+    try:
+        app(prog_name="rslm")
+    except (ValueError, OSError) as error:  # what the user gave: a sentence, not a traceback
+        sys.exit(f"Error: {error}")

@@ -17,6 +17,8 @@ from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout
 from rslm.datasets import make_ratings
 
+DEMO_C = 2e3  # by the error on a part of the training ratings
+
 
 def demo(
     out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("out"),
@@ -31,6 +33,7 @@ def demo(
     Example: rslm demo --ratings 200000
     """
     console = Console()
+    out.mkdir(parents=True, exist_ok=True)  # before any work that would be lost without it
     with console.status(f"Generating {ratings:,} ratings of {items:,} items by {users:,} users …"):
         made = make_ratings(users, items, ratings, random_state=seed)
         train, test = holdout(made.data, 0.1, seed)
@@ -48,14 +51,10 @@ def demo(
         console.print(f"Note: {remark.message}.")
 
     path = out / "demo.rslm"
-    out.mkdir(parents=True, exist_ok=True)
     model.save(path)
     console.print(summary(model, train, test, made.noise_floor, seconds))
     console.print(model.certificate_.verdict)
     console.print(f"Model written to {path}; read it with rslm.load({str(path)!r}).")
-
-
-DEMO_C = 2e3  # by the error on a part of the training ratings
 
 
 def rmse(model: Any, data: ObservedMatrix) -> float:

@@ -47,7 +47,7 @@ double evaluate(const Pattern &c, Workspace &workspace, int threads, const Value
                 double *V, double *factors, const Values &residual, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     double *u = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.shard_count * c.rows) * width);
-    pad<Q>(U, c.rows, rank, threads, u);
+    pad<Q>(U, c.rows, rank, u);
     Buffer<double> squares(c.shard_count);
     std::memset(squares.data, 0, sizeof(double) * size_t(c.shard_count));
 
@@ -98,8 +98,8 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     double *u = workspace.reserve(2 * size_t(c.rows + 1) * width + size_t(c.shard_count * c.rows) * width);
     double *du = u + width; // a row of U and the one of dU side by side: they are needed together
-    pad<Q>(U, c.rows, rank, threads, u, 2 * width);
-    pad<Q>(dU, c.rows, rank, threads, du, 2 * width);
+    pad<Q>(U, c.rows, rank, u, 2 * width);
+    pad<Q>(dU, c.rows, rank, du, 2 * width);
 
     const auto make = [&] {
         // change = dX v for the entries of a group
@@ -157,7 +157,7 @@ template <int Q>
 void factorise_columns(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const double *ridge,
                        double *factors) {
     double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
-    pad<Q>(X, c.rows, rank, threads, x);
+    pad<Q>(X, c.rows, rank, x);
 #pragma omp parallel num_threads(threads)
     {
         Systems systems(rank, false);
@@ -197,7 +197,7 @@ template <int Q>
 void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, const double *X, int rank, double *product) {
     constexpr int width = 4 * Q;
     double *x = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.shard_count * c.rows) * width);
-    pad<Q>(X, c.rows, rank, threads, x);
+    pad<Q>(X, c.rows, rank, x);
     const auto make = [&] {
         return [&](int64_t, const Group &group, double *sum) {
             for (int l = 0; l < group.lanes; l++) {

@@ -29,10 +29,12 @@ template <class F> void with_quads(int rank, F &&f) {
 
 // Copies rows × rank into rows of 4 Q numbers that begin every `stride` numbers, with zeros beside the columns and one
 // zero row behind the last.
-template <int Q> void pad(const double *from, int64_t rows, int rank, int threads, double *to, int stride = 4 * Q) {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i <= rows; i++)
-        for (int k = 0; k < 4 * Q; k++) to[i * stride + k] = k < rank && i < rows ? from[i * rank + k] : 0.0;
+template <int Q> void pad(const double *from, int64_t rows, int rank, double *to, int stride = 4 * Q) {
+    for (int64_t i = 0; i <= rows; i++) {
+        const int filled = i < rows ? rank : 0;
+        std::memcpy(to + i * stride, from + i * rank, sizeof(double) * size_t(filled));
+        for (int k = filled; k < 4 * Q; k++) to[i * stride + k] = 0.0;
+    }
 }
 
 template <int Q> RSLM_INLINE void prefetch_row(const double *row) {
