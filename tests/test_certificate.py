@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.sparse.linalg import ArpackNoConvergence
 
-from rslm import Objective, Problem, certificate, solve
-from rslm.certificate import certify, largest_singular_value_squared, nuclear_norm
+from rslm import Objective, Problem, solve, spectrum
+from rslm.certificate import certify, nuclear_norm
 from rslm.losses import Square
 from rslm.measurements import Entries
+from rslm.spectrum import largest_singular_value_squared
 
 D, T = 7, 9
 SIZES = [0.02, 5.0, 200.0]  # of C: the optimal rank is 1, 4, and 5 or 6
@@ -181,7 +182,7 @@ BRANCHES = {"dense": (10**6, "dense"), "lanczos": (0, "Lanczos")}
 @pytest.mark.parametrize("size", [(7, 9), (30, 20), (90, 110)])
 def test_sigma_is_never_too_small(monkeypatch, weighted, branch, size):
     limit, word = BRANCHES[branch]
-    monkeypatch.setattr(certificate, "DENSE", limit)
+    monkeypatch.setattr(spectrum, "DENSE", limit)
     p = problem(0.5, weighted, *size)
     points = [random_point(3, seed, size[0]) for seed in range(3)] + [solve(p, 2, random_state=0).U]
     for U in points:
@@ -195,7 +196,7 @@ def test_sigma_is_never_too_small(monkeypatch, weighted, branch, size):
 
 def test_sigma_of_a_start_that_is_orthogonal_to_the_wanted_vector(monkeypatch):
     """Two blocks; U lies in the weaker one."""
-    monkeypatch.setattr(certificate, "DENSE", 0)
+    monkeypatch.setattr(spectrum, "DENSE", 0)
     Y = np.full((80, 80), np.nan)
     Y[:40, :40], Y[40:, 40:] = 1.0, 1.01
     p = Problem(Square(), Entries(Y), C=1.0)
@@ -207,7 +208,7 @@ def test_sigma_of_a_start_that_is_orthogonal_to_the_wanted_vector(monkeypatch):
 
 
 def test_sigma_where_the_first_column_of_u_is_zero(monkeypatch, weighted):
-    monkeypatch.setattr(certificate, "DENSE", 0)
+    monkeypatch.setattr(spectrum, "DENSE", 0)
     p = problem(0.02, weighted)
     U = np.column_stack([np.zeros(D), solve(p, 3, tol=1e-9, random_state=0).U])
     c = certify(p, Objective(p).evaluate(U), 1e-6, True, 1)
@@ -219,8 +220,8 @@ def test_the_bound_when_lanczos_fails(monkeypatch, weighted):
     def failing(*_, **__):
         raise ArpackNoConvergence("no convergence", np.empty(0), np.empty(0))
 
-    monkeypatch.setattr(certificate, "DENSE", 0)
-    monkeypatch.setattr(certificate, "eigsh", failing)
+    monkeypatch.setattr(spectrum, "DENSE", 0)
+    monkeypatch.setattr(spectrum, "eigsh", failing)
     p = problem(0.5, weighted)
     z = np.zeros(len(p.data))
     # All in the entry whose weights are smallest: there the bound is tight.

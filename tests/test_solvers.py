@@ -378,8 +378,8 @@ def test_agreement():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rank": 0}, "rank must be a whole number from 1 to 30 for this data; got 0"),
-        ({"rank": 31}, "from 1 to 30 .*got 31"),
+        ({"rank": 0}, "rank must be a whole number from 1 to 30, the smaller side of the data; got 0"),
+        ({"rank": 31}, "from 1 to 30, .*got 31"),
         ({"rank": 2.0}, r"got 2\.0"),
         ({"rank": True}, "got True"),
         ({"rank": "3"}, "got '3'"),
@@ -411,7 +411,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers():
 
 
 def test_the_largest_rank_of_the_kernels_is_named():
-    with pytest.raises(ValueError, match=r"from 1 to 128 .*got 129"):
+    with pytest.raises(ValueError, match=r"from 1 to 128, the most that the kernels can do; got 129"):
         solve(Problem(Square(), Entries(np.eye(140))), 129)
 
 

@@ -15,16 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from rslm._typing import Floats
 from rslm.objective import Evaluation
 from rslm.problem import Problem
+from rslm.spectrum import largest_singular_value_squared
 from rslm.thin import singular_values
 
 BLOCK = 1 << 20  # entries summed at a time, so that no temporary is as large as the data
-DENSE = 64  # rows up to which S Sᵀ is formed
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,7 @@ class Certificate:
 def certify(problem: Problem, evaluation: Evaluation, tol: float, stationary: bool, n_threads: int) -> Certificate:
     """Bound the optimum from the point of an evaluation."""
     if not math.isfinite(evaluation.value):
-        rank, unknown = evaluation.U.shape[1], "not computed: the objective is not a finite number"
-        return Certificate(math.inf, 0.0, math.inf, 0.0, unknown, rank, False, tol, math.inf, math.inf)
+        return no_certificate(evaluation, tol, "the objective is not a finite number")
     z = evaluation.dual()
     square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads)
     dual, scaling = _best_dual(problem, z, square)
@@ -101,6 +98,12 @@ def certify(problem: Problem, evaluation: Evaluation, tol: float, stationary: bo
     )
 
 
+def no_certificate(evaluation: Evaluation, tol: float, why: str) -> Certificate:
+    """What is known where nothing was computed: the optimum is not negative."""
+    rank, inf = evaluation.U.shape[1], math.inf
+    return Certificate(evaluation.value, 0.0, inf, 0.0, f"not computed: {why}", rank, False, tol, inf, inf)
+
+
 def _primal(problem: Problem, evaluation: Evaluation, n_threads: int) -> float:
     p, q = problem.row_weights, problem.column_weights
     U, V, y = evaluation.U, evaluation.V, problem.data.values
@@ -116,68 +119,14 @@ def nuclear_norm(U: Floats, V: Floats) -> float:
 
 
 def _best_dual(problem: Problem, z: Floats, square: float) -> tuple[float, float]:
+    """The largest dual value along αz, and α. It is 1 at an exact optimum, less where the limit on the rank binds."""
     y, C = problem.data.values, problem.C
-
-    def value(alpha: float) -> float:
-        conjugate = _sum_in_blocks(
-            lambda at: problem.loss.conjugate(y[at].astype(np.float64), z[at].astype(np.float64) * (-alpha / C)), len(y)
-        )
-        return -C * conjugate - 0.5 * alpha**2 * square
-
-    # Concave in α. α = 1 is best at an exact optimum of the convex problem, less where the limit on the rank binds.
-    best = minimize_scalar(lambda alpha: -value(alpha), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
-    return max((value(alpha), alpha) for alpha in (1.0, float(best.x)))
+    # −C Σ ℓ*(y, −αz/C) of a quadratic loss is α⟨y, z⟩ − α²‖z‖²/4C.
+    linear = _sum_in_blocks(lambda at: y[at].astype(np.float64) * z[at], len(y))
+    curvature = _sum_in_blocks(lambda at: z[at].astype(np.float64) ** 2, len(y)) / (2.0 * C) + square
+    alpha = min(linear / curvature, 1.0) if linear > 0 and curvature > 0 else 0.0
+    return alpha * linear - 0.5 * alpha**2 * curvature if alpha > 0 else 0.0, alpha
 
 
 def _sum_in_blocks(term: Callable[[slice], Floats], n: int) -> float:
     return math.fsum(float(term(slice(k, k + BLOCK)).sum(dtype=np.float64)) for k in range(0, n, BLOCK))
-
-
-def weighted_gram(problem: Problem, values: Floats, n_threads: int) -> Callable[[Floats], Floats]:
-    """X ↦ S Sᵀ X for S = diag(1/√p) · values · diag(1/√q)."""
-    columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
-    if q is not None:
-        weighted = np.repeat(1.0 / np.sqrt(q), np.diff(columns.indptr))
-        weighted *= values
-        values = weighted
-    scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
-    return lambda X: scale * columns.gram(values, scale * X, n_threads)
-
-
-def _frobenius_squared(problem: Problem, z: Floats) -> float:
-    """‖S‖_F² for S = diag(1/√p) · z · diag(1/√q)."""
-    columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
-    squares = z.astype(np.float64) ** 2
-    if p is not None:
-        squares /= p[columns.index]
-    if q is not None:
-        squares /= np.repeat(q, np.diff(columns.indptr))
-    return float(squares.sum())
-
-
-def largest_singular_value_squared(problem: Problem, z: Floats, U: Floats, n_threads: int) -> tuple[float, str]:
-    """σ₁(S)² from above, and how it was found."""
-    if not z.any():
-        return 0.0, "all dual variables are zero"
-    gram, d = weighted_gram(problem, z, n_threads), problem.shape[0]
-    if d <= DENSE:
-        return max(float(np.linalg.eigvalsh(gram(np.eye(d)))[-1]), 0.0), "dense eigenvalues"
-    products = 0
-
-    def product(x: Floats) -> Floats:
-        nonlocal products
-        products += 1
-        return gram(x.reshape(d, 1))[:, 0]
-
-    # At the optimum the columns of U span the leading singular vectors; the rest lets others come in.
-    lead = U[:, np.argmax(np.linalg.norm(U, axis=0))]
-    begin = lead + np.random.default_rng(0).standard_normal(d) * (0.1 / math.sqrt(d) * np.linalg.norm(lead))
-    operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
-    try:
-        (value,), vectors = eigsh(operator, k=1, which="LA", v0=begin, tol=1e-11, ncv=min(d, 24))
-    except ArpackError as failure:
-        return _frobenius_squared(problem, z), f"Frobenius norm, because Lanczos did not converge ({failure})"
-    x = vectors[:, 0]
-    # Some eigenvalue lies within the residual of the computed one: adding it keeps σ₁ from being too small.
-    error = float(np.linalg.norm(product(x) - value * x))
-    return max(float(value) + error, 0.0), f"Lanczos, {products} products, residual {error / max(value, 1e-300):.1e}"

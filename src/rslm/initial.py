@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.certificate import weighted_gram
 from rslm.objective import Objective
+from rslm.spectrum import weighted_gram
 
 PASSES = 3  # over the data
 OVERSAMPLING = 4

@@ -27,6 +27,8 @@ class Evaluation:
 
     def hessian_product(self, xi: Floats) -> Floats:
         """The directional derivative D∇g(U)[ξ]."""
+        if xi.shape != self.U.shape:
+            raise ValueError(f"the direction must have the shape of U, {self.U.shape}; got {xi.shape}")
         self._objective.hessian_products += 1
         return self._solution.derivative(xi)
 
@@ -63,7 +65,7 @@ class Objective:
         self._inner = choose(problem, self.n_threads)
 
     def evaluate(self, U: Floats) -> Evaluation:
-        U = np.ascontiguousarray(U, dtype=np.float64)
+        U = np.array(U, dtype=np.float64, order="C")  # a copy: the evaluation must not change when U does
         d = self.problem.shape[0]
         if U.ndim != 2 or U.shape[0] != d or U.shape[1] < 1:
             raise ValueError(f"U must have shape ({d}, r) with r ≥ 1; got {U.shape}")

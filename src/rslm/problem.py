@@ -50,7 +50,7 @@ class Problem:
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
         if self.structure is not None:
             raise TypeError(f"structure must be None; got {self.structure!r}")
-        if isinstance(self.C, bool) or not isinstance(self.C, Real) or not (0 < self.C < math.inf):
+        if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
         for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
@@ -62,6 +62,13 @@ class Problem:
     def shape(self) -> tuple[int, int]:
         """(d, T)"""
         return self.data.shape
+
+
+def _as_float(number: Real) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # a whole number beyond all floats
+        return math.inf
 
 
 def _checked_weights(name: str, given: Floats, length: int) -> Floats:

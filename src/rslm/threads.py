@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
+from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 
 def thread_count(n_threads: int | None) -> int:
@@ -13,3 +19,25 @@ def thread_count(n_threads: int | None) -> int:
     if isinstance(n_threads, bool) or not isinstance(n_threads, Integral) or n_threads < 1:
         raise ValueError(f"n_threads must be None or a whole number ≥ 1; got {n_threads!r}")
     return int(n_threads)
+
+
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_limits: Any = None
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Keep the BLAS to one thread meanwhile. Of several at the same time the first sets it and the last restores it."""
+    global _blas_users, _blas_limits
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_limits = threadpool_limits(limits=1, user_api="blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limits.restore_original_limits()

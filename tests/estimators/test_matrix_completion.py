@@ -616,7 +616,7 @@ def test_bad_data(given, message):
     "given", [np.array([["a", "b"], ["c", "d"]]), np.array([["a", 1.0], [2.0, 3.0]], dtype=object), [["x", "y"]]]
 )
 def test_text_is_no_number(given):
-    with pytest.raises((TypeError, ValueError), match=r"'(a|x)'"):
+    with pytest.raises((TypeError, ValueError), match=r"'(a|x)'|dtype <U1, but real numbers"):
         model(rank=1).fit(given)
 
 
@@ -628,8 +628,8 @@ def test_a_column_of_text():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rank": 0}, "rank must be a whole number from 1 to 25 for this data; got 0"),
-        ({"rank": 26}, "from 1 to 25 .*got 26"),
+        ({"rank": 0}, "rank must be a whole number from 1 to 25, the smaller side of the data; got 0"),
+        ({"rank": 26}, "from 1 to 25, .*got 26"),
         ({"rank": 1.0}, "got 1.0"),
         ({"rank": None}, "got None"),
         ({"C": 0}, "C must be a positive finite number; got 0"),
@@ -738,7 +738,7 @@ def test_one_row_or_column(shape):
     m = model(rank=1, C=1e6).fit(values)
     np.testing.assert_allclose(learned(m), values, rtol=1e-4)  # shrunk by ‖W‖/2C
     assert m.transform(values).shape == shape
-    with pytest.raises(ValueError, match="from 1 to 1 for this data; got 2"):
+    with pytest.raises(ValueError, match="from 1 to 1, the smaller side of the data; got 2"):
         model(rank=2).fit(values)
 
 
@@ -774,3 +774,26 @@ def test_extremely_different_values():
     mixed[0, KNOWN[0]] *= 1e-150
     m = model().fit(mixed)
     assert np.isfinite(m.transform(mixed)).all()
+
+
+def test_what_a_masked_array_hides_is_not_learned():
+    M = np.ma.masked_array(np.outer([1.0, 2, 3, 4], [1.0, 2, 3]))
+    M.data[3, 2] = 999.0
+    M[3, 2] = np.ma.masked
+    assert MatrixCompletion(rank=1, C=1e4).fit(M).predict([3], [2])[0] == pytest.approx(12, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "given", [np.array([["1", "2"], ["3", "4"]]), np.array([["2020-01-01"]], dtype="datetime64[D]")]
+)
+def test_text_and_dates_are_not_read_as_numbers(given):
+    with pytest.raises(TypeError, match="real numbers are needed"):
+        MatrixCompletion(rank=1).fit(given)
+
+
+@pytest.mark.parametrize("weighting", [1000.0, -1000.0])
+def test_weights_out_of_range(weighting):
+    X = np.random.default_rng(0).standard_normal((6, 5))
+    X[0, :4] = np.nan
+    with pytest.raises(ValueError, match=f"weighting={weighting} takes the entry counts, 1 to 5"):
+        MatrixCompletion(rank=1, weighting=weighting).fit(X)

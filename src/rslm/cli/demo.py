@@ -17,7 +17,7 @@ from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout
 from rslm.datasets import make_ratings
 
-DEMO_C = 2e3  # by the error on a part of the training ratings
+C_PER_SIZE = 0.4  # by the error on a part of the training ratings
 
 
 def demo(
@@ -40,7 +40,8 @@ def demo(
     console.print(f"Data: {train.shape[0]:,} users × {train.shape[1]:,} items, {len(train):,} ratings to learn from,")
     console.print(f"      {len(test):,} held out; noise of the ratings {made.noise_floor:.4f}")
 
-    model = MatrixCompletion(rank=rank, C=DEMO_C, weighting=0.5, random_state=seed)
+    C = C_PER_SIZE * np.sqrt(users * items)
+    model = MatrixCompletion(rank=rank, C=C, weighting=0.5, random_state=seed)
     progress = FitProgress(console, lambda fitted: rmse(fitted, test))
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as remarks:

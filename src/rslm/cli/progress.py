@@ -10,10 +10,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 
 class FitProgress:
-    """A callback of scikit-learn's protocol: a bar over the iterations with the error on held-out entries.
-
-    It ends the fit when the error has not improved for `patience` iterations, if that is given.
-    """
+    """A callback of scikit-learn's protocol: a bar over the iterations with the error on held-out entries."""
 
     def __init__(self, console: Console, error: Callable[[Any], float]) -> None:
         self.errors: list[float] = []

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Any, Self
+from zipfile import BadZipFile
 
 import numpy as np
 import scipy.io
@@ -58,7 +59,7 @@ class ObservedMatrix:
         y = real_numbers(np.asarray(values), "values")
         check_lengths(rows=i, cols=j, values=y)
         if shape is None:
-            shape = int(i.max()) + 1, int(j.max()) + 1
+            shape = max(int(i.max()) + 1, 1), max(int(j.max()) + 1, 1)
         size = checked_shape(shape)
         check_range(i, size[0], "rows")
         check_range(j, size[1], "cols")
@@ -115,7 +116,12 @@ class ObservedMatrix:
         """Read a matrix that `scipy.sparse.save_npz` (.npz) or `scipy.io.mmwrite` (.mtx, .mtx.gz) has written."""
         name = fspath(path)
         if name.endswith(".npz"):
-            return cls.from_any(sparse.load_npz(name))
+            try:
+                return cls.from_any(sparse.load_npz(name))
+            except (BadZipFile, KeyError, EOFError) as error:
+                raise ValueError(
+                    f"{name!r} is damaged or was not written by scipy.sparse.save_npz: {error}. Write it again."
+                ) from error
         if name.endswith((".mtx", ".mtx.gz")):
             return cls.from_any(scipy.io.mmread(name))
         raise ValueError(

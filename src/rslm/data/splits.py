@@ -24,6 +24,7 @@ def holdout(data: ObservedMatrix, fraction: float, random_state: Seed = None) ->
     """
     if not 0 < fraction < 1:
         raise ValueError(f"fraction is {fraction!r}, but a number between 0 and 1, such as 0.1, is needed.")
+    data = ObservedMatrix.from_any(data)
     n = data.n_observed
     count = round(fraction * n)
     if not 0 < count < n:

@@ -36,10 +36,23 @@ class Layout:
         """What the data are divided by before they are solved."""
         return extreme_scale(self.data.values)
 
+    @cached_property
+    def squared_scale(self) -> float:
+        """What values of the objective are multiplied by to be those of the data; infinite where they overflow."""
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.square(self.scale))
+
     def _weights(self, counts: Indices64) -> Floats | None:
         if self.weighting == 0:
             return None
-        return np.asarray((np.maximum(counts, 1) / counts.mean()) ** self.weighting, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            weights: Floats = (np.maximum(counts, 1) / counts.mean()) ** self.weighting
+        if not (np.isfinite(weights).all() and weights.min() > 0):
+            raise ValueError(
+                f"weighting={self.weighting} takes the entry counts, {counts.min()} to {counts.max()}, out of the "
+                "range of floating-point numbers; use a smaller one, such as 0.5"
+            )
+        return weights
 
     @cached_property
     def _p(self) -> Floats | None:

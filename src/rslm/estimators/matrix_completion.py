@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
+from rslm.data.convert import to_array
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
@@ -76,7 +76,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     certificate_ : Certificate
         Bounds of the objective from both sides; ``print(model.certificate_)`` says what they mean.
     history_ : dict of arrays
-        objective, gradient_norm, relative_gradient, seconds, evaluations, hessian_products after every iteration.
+        objective, gradient_norm, relative_gradient, seconds, evaluations, hessian_products after every iteration, and
+        the C that the objective had: where C is large, the solver comes from smaller ones.
     outcome_ : str
         Why the solver ended: certified, stationary, iterations, time, stalled, interrupted or failed.
     converged_ : bool
@@ -150,7 +151,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
 
         def step_done(progress: Progress) -> bool:
             if self.verbose:
-                logger.log(logging.INFO, _line(progress))
+                logger.info(_line(progress))
             if progress.iteration == 0:
                 return False
             task = context.subcontext(task_name=f"iteration {progress.iteration}")
@@ -171,9 +172,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         )
         for name, value in layout.model(result.U, result.V).items():
             setattr(self, name, value)
-        self.certificate_ = result.certificate.scaled(layout.scale**2)
+        self.certificate_ = result.certificate.scaled(layout.squared_scale)
         in_squares = ("objective", "gradient_norm")
-        self.history_ = {k: v * layout.scale**2 if k in in_squares else v for k, v in result.history.items()}
+        self.history_ = {k: v * layout.squared_scale if k in in_squares else v for k, v in result.history.items()}
         self.outcome_ = result.outcome.value
         self.converged_ = result.converged
         self.n_iter_ = max(result.n_iter, 1)  # at least the start has been looked at
@@ -225,7 +226,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """R² of the prediction on the observed entries of X.
 
         An X of the shape that `fit` was given holds entries of the fitted samples, unless it contradicts what `fit` has
-        seen. Any other X holds new samples: each of their entries is predicted from the other entries of its sample.
+        seen; row ids tell for sure. Any other X holds new samples: each of their entries is predicted from the other
+        entries of its sample.
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
@@ -259,6 +261,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = cls(**params)
         model.row_factors_, model.col_factors_ = arrays["row_factors_"], arrays["col_factors_"]
+        ranks = {arrays[name].shape[1] for name in ("row_factors_", "col_factors_", "subspace")}
+        if len(ranks) > 1 or len(arrays["subspace"]) != len(model.col_factors_):
+            raise KeyError("factors of one rank")
         model._rows = Labels("row", len(model.row_factors_), ids_from_array("row", arrays))
         model._cols = Labels("column", len(model.col_factors_), ids_from_array("col", arrays))
         model._subspace = Subspace(arrays["subspace"], model.C, model.weighting, facts["mean_count"])
@@ -288,6 +293,11 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             elif X.col_ids is not None and not self._cols.same(X.col_ids):
                 raise ValueError("X has other column ids than fit was given, or in another order")
             return X
+        if isinstance(X, np.ma.MaskedArray):
+            X = to_array(X)  # masked becomes NaN
+        kind = getattr(getattr(X, "dtype", None), "kind", "f")
+        if kind in "USMmV":
+            raise TypeError(f"X has dtype {X.dtype}, but real numbers are needed; convert it with X.astype(float)")
         checked = validate_data(
             self,
             X,

@@ -8,10 +8,9 @@ from numbers import Real
 from typing import Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from rslm._typing import Floats
-from rslm.certificate import certify
+from rslm.certificate import certify, no_certificate
 from rslm.initial import initial_point
 from rslm.manifold import norm
 from rslm.objective import Objective
@@ -30,7 +29,7 @@ from rslm.solvers.stopping import (
     TimeLimit,
 )
 from rslm.solvers.trust_region import TrustRegion
-from rslm.threads import thread_count
+from rslm.threads import single_threaded_blas, thread_count
 
 
 class Method(Protocol):
@@ -40,6 +39,8 @@ class Method(Protocol):
 SOLVERS: dict[str, Callable[[], Method]] = {"trust-region": TrustRegion, "conjugate-gradient": ConjugateGradient}
 
 Callback = Callable[[Progress], object]
+
+MOST_RANK = 128
 
 RECORDED = ("gradient_norm", "value", "relative_gradient", "seconds", "evaluations", "hessian_products", "C")
 
@@ -71,7 +72,7 @@ def solve(
         Converged when the Riemannian gradient is at most `tol` times the Euclidean one; certified when the relative
         duality gap is at most `tol`.
     max_time : float, optional
-        Seconds after which the best point so far is returned.
+        Seconds after which the iteration ends with the best point so far; the certificate comes on top.
     start : array of shape (d, rank), optional
         Where to begin. If None, from the singular vectors of the data and, where C is large, by way of smaller C.
     callback : callable, optional
@@ -91,7 +92,7 @@ def solve(
     run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began)
     # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
     # Overflow is not warned of by NumPy but told by the outcome.
-    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+    with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
         if start is None:
             stages = [*easier_problems(problem, rank), problem]
             U = initial_point(Objective(stages[0], n_threads), rank, random_state)
@@ -103,8 +104,12 @@ def solve(
             U = run.point.U
             if outcome not in (Outcome.STATIONARY, Outcome.STALLED):
                 break
-        point = run.point if stage is problem else Point(Objective(problem, n_threads).evaluate(U))
-        certificate = certify(problem, point.evaluation, tol, outcome is Outcome.STATIONARY, run.n_threads)
+        point = run.point if run.problem is problem else Point(Objective(problem, n_threads).evaluate(U))
+        try:
+            certificate = certify(problem, point.evaluation, tol, outcome is Outcome.STATIONARY, run.n_threads)
+        except KeyboardInterrupt:
+            outcome = Outcome.INTERRUPTED
+            certificate = no_certificate(point.evaluation, tol, "interrupted")
     if certificate.relative_gap <= tol:
         outcome = Outcome.CERTIFIED
     return Result(problem, point.U, point.evaluation.V, point.value, outcome, certificate, run.history(), run.iteration)
@@ -123,6 +128,7 @@ class _Run:
         self.objective: Objective
         self._spent = (0, 0)  # evaluations and Hessian products of earlier stages
         self.point: Point
+        self.problem: Problem | None = None  # which the point belongs to
         self._trials: list[Point] = []
 
     def stage(self, problem: Problem, U: Floats, criteria: list[Criterion]) -> Outcome:
@@ -131,12 +137,14 @@ class _Run:
             self._spent = self._work()
         self.objective = Objective(problem, self.n_threads)
         method = self.make_method()
-        self.point = Point(self.objective.evaluate(U))
         try:
+            self.point, self.problem = Point(self.objective.evaluate(U)), problem
             while (outcome := self._stop(criteria)) is None:
                 self._replace(method.step(self.point, self._evaluate))
                 self.iteration += 1
         except KeyboardInterrupt:
+            if self.problem is None:  # there is no point yet
+                raise
             return Outcome.INTERRUPTED
         return outcome
 
@@ -144,9 +152,10 @@ class _Run:
         return self._spent[0] + self.objective.evaluations, self._spent[1] + self.objective.hessian_products
 
     def _evaluate(self, U: Floats) -> Point:
-        trial = Point(self.objective.evaluate(U))
-        self._trials.append(trial)
-        return trial
+        for refused in self._trials:  # a method asks for another trial when it has no use for the last one
+            refused.evaluation.release()
+        self._trials = [Point(self.objective.evaluate(U))]
+        return self._trials[0]
 
     def _replace(self, chosen: Point) -> None:
         """Go on from the chosen point. It is in place before any other is released: an interrupt finds it whole."""
@@ -185,9 +194,10 @@ class _Run:
 
 
 def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, max_time: float | None) -> None:
-    largest = min(*problem.shape, 128)
+    largest = min(*problem.shape, MOST_RANK)
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= largest:
-        raise ValueError(f"rank must be a whole number from 1 to {largest} for this data; got {rank!r}")
+        why = "the smaller side of the data" if largest < MOST_RANK else "the most that the kernels can do"
+        raise ValueError(f"rank must be a whole number from 1 to {largest}, {why}; got {rank!r}")
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}; got {solver!r}")
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:

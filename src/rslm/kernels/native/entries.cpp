@@ -161,18 +161,17 @@ void factorise_columns(const Pattern &c, Workspace &workspace, int threads, cons
 #pragma omp parallel num_threads(threads)
     {
         Systems systems(rank, false);
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t s = 0; s < c.shard_count; s++)
-            for (int64_t g = c.shards[s]; g < c.shards[s + 1]; g++) {
-                const Group group(c, g);
-                for (int l = 0; l < group.lanes; l++) {
-                    const int64_t t = group.column(l);
-                    systems.collect(Column<Q>{c, x, Values{nullptr, nullptr}, c.indptr[t], c.indptr[t + 1]}, l);
-                }
-                systems.turn_and_factorise(group.shifts(ridge));
-                const size_t size = size_t(triangle(rank)) * LANES;
-                std::memcpy(factors + size_t(g) * size, systems.factors(), sizeof(double) * size);
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t g = 0; g < c.groups(); g++) {
+            const Group group(c, g);
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l);
+                systems.collect(Column<Q>{c, x, Values{nullptr, nullptr}, c.indptr[t], c.indptr[t + 1]}, l);
             }
+            systems.turn_and_factorise(group.shifts(ridge));
+            const size_t size = size_t(triangle(rank)) * LANES;
+            std::memcpy(factors + size_t(g) * size, systems.factors(), sizeof(double) * size);
+        }
     }
 }
 

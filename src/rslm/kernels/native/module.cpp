@@ -2,6 +2,7 @@
 #include "kernels.hpp"
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -44,6 +45,7 @@ std::vector<const Kernels *> available() { // the best one last
 }
 
 const Kernels *chosen = nullptr;
+int most_threads = 256;
 
 std::vector<std::string> instruction_sets() {
     std::vector<std::string> names;
@@ -86,7 +88,7 @@ template <class A> Values values_of(const A &a, int64_t n) {
 // Not more threads than there is work for: numbers do not depend on it, and starting one costs some microseconds.
 int useful_threads(int threads, int64_t multiplications) {
     require(threads >= 1, "the number of threads must be at least 1");
-    return int(std::clamp<int64_t>(multiplications / 50'000, 1, std::min(threads, 256)));
+    return int(std::clamp<int64_t>(multiplications / 1'000'000, 1, std::min(threads, most_threads)));
 }
 int64_t factor_size(int64_t columns, int64_t rank) { return (columns + LANES - 1) / LANES * rank * (rank + 1) / 2 * LANES; }
 int rank_of(size_t rank) {
@@ -105,6 +107,7 @@ class Columns {
     std::vector<int64_t> shards;
     Pattern pattern;
     Workspace workspace;
+    std::mutex busy; // the workspace serves one call at a time
 
     // As many shards as can be summed without noticing it, a multiple of four so that few threads share them evenly,
     // balanced by entries and, for what a column costs itself, by columns. All this follows from the data, never from
@@ -165,6 +168,7 @@ class Columns {
         require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
         return chosen->evaluate(pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out, by_rows.data());
     }
     void derivative(const Numbers &residual, const Matrix &U, const Matrix &V, const Vector &factors, const Matrix &dU,
@@ -175,6 +179,7 @@ class Columns {
         require_shape(U, rows(), rank), require_shape(dU, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
         nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
         chosen->derivative(pattern, workspace, threads, in, U.data(), rank, V.data(), factors.data(), dU.data(), by_rows.data());
     }
     void factorise(const Matrix &X, const Vector &ridge, const VectorOut &factors, int threads) {
@@ -184,6 +189,7 @@ class Columns {
         require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
         chosen->factorise(pattern, workspace, threads, X.data(), rank, ridge.data(), factors.data());
     }
     void gram(const Numbers &s, const Matrix &X, const MatrixOut &product, int threads) {
@@ -192,6 +198,7 @@ class Columns {
         const Values in = values_of(s, entries());
         require_shape(X, rows(), rank), require_shape(product, rows(), rank);
         nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
         chosen->gram(pattern, workspace, threads, in, X.data(), rank, product.data());
     }
     void predict(const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
@@ -231,6 +238,7 @@ NB_MODULE(_native, m) {
     chosen = available().back();
     m.def("instruction_set", [] { return std::string(chosen->name); });
     m.def("instruction_sets", &instruction_sets);
+    m.def("limit_threads", [](int most) { most_threads = std::clamp(most, 1, 256); }, nb::arg("most"));
     m.def("use_instruction_set", &use_instruction_set, nb::arg("name"));
     m.def("solve", &solve);
     m.def("predict_pairs", &predict_pairs);

@@ -1,0 +1,67 @@
+"""Products with, and the largest singular value of, a sparse matrix S = diag(1/√p) · values · diag(1/√q)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from rslm._typing import Floats
+from rslm.problem import Problem
+
+DENSE = 64  # rows up to which S Sᵀ is formed
+
+
+def weighted_gram(problem: Problem, values: Floats, n_threads: int) -> Callable[[Floats], Floats]:
+    """X ↦ S Sᵀ X."""
+    columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
+    if q is not None:
+        weighted = np.repeat(1.0 / np.sqrt(q), np.diff(columns.indptr))
+        weighted *= values
+        values = weighted
+    scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
+    return lambda X: scale * columns.gram(values, scale * X, n_threads)
+
+
+def frobenius_squared(problem: Problem, values: Floats) -> float:
+    """‖S‖_F²."""
+    columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
+    squares = values.astype(np.float64) ** 2
+    if p is not None:
+        squares /= p[columns.index]
+    if q is not None:
+        squares /= np.repeat(q, np.diff(columns.indptr))
+    return float(squares.sum())
+
+
+def largest_singular_value_squared(problem: Problem, values: Floats, U: Floats, n_threads: int) -> tuple[float, str]:
+    """σ₁(S)² from above, and how it was found. The columns of U are where to look first."""
+    if not values.any():
+        return 0.0, "all dual variables are zero"
+    bound = frobenius_squared(problem, values)
+    if not math.isfinite(bound):
+        return math.inf, "not computed: the dual variables are too large"
+    gram, d = weighted_gram(problem, values, n_threads), problem.shape[0]
+    if d <= DENSE:
+        return max(float(np.linalg.eigvalsh(gram(np.eye(d)))[-1]), 0.0), "dense eigenvalues"
+    products = 0
+
+    def product(x: Floats) -> Floats:
+        nonlocal products
+        products += 1
+        return gram(x.reshape(d, 1))[:, 0]
+
+    # At the optimum the columns of U span the leading singular vectors; the rest lets others come in.
+    lead = U[:, np.argmax(np.linalg.norm(U, axis=0))]
+    begin = lead + np.random.default_rng(0).standard_normal(d) * (0.1 / math.sqrt(d) * np.linalg.norm(lead))
+    operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
+    try:
+        (value,), vectors = eigsh(operator, k=1, which="LA", v0=begin, tol=1e-11, ncv=min(d, 24))
+    except ArpackError as failure:
+        return bound, f"Frobenius norm, because Lanczos did not converge ({failure})"
+    x = vectors[:, 0]
+    # Some eigenvalue lies within the residual of the computed one: adding it keeps σ₁ from being too small.
+    error = float(np.linalg.norm(product(x) - value * x))
+    return max(float(value) + error, 0.0), f"Lanczos, {products} products, residual {error / max(value, 1e-300):.1e}"
