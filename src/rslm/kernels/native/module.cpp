@@ -88,7 +88,7 @@ template <class A> Values values_of(const A &a, int64_t n) {
 // Not more threads than there is work for: numbers do not depend on it, and starting one costs some microseconds.
 int useful_threads(int threads, int64_t multiplications) {
     require(threads >= 1, "the number of threads must be at least 1");
-    return int(std::clamp<int64_t>(multiplications / 1'000'000, 1, std::min(threads, most_threads)));
+    return int(std::clamp<int64_t>(multiplications / 500'000, 1, std::min(threads, most_threads)));
 }
 int64_t factor_size(int64_t columns, int64_t rank) { return (columns + LANES - 1) / LANES * rank * (rank + 1) / 2 * LANES; }
 int rank_of(size_t rank) {
