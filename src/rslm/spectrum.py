@@ -12,6 +12,7 @@ from rslm._typing import Floats
 from rslm.problem import Problem
 
 DENSE = 64  # rows up to which S Sᵀ is formed
+TOO_LARGE = 1e140  # for squares and sums of them to stay finite
 
 
 def weighted_gram(problem: Problem, values: Floats, n_threads: int) -> Callable[[Floats], Floats]:
@@ -40,8 +41,7 @@ def largest_singular_value_squared(problem: Problem, values: Floats, U: Floats, 
     """σ₁(S)² from above, and how it was found. The columns of U are where to look first."""
     if not values.any():
         return 0.0, "all dual variables are zero"
-    bound = frobenius_squared(problem, values)
-    if not math.isfinite(bound):
+    if not max(float(values.max()), -float(values.min())) < TOO_LARGE:
         return math.inf, "not computed: the dual variables are too large"
     gram, d = weighted_gram(problem, values, n_threads), problem.shape[0]
     if d <= DENSE:
@@ -60,7 +60,7 @@ def largest_singular_value_squared(problem: Problem, values: Floats, U: Floats, 
     try:
         (value,), vectors = eigsh(operator, k=1, which="LA", v0=begin, tol=1e-11, ncv=min(d, 24))
     except ArpackError as failure:
-        return bound, f"Frobenius norm, because Lanczos did not converge ({failure})"
+        return frobenius_squared(problem, values), f"Frobenius norm, because Lanczos did not converge ({failure})"
     x = vectors[:, 0]
     # Some eigenvalue lies within the residual of the computed one: adding it keeps σ₁ from being too small.
     error = float(np.linalg.norm(product(x) - value * x))
