@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from rslm import Objective, ObservedMatrix, Problem
+from rslm.inner.newton import Newton
+from rslm.inner.ridge import Ridge
 from rslm.kernels import Columns
-from rslm.losses import Square
+from rslm.losses import Absolute, Square
 from rslm.measurements import Entries
 from rslm.testing import check_gradient, check_hessian
 
@@ -219,9 +221,9 @@ def test_one_inner_solve_a_point(monkeypatch):
     for name in ("evaluate", "derivative", "factorise"):
         original = getattr(Columns, name)
 
-        def counted(self, *args, name=name, original=original):
+        def counted(self, *args, name=name, original=original, **options):
             calls.append(name)
-            return original(self, *args)
+            return original(self, *args, **options)
 
         monkeypatch.setattr(Columns, name, counted)
     objective = Objective(problem())
@@ -330,15 +332,11 @@ def test_problem_errors(change, error, message):
         Problem(**{"loss": Square(), "data": Entries(data()), "C": 1.0} | change)
 
 
-class NotQuadratic(Square):
-    quadratic = False
-
-
-def test_the_error_says_why_no_solver_fits():
-    with pytest.raises(
-        ValueError, match=r"no inner solver fits.*Ridge: needs a quadratic loss, NotQuadratic\(\) is not"
-    ):
-        Objective(Problem(NotQuadratic(), Entries(data())))
+def test_the_error_says_why_no_solver_fits(monkeypatch):
+    monkeypatch.setattr("rslm.inner.choose.CANDIDATES", (Ridge, Newton))
+    needed = r"no inner solver fits.*Ridge: needs a quadratic loss, Absolute\(\) is not; Newton: needs a second deriv"
+    with pytest.raises(ValueError, match=needed):
+        Objective(Problem(Absolute(), Entries(data())))
 
 
 class Broken:

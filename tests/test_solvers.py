@@ -45,7 +45,16 @@ def test_history(solver, weighted):
     p, seen = noisy(weighted=weighted), []
     result = solve(p, 4, solver=solver, tol=1e-7, max_iter=500, random_state=0, callback=seen.append)
     h = result.history
-    names = {"objective", "gradient_norm", "relative_gradient", "seconds", "evaluations", "hessian_products", "C"}
+    names = {
+        "objective",
+        "gradient_norm",
+        "relative_gradient",
+        "seconds",
+        "evaluations",
+        "hessian_products",
+        "C",
+        "rounding",
+    }
     assert set(h) == names
     assert {len(v) for v in h.values()} == {result.n_iter + 1} == {len(seen)}
     # Near the end a step counts as no ascent within the rounding of the objective, 1000 ε.
@@ -117,7 +126,7 @@ def test_stalled(solver):
 
 def test_stalling_is_told_from_slow_progress():
     def progress(value, gradient):
-        return Progress(0, value, gradient, 0.0, 0, 0, 1.0, np.empty(0), np.empty(0))
+        return Progress(0, value, gradient, 0.0, 0, 0, 1.0, 0.0, np.empty(0), np.empty(0))
 
     slow, still = NoProgress(patience=5), NoProgress(patience=5)
     assert all(slow.check(progress(1.0 - 1e-12 * k, 1.0)) is None for k in range(100))

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from rslm._typing import Floats
 from rslm.objective import Evaluation
@@ -38,7 +39,10 @@ class Certificate:
     stationary: bool  #: whether the solver found a stationary point at that rank
     tol: float  #: the relative gap up to which the answer counts as a global optimum
     gap: float  #: primal − dual: the objective is above the optimum by at most this
-    relative_gap: float  #: gap / dual
+    relative_gap: float  #: gap / |dual|
+    rounding: float = (
+        0.0  #: δ by which the kinks of the loss were rounded to solve it; the bounds are for the loss itself
+    )
 
     def scaled(self, factor: float) -> Certificate:
         """The certificate for data whose squares are `factor` times as large; the relative gap is free of scale."""
@@ -58,8 +62,9 @@ class Certificate:
         if self.relative_gap <= self.tol:
             return f"Global optimum of the convex problem, to a relative gap of {self.relative_gap:.1e}."
         if self.stationary:
+            what = "the limit on the rank costs" if self.rounding == 0 else "that limit and rounding the loss cost"
             return (
-                f"Stationary at rank {self.rank}; the limit on the rank costs at most {self.gap:.3g} "
+                f"Stationary at rank {self.rank}; {what} at most {self.gap:.3g} "
                 f"(relative gap {self.relative_gap:.2g}) against the convex problem without it."
             )
         return (
@@ -72,13 +77,14 @@ class Certificate:
             f"{self.verdict}\n"
             f"primal {self.primal:.10g}, dual {self.dual:.10g}, gap {self.gap:.3g}\n"
             f"σ₁ = {self.sigma_max:.10g} ({self.method}), dual variables scaled by {self.scaling:.6g}"
+            + (f"\nsolved with the kinks of the loss rounded by {self.rounding:.3g}" if self.rounding > 0 else "")
         )
 
 
 def certify(problem: Problem, evaluation: Evaluation, tol: float, stationary: bool, n_threads: int) -> Certificate:
     """Bound the optimum from the point of an evaluation."""
     if not math.isfinite(evaluation.value):
-        return no_certificate(evaluation, tol, "the objective is not a finite number")
+        return no_certificate(problem, evaluation, tol, "the objective is not a finite number")
     z = evaluation.dual()
     square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads)
     dual, scaling = _best_dual(problem, z, square)
@@ -94,14 +100,15 @@ def certify(problem: Problem, evaluation: Evaluation, tol: float, stationary: bo
         stationary=stationary,
         tol=tol,
         gap=gap,
-        relative_gap=gap / dual if dual > 0 else (0.0 if gap == 0.0 else math.inf),
+        relative_gap=gap / abs(dual) if dual != 0 else (0.0 if gap == 0.0 else math.inf),
     )
 
 
-def no_certificate(evaluation: Evaluation, tol: float, why: str) -> Certificate:
-    """What is known where nothing was computed: the optimum is not negative."""
+def no_certificate(problem: Problem, evaluation: Evaluation, tol: float, why: str) -> Certificate:
+    """What is known where nothing was computed: no W has a smaller loss than the best prediction of every entry."""
     rank, inf = evaluation.U.shape[1], math.inf
-    return Certificate(evaluation.value, 0.0, inf, 0.0, f"not computed: {why}", rank, False, tol, inf, inf)
+    least = _conjugate_part(problem, np.zeros(len(problem.data)), 0.0)
+    return Certificate(evaluation.value, least, inf, 0.0, f"not computed: {why}", rank, False, tol, inf, inf)
 
 
 def _primal(problem: Problem, evaluation: Evaluation, n_threads: int) -> float:
@@ -120,12 +127,31 @@ def nuclear_norm(U: Floats, V: Floats) -> float:
 
 def _best_dual(problem: Problem, z: Floats, square: float) -> tuple[float, float]:
     """The largest dual value along αz, and α. It is 1 at an exact optimum, less where the limit on the rank binds."""
-    y, C = problem.data.values, problem.C
-    # −C Σ ℓ*(y, −αz/C) of a quadratic loss is α⟨y, z⟩ − α²‖z‖²/4C.
-    linear = _sum_in_blocks(lambda at: y[at].astype(np.float64) * z[at], len(y))
-    curvature = _sum_in_blocks(lambda at: z[at].astype(np.float64) ** 2, len(y)) / (2.0 * C) + square
-    alpha = min(linear / curvature, 1.0) if linear > 0 and curvature > 0 else 0.0
-    return alpha * linear - 0.5 * alpha**2 * curvature if alpha > 0 else 0.0, alpha
+
+    def dual(alpha: float) -> float:
+        return _conjugate_part(problem, z, alpha) - (0.5 * alpha**2 * square if alpha > 0 else 0.0)
+
+    most = 1.0 - 2.0 * float(np.finfo(z.dtype).eps)  # rounding must not take z out of the domain of the conjugate
+    found = {alpha: dual(alpha) for alpha in (0.0, 0.5 * most, most)}
+    # Of most losses the dual is a parabola in α. Its vertex is then the answer, and its value as foreseen.
+    below, middle, above = found.values()
+    slope, bend = (4.0 * middle - 3.0 * below - above) / most, (2.0 * (above + below) - 4.0 * middle) / most**2
+    vertex = min(-0.5 * slope / bend, most) if bend < 0 < slope else 0.0
+    found[vertex] = dual(vertex)
+    foreseen = below + vertex * (slope + vertex * bend)
+    if not abs(found[vertex] - foreseen) <= 1e-9 * abs(found[vertex]):
+        best = minimize_scalar(lambda log: -dual(math.exp(log)), bounds=(-30.0, math.log(most)), method="bounded")
+        found[math.exp(best.x)] = -float(best.fun)
+    alpha = max(found, key=lambda a: found[a])
+    return found[alpha], alpha
+
+
+def _conjugate_part(problem: Problem, z: Floats, alpha: float) -> float:
+    """−C Σ ℓ*(y, −αz/C)."""
+    y, C, conjugate = problem.data.values, problem.C, problem.loss.conjugate
+    return -C * _sum_in_blocks(
+        lambda at: conjugate(y[at].astype(np.float64), z[at].astype(np.float64) * (-alpha / C)), len(y)
+    )
 
 
 def _sum_in_blocks(term: Callable[[slice], Floats], n: int) -> float:

@@ -1,4 +1,4 @@
-"""Where to start: the leading singular vectors of the data, with the missing entries taken as zero."""
+"""Where to start: the leading singular vectors of the data as the loss sees them, missing entries taken as zero."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     """
     problem = objective.problem
     rng = np.random.default_rng(random_state)
-    gram = weighted_gram(problem, problem.data.values, objective.n_threads)
+    gram = weighted_gram(problem, problem.loss.guess(problem.data.values), objective.n_threads)
     X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING, 128)))
     for _ in range(PASSES):
         X = gram(np.linalg.qr(X)[0])

@@ -55,14 +55,18 @@ class Objective:
     problem : Problem
     n_threads : int, optional
         Threads of the kernels; None for all cores. It has no influence on the numbers.
+    after : Objective, optional
+        One of a similar problem: its last inner solution is where the first one here starts.
     """
 
-    def __init__(self, problem: Problem, n_threads: int | None = None) -> None:
+    def __init__(self, problem: Problem, n_threads: int | None = None, after: Objective | None = None) -> None:
         self.problem = problem
         self.n_threads = thread_count(n_threads)
         self.evaluations = 0
         self.hessian_products = 0
         self._inner = choose(problem, self.n_threads)
+        if after is not None and type(after._inner) is type(self._inner):
+            self._inner.warm = after._inner.warm
 
     def evaluate(self, U: Floats) -> Evaluation:
         U = np.array(U, dtype=np.float64, order="C")  # a copy: the evaluation must not change when U does

@@ -15,7 +15,10 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.losses import Loss
+from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Entries
+
+SOME = 16  # targets that the loss is tried out with
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,10 @@ class Problem:
         if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
+        targets = self.loss.targets(self.data.values)
+        if targets is not self.data.values:
+            object.__setattr__(self, "data", self.data.with_values(targets))
+        CheckedLoss(self.loss).try_out(np.asarray(targets[:SOME], dtype=np.float64))
         for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
             given = getattr(self, name)
             if given is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rslm._typing import Floats
 from rslm.losses import Loss
@@ -19,6 +20,9 @@ __all__ = ["check_gradient", "check_hessian", "check_loss", "difference"]
 
 SHRINK = 1.6  # from one step to the next shorter one
 STEPS = 14
+STEP = 0.01  # longest step of the differences of a loss: h⁴ of it is 1e-8, before a fifth derivative over 480
+FAR = (1e3, -1e3, 1e6, -1e6)  # predictions at which only the steepest slope of a loss counts
+PAIRS = 4000  # at distances of 0.01 to 10: tens of them are across any one kink near the middle
 
 
 def difference(f: Callable[[float], Floats | float], step: float) -> Floats:
@@ -42,50 +46,52 @@ def difference(f: Callable[[float], Floats | float], step: float) -> Floats:
 def check_loss(
     loss: Loss, y: Floats | None = None, w: Floats | None = None, *, tol: float = 1e-7, random_state: int = 0
 ) -> None:
-    """Check value, gradient, hessian and conjugate of a loss against one another.
+    """Check value, gradient, hessian, conjugate and targets of a loss against one another.
+
+    The derivatives agree with differences; the loss is convex, across kinks too; the conjugate is the loss's own, and
+    inf where it has to be; `targets` accepts what it returns; every function answers entry by entry whatever the shape,
+    and changes neither its input nor the shape.
 
     Parameters
     ----------
     loss : Loss
     y, w : arrays of one shape, optional
-        Targets and predictions to check at; random numbers if None. Give them for a loss that has a smaller domain
-        or kinks, and stay a few hundredths away from the kinks.
+        Targets and predictions to check at. If y is None: random targets that the loss accepts, −1 and 1 for a binary
+        one; give them for a loss that wants others than real numbers, two classes, counts or shares. If w is None:
+        random numbers, and derivatives are compared where the gradient does not bend suddenly. Predictions that are
+        given are all compared: stay a few hundredths away from kinks of the loss or of its gradient.
     tol : float
         Largest disagreement, relative to the largest number of the quantity.
     random_state : int
     """
     rng = np.random.default_rng(random_state)
-    y = 2.0 * rng.standard_normal(200) if y is None else np.asarray(y, dtype=np.float64)
+    y = _some_targets(loss, rng) if y is None else _targets(loss, np.asarray(y, dtype=np.float64))
+    _check(y.size > 0, "check_loss needs one target at least")
+    anywhere = w is None
     w = 2.0 * rng.standard_normal(y.shape) if w is None else np.asarray(w, dtype=np.float64)
-    value, gradient, hessian = loss.value(y, w), loss.gradient(y, w), loss.hessian(y, w)
+    value, gradient, hessian = (_part(loss, name, y, w) for name in ("value", "gradient", "hessian"))
     for name, got in (("value", value), ("gradient", gradient), ("hessian", hessian)):
-        _check(np.shape(got) == y.shape, f"{name} of {loss!r} has shape {np.shape(got)} for targets of shape {y.shape}")
         _check(bool(np.isfinite(got).all()), f"{name} of {loss!r} is not finite everywhere")
 
-    step = np.full(y.shape, 1e-2)
-    slope = _each(lambda h: loss.value(y, w + h), step)
-    _agree(gradient, slope, tol, f"gradient of {loss!r}", "differences of its value", y, w)
-    _agree(
-        hessian,
-        _each(lambda h: loss.gradient(y, w + h), step),
-        tol,
-        f"hessian of {loss!r}",
-        "differences of its gradient",
-        y,
-        w,
-    )
+    smooth = _smooth(loss, y, w) if anywhere else np.ones(y.shape, dtype=bool)
+    at, there = y[smooth], w[smooth]
+    step = np.full(at.shape, STEP)
+    slope = _each(lambda h: loss.value(at, there + h), step)
+    _agree(gradient[smooth], slope, tol, f"gradient of {loss!r}", "differences of its value", at, there)
+    bend = _each(lambda h: loss.gradient(at, there + h), step)
+    _agree(hessian[smooth], bend, tol, f"hessian of {loss!r}", "differences of its gradient", at, there)
     _check(bool((hessian >= 0).all()), f"hessian of {loss!r} is negative somewhere: the loss is not convex")
+    _check_convex(loss, y, w, tol, rng)
 
     # Fenchel–Young: ℓ(y, w) + ℓ*(y, s) ≥ s w, with equality where s is the gradient at w.
     scale = float(np.abs(value).max() + np.abs(gradient * w).max() + 1.0)
-    touching = value + loss.conjugate(y, gradient) - gradient * w
+    touching = value + _part(loss, "conjugate", y, gradient) - gradient * w
     worst = float(np.abs(touching).max())
     _check(
         worst <= tol * scale, f"conjugate of {loss!r} misses Fenchel–Young's equality at the gradient by {worst:.1e}"
     )
-    for s in (rng.permutation(gradient.ravel()).reshape(y.shape), 3.0 * rng.standard_normal(y.shape)):
-        room = float((value + loss.conjugate(y, s) - s * w).min())
-        _check(room >= -tol * scale, f"conjugate of {loss!r} breaks Fenchel–Young's inequality by {-room:.1e}")
+    _check_conjugate(loss, y, w, gradient, tol, rng)
+    _check_entries(loss, y.ravel(), w.ravel(), gradient.ravel())
 
 
 def check_gradient(
@@ -138,6 +144,162 @@ def check_hessian(
             size = float(np.linalg.norm(h_xi) * np.linalg.norm(eta) + np.linalg.norm(h_eta) * np.linalg.norm(xi))
             apart = abs(one - other) / max(size, np.finfo(float).tiny)
             _check(apart <= symmetry, f"the Hessian is not symmetric: {one:.12g} and {other:.12g}, {apart:.1e} apart")
+
+
+def _some_targets(loss: Loss, rng: np.random.Generator) -> Floats:
+    """Random targets that the loss accepts."""
+    size = 200
+    classes = rng.choice([-1.0, 1.0], size)
+    if loss.binary:
+        return _targets(loss, classes)
+    refusals = []
+    for kind, y in (
+        ("real numbers", 2.0 * rng.standard_normal(size)),
+        ("−1 and 1", classes),
+        ("counts", rng.poisson(2.0, size).astype(np.float64)),
+        ("shares between 0 and 1", rng.uniform(0.05, 0.95, size)),
+    ):
+        try:
+            return _targets(loss, y)
+        except ValueError as refusal:
+            refusals.append(f"{kind}: {refusal}")
+    raise AssertionError(f"targets of {loss!r} refuses all that check_loss tried, give y. " + "; ".join(refusals))
+
+
+def _targets(loss: Loss, given: Floats) -> Floats:
+    """The targets that the loss makes of those given, which it has to leave as they are, and to accept again."""
+    before = given.copy()
+    y = loss.targets(given)
+    _check(np.array_equal(given, before, equal_nan=True), f"targets of {loss!r} changes its input")
+    _check(np.shape(y) == given.shape, f"targets of {loss!r} turns shape {given.shape} into {np.shape(y)}")
+    y = np.array(y, dtype=np.float64)
+    _check(not loss.binary or bool((np.abs(y) == 1).all()), f"targets of {loss!r}, a binary loss, are not all −1 or 1")
+    try:
+        again = loss.targets(y.copy())
+    except ValueError as refusal:
+        raise AssertionError(f"targets of {loss!r} refuses what it returned itself: {refusal}") from refusal
+    _check(np.array_equal(again, y), f"targets of {loss!r} changes what it returned itself")
+    return y
+
+
+def _part(loss: Loss, name: str, y: Floats, x: Floats) -> Floats:
+    """One of the loss's four functions at copies of y and x, which it must not change."""
+    one, other = y.copy(), x.copy()
+    got = getattr(loss, name)(one, other)
+    same = np.array_equal(one, y) and np.array_equal(other, x, equal_nan=True)
+    _check(same, f"{name} of {loss!r} changes its input")
+    _check(np.shape(got) == y.shape, f"{name} of {loss!r} has shape {np.shape(got)} for targets of shape {y.shape}")
+    return np.array(got, dtype=np.float64)
+
+
+def _smooth(loss: Loss, y: Floats, w: Floats) -> NDArray[np.bool_]:
+    """Where the gradient has no jump and no bend as far as the steps of the differences reach.
+
+    A jump J of the gradient leaves third differences of about J, a jump K of the hessian K·STEP/3 or more; a smooth
+    gradient leaves STEP³ times its third derivative. At least half of the points are kept, as a loss that is rough at
+    more of them is rather one whose third derivative is large.
+    """
+    around = np.stack([loss.gradient(y, w + k * STEP) for k in (-2, -1, 0, 1, 2)])
+    rough = np.abs(np.diff(around, n=3, axis=0)).max(axis=0)
+    size = np.abs(around).max(axis=0)
+    size = np.maximum(np.maximum(size, np.median(size)), np.finfo(float).tiny)
+    # 1e-5 is ten times what exp has, STEP³, and a tenth of what a bend of K = 0.03 has, where gradients are about 1.
+    limit = max(1e-5, 30.0 * float(np.median(rough / size)))
+    return np.asarray(~(rough > limit * size))
+
+
+def _check_conjugate(loss: Loss, y: Floats, w: Floats, gradient: Floats, tol: float, rng: np.random.Generator) -> None:
+    """Fenchel–Young's inequality, also far out and at slopes just beyond those there; convexity between gradients."""
+    spread = rng.permutation(gradient.ravel()).reshape(y.shape)
+    slopes = [spread, 3.0 * rng.standard_normal(y.shape), np.zeros_like(y)]
+    # A loss may overflow far out, and a conjugate may compute before it looks whether s is in its domain.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        places = [w, *(np.full(y.shape, far) for far in FAR)]
+        for place in places[1:]:
+            steep = _part(loss, "gradient", y, place)
+            steep = np.where(np.isfinite(steep), steep, 0.0)
+            slopes.append(steep)
+            # Too wide a domain ends just beyond the steepest slope, or never; at w = 1e6 a hundred-thousandth shows.
+            slopes += [steep + beyond * (1.0 + np.abs(steep)) for beyond in (1e-5, -1e-5, 0.01, -0.01)]
+        values = [_part(loss, "value", y, place) for place in places]
+        for place, value in zip(places, values, strict=True):
+            _check(not np.isnan(value).any(), f"value of {loss!r} is not a number at w = {place.flat[0]:g}")
+        for s in slopes:
+            conjugate = _part(loss, "conjugate", y, s)
+            _check(bool((conjugate > -np.inf).all()), f"conjugate of {loss!r} is −inf or not a number somewhere")
+            for place, value in zip(places, values, strict=True):
+                # Rounding leaves about 1e-16 of the terms' size; a slope that is wrong by 1e-7 of itself shows far out.
+                room = (value + conjugate - s * place) / (1.0 + np.abs(value) + np.abs(s * place))
+                room = np.where(np.isinf(value) | np.isinf(conjugate), np.inf, room)
+                k = int(np.argmin(room))
+                missed = s.flat[k] * place.flat[k] - value.flat[k] - conjugate.flat[k]
+                _check(
+                    bool(room.flat[k] >= -tol),
+                    f"conjugate of {loss!r} breaks Fenchel–Young's inequality by {missed:.1e} at y = {y.flat[k]:.6g}, "
+                    f"w = {place.flat[k]:.6g}, s = {s.flat[k]:.6g}: it is {conjugate.flat[k]:.6g} there, "
+                    + ("so value is below −conjugate(y, 0)" if s.flat[k] == 0 else "and inf outside its domain"),
+                )
+    # Between two gradients of one entry the supremum is finite, and not above the chord; at a kink that is all there is
+    # to bound it from above.
+    other = _part(loss, "gradient", y, 2.0 * rng.standard_normal(y.shape))
+    part = rng.uniform(0.1, 0.9, y.shape)
+    ends = [_part(loss, "conjugate", y, s) for s in (gradient, other)]
+    chord = ends[0] + part * (ends[1] - ends[0])
+    inner = _part(loss, "conjugate", y, gradient + part * (other - gradient))
+    over = float(((inner - chord) / (1.0 + np.abs(ends[0]) + np.abs(ends[1]))).max())
+    _check(over <= tol, f"conjugate of {loss!r} is not convex: {over:.1e} above the chord between two gradients")
+
+
+def _check_convex(loss: Loss, y: Floats, w: Floats, tol: float, rng: np.random.Generator) -> None:
+    """The loss is below its chords and above its tangents, over short and long distances and at likely kinks."""
+    y, w = y.ravel(), w.ravel()
+    rounds = -(-PAIRS // y.size)
+    starts = np.concatenate([np.tile(w, rounds), y, np.zeros_like(y), np.ones_like(y), -np.ones_like(y)])
+    y = np.tile(y, rounds + 4)
+    # A chord across a concave kink shows it where it is short enough for the curvature on either side not to hide it.
+    ends = starts + rng.choice([-1.0, 1.0], y.size) * 10.0 ** rng.uniform(-2.0, 1.0, y.size)
+    first, last, middle = (_part(loss, "value", y, x) for x in (starts, ends, 0.5 * (starts + ends)))
+    slope = _part(loss, "gradient", y, starts)
+    bend = _part(loss, "hessian", y, starts)
+    for name, got in (("value", first), ("gradient", slope), ("hessian", bend)):
+        _check(bool(np.isfinite(got).all()), f"{name} of {loss!r} is not finite everywhere")
+    _check(bool((bend >= 0).all()), f"hessian of {loss!r} is negative somewhere: the loss is not convex")
+    size = 1.0 + np.abs(first) + np.abs(last) + np.abs(slope * (ends - starts))
+    for above, what in (
+        (middle - 0.5 * (first + last), "is above the chord's middle, so it is not convex,"),
+        (first + slope * (ends - starts) - last, "is below the line that its gradient draws"),
+    ):
+        k = int(np.argmax(above / size))
+        _check(
+            bool(above[k] <= tol * size[k]),
+            f"value of {loss!r} {what} by {above[k]:.1e} at y = {y[k]:.6g}, from w = {starts[k]:.6g} to {ends[k]:.6g}",
+        )
+
+
+def _check_entries(loss: Loss, y: Floats, w: Floats, s: Floats) -> None:
+    """Every function answers entry by entry: for a matrix, its transpose, one entry and none as for a long vector."""
+
+    def twice(x: Floats) -> Floats:
+        return np.stack([x, x[::-1]])
+
+    views: list[Callable[[Floats], Floats]] = [
+        twice,
+        lambda x: twice(x).T,
+        lambda x: x[:1],
+        lambda x: x[:0],
+        lambda x: twice(x)[:, :0],
+    ]
+    for name, x in (("value", w), ("gradient", w), ("hessian", w), ("conjugate", s), ("targets", y)):
+        whole = y if name == "targets" else _part(loss, name, y, x)
+        for view in views:
+            shape = view(y).shape
+            try:
+                got = _targets(loss, view(y)) if name == "targets" else _part(loss, name, view(y), view(x))
+            except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+                raise AssertionError(f"{name} of {loss!r} fails for arrays of shape {shape}: {error}") from error
+            # NumPy's loops for short and for strided arrays may round the last digits otherwise.
+            same = np.allclose(got, view(whole), rtol=1e-12, atol=1e-12)
+            _check(same, f"{name} of {loss!r} is not entry by entry: shape {shape} changes its numbers")
 
 
 def _directions(U: Floats, gradient: Floats, count: int, random_state: int) -> list[Floats]:

@@ -14,7 +14,7 @@ import pytest
 import rslm
 from rslm import MatrixCompletion, ObservedMatrix
 from rslm.estimators import persistence
-from rslm.losses import Square
+from rslm.losses import Huber, Square
 
 
 def data(seed=0):
@@ -146,9 +146,10 @@ def test_names_of_features(path):
         ({"C": np.float64(3)}, {"C": 3.0}),
         ({"C": np.float32(3)}, {"C": 3.0}),
         ({"rank": np.int64(2)}, {"rank": 2}),
-        ({"loss": Square()}, {"loss": "square"}),
+        ({"loss": Square()}, {"loss": Square()}),
+        ({"loss": Huber(0.5)}, {"loss": Huber(0.5)}),
     ],
-    ids=["generator", "random state", "float64", "float32", "int64", "loss"],
+    ids=["generator", "random state", "float64", "float32", "int64", "loss", "loss with a parameter"],
 )
 def test_parameters_that_json_does_not_know(path, options, kept):
     m = fitted(**options)

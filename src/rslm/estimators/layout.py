@@ -24,6 +24,7 @@ class Layout:
     """How a data matrix becomes a problem, and how the solver's U and V become a model of it."""
 
     data: ObservedMatrix
+    loss: Loss
     C: float
     weighting: float
 
@@ -33,8 +34,8 @@ class Layout:
 
     @cached_property
     def scale(self) -> float:
-        """What the data are divided by before they are solved."""
-        return extreme_scale(self.data.values)
+        """What the data are divided by before they are solved; only with a square loss is that the same problem."""
+        return extreme_scale(self.data.values) if self.loss.quadratic else 1.0
 
     @cached_property
     def squared_scale(self) -> float:
@@ -62,13 +63,13 @@ class Layout:
     def _q(self) -> Floats | None:
         return self._weights(self.data.row_counts() if self.features_first else self.data.col_counts())
 
-    def problem(self, loss: Loss) -> Problem:
+    def problem(self) -> Problem:
         data = self.data if self.scale == 1.0 else self.data.with_values(self.data.values / self.scale)
         entries = Entries.of_transposed(data) if self.features_first else Entries(data)
-        return Problem(loss, entries, C=self.C, row_weights=self._p, column_weights=self._q)
+        return Problem(self.loss, entries, C=self.C, row_weights=self._p, column_weights=self._q)
 
-    def model(self, U: Floats, V: Floats) -> dict[str, Any]:
-        """All that a fitted estimator needs to predict, from a point of the solver."""
+    def model(self, U: Floats, V: Floats, rounding: float) -> dict[str, Any]:
+        """All that a fitted estimator needs to predict, from a point of the solver and the rounding of the loss."""
         left, V = self._left(U), V * self.scale
         rows, cols = (V, left) if self.features_first else (left, V)
         row_counts, col_counts = self.data.row_counts(), self.data.col_counts()
@@ -81,7 +82,14 @@ class Layout:
             "_cols": Labels("column", self.data.shape[1], self.data.col_ids),
             "_subspace": Subspace(basis, self.C, self.weighting, float(row_counts.mean())),
             "_seen": FittedSamples.of(self.data),
+            "_rounding": rounding,
+            "classes_": self._classes(),
         }
+
+    def _classes(self) -> Floats | None:
+        if not self.loss.binary:
+            return None
+        return np.array([0.0 if (self.data.values == 0).any() else -1.0, 1.0])
 
     def _left(self, U: Floats) -> Floats:
         return U if self._p is None else U / np.sqrt(self._p)[:, None]

@@ -12,10 +12,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rslm._typing import Floats, Indices64
@@ -25,15 +27,22 @@ from rslm.data.convert import to_array
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
-from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array, save, storable
-from rslm.kernels import predict_pairs
-from rslm.losses import Loss, Square
+from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array, loss_from_plain, save, storable
+from rslm.kernels import Columns, predict_pairs
+from rslm.losses import BY_NAME, BoxDual, Logistic, Loss
 from rslm.solvers import Outcome, solve
 from rslm.solvers.stopping import Progress
 from rslm.threads import thread_count
 from rslm.verbosity import logger, show_log
 
-LOSSES: dict[str, type[Loss]] = {"square": Square}
+SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
+
+
+def _has_probabilities(model: MatrixCompletion) -> bool:
+    """Only the logistic loss says how probable a class is."""
+    if isinstance(model.loss, Logistic) or model.loss == "logistic":
+        return True
+    raise AttributeError(f"predict_proba needs loss='logistic'; this model has loss={model.loss!r}")
 
 
 @storable
@@ -49,14 +58,18 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         Largest rank of W, at most the smaller side of X.
     C : float, default=1e3
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
-    loss : "square" or Loss, default="square"
+    loss : str or Loss, default="square"
+        "square", "absolute", "epsilon_insensitive", "huber", "quantile" for real numbers, "logistic", "hinge",
+        "squared_hinge" for two classes (booleans, 0 and 1, or −1 and 1), or an instance with parameters, such as
+        ``rslm.losses.Huber(0.5)``. Of those with kinks (absolute, ε-insensitive, quantile, hinge) a rounded form is
+        solved; the certificate is for the loss itself, and says how far it was rounded.
     bounds : None
         Bounds of the entries of W; only None so far.
     weighting : float, default=0.0
         Exponent α of the weighted trace norm: rows and columns with n observed entries are weighted by n^α, relative
         to the average. 0 is the plain trace norm; 0.5 often predicts better where some rows have far more entries.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
-    max_iter : int, default=100
+    max_iter : int, default=300
         Most outer iterations.
     tol : float, default=1e-6
         Converged when the relative gradient, certified when the relative duality gap is at most this.
@@ -77,7 +90,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         Bounds of the objective from both sides; ``print(model.certificate_)`` says what they mean.
     history_ : dict of arrays
         objective, gradient_norm, relative_gradient, seconds, evaluations, hessian_products after every iteration, and
-        the C that the objective had: where C is large, the solver comes from smaller ones.
+        the C and the rounding of the loss that the objective had: where C is large, the solver comes from smaller
+        ones, where the loss has kinks, from a square loss (rounding is NaN) and rounded ones.
     outcome_ : str
         Why the solver ended: certified, stationary, iterations, time, stalled, interrupted or failed.
     converged_ : bool
@@ -85,6 +99,14 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     n_iter_ : int
     rank_ : int
         The rank of W, which may be below the limit.
+    residuals_ : ObservedMatrix
+        What is left of the observed entries: x − w; for two classes, 0 or 1 less the probability of 1 (or the class
+        that is predicted, where there is no probability). ``.to_dense()`` is an array with NaN at missing entries.
+        A model that was loaded from a file has none.
+    outlier_scores_ : ObservedMatrix
+        |residuals_| in units of their usual size, 1.4826 times the median: which entries a robust loss has ignored.
+    classes_ : array of two, or None
+        How the two classes are written, for a loss of two classes.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -108,7 +130,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         bounds: None = None,
         weighting: float = 0.0,
         solver: str = "trust-region",
-        max_iter: int = 100,
+        max_iter: int = 300,
         tol: float = 1e-6,
         max_time: float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
@@ -142,8 +164,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """
         data = self._observed(X, fitting=True)
         self._check_weighting()
-        layout = Layout(data, self.C, float(self.weighting))
-        problem = layout.problem(self._checked_loss())
+        layout = Layout(data, self._checked_loss(), self.C, float(self.weighting))
+        problem = layout.problem()
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X)
         if self.verbose:
@@ -156,7 +178,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
                 return False
             task = context.subcontext(task_name=f"iteration {progress.iteration}")
             task.call_on_fit_task_begin(estimator=self, X=X)
-            now = partial(layout.model, progress.U, progress.V)
+            now = partial(layout.model, progress.U, progress.V, progress.rounding)
             return bool(task.call_on_fit_task_end(estimator=self, X=X, reconstruction_attributes=now))
 
         result = solve(
@@ -170,7 +192,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             random_state=as_generator(self.random_state),
             n_threads=self.n_threads,
         )
-        for name, value in layout.model(result.U, result.V).items():
+        for name, value in layout.model(result.U, result.V, result.certificate.rounding).items():
             setattr(self, name, value)
         self.certificate_ = result.certificate.scaled(layout.squared_scale)
         in_squares = ("objective", "gradient_norm")
@@ -179,6 +201,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.converged_ = result.converged
         self.n_iter_ = max(result.n_iter, 1)  # at least the start has been looked at
         self.rank_ = result.numerical_rank()
+        self.residuals_ = self._residuals(data)
         _warn_if_not_converged(result.outcome, self.max_iter)
         _warn_of_unobserved(data)
         context.call_on_fit_task_end(estimator=self, X=X)
@@ -189,6 +212,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     def predict(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
         """Predict the entries (rows[k], cols[k]); positions, or ids where `fit` was given ids.
 
+        For a loss of two classes that is the decision value: positive for the second class, negative for the first.
         With one argument, that is a dense matrix X of samples: returns the model's value of all their entries, where
         `transform` keeps the observed ones.
         """
@@ -205,8 +229,13 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
         return predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+        """The probability of the second class, 1, for the entries that `predict` would give the decision values of."""
+        return Logistic().probability(self.predict(rows, cols))
+
     def transform(self, X: Any) -> Floats:
-        """Fill the missing entries of X; observed ones are kept.
+        """Fill the missing entries of X, with classes if the loss is one of two classes; observed ones are kept.
 
         Every sample is fitted at the learned subspace of the features, so samples that `fit` has not seen are filled
         in the same way. The result is dense.
@@ -214,16 +243,19 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
         filled = self._reconstructed(data)
+        if self.classes_ is not None:
+            filled = self.classes_[(filled > 0).astype(int)]
         filled[data.rows_of_entries(), data.index] = data.values
         return filled
 
     def _reconstructed(self, data: ObservedMatrix) -> Floats:
-        W: Floats = self._subspace.fill(self._subspace.fold_in(data, thread_count(self.n_threads)))
+        codes = self._subspace.fold_in(data, self._solved_loss(), thread_count(self.n_threads))
+        W: Floats = self._subspace.fill(codes)
         W[data.row_counts() == 0] = self.row_factors_.mean(axis=0) @ self.col_factors_.T
         return W
 
     def score(self, X: Any, y: object = None) -> float:
-        """R² of the prediction on the observed entries of X.
+        """R² of the prediction on the observed entries of X; for a loss of two classes the part that is right.
 
         An X of the shape that `fit` was given holds entries of the fitted samples, unless it contradicts what `fit` has
         seen; row ids tell for sure. Any other X holds new samples: each of their entries is predicted from the other
@@ -236,8 +268,34 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             rows, cols = rows[data.rows_of_entries()], data.index.astype(np.int64)
             prediction = predict_pairs(rows, cols, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
         else:
-            prediction = self._subspace.left_out(data, thread_count(self.n_threads))
+            prediction = self._subspace.left_out(data, self._solved_loss(), thread_count(self.n_threads))
+        if self.classes_ is not None:
+            return float(np.mean((prediction > 0) == (data.values > 0)))
         return float(r2_score(data.values, prediction))
+
+    def _solved_loss(self) -> Loss:
+        """The loss as it was solved: with its kinks rounded, if it has any."""
+        loss = self._checked_loss()
+        return loss.smoothed(self._rounding) if self._rounding > 0 and isinstance(loss, BoxDual) else loss
+
+    def _residuals(self, data: ObservedMatrix) -> ObservedMatrix:
+        columns = Columns(data.indptr, data.index, data.shape[1])
+        w = columns.predict(self.col_factors_, self.row_factors_, thread_count(self.n_threads))
+        if self.classes_ is None:
+            residual = data.values - w
+        else:
+            chance = expit(w) if isinstance(self._checked_loss(), Logistic) else (w > 0).astype(np.float64)
+            residual = (data.values > 0) - chance
+        return data.with_values(residual.astype(data.values.dtype, copy=False))
+
+    @property
+    def outlier_scores_(self) -> ObservedMatrix:
+        """|residuals_| in units of their usual size: above 3 an entry is unusual, above 10 hardly part of the rest."""
+        check_is_fitted(self, "residuals_")
+        size = np.abs(self.residuals_.values)
+        usual = SCORE_OF_NORMAL * np.median(size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.residuals_.with_values(np.where(size > 0, size / usual, 0.0))
 
     def _fitted_rows(self, data: ObservedMatrix) -> Indices64 | None:
         """Which of the fitted samples these are; None if they are others. Ids tell, and without them a comparison."""
@@ -255,11 +313,13 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         facts = {name: getattr(self, name) for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")}
         facts["certificate"] = asdict(self.certificate_)
         facts["mean_count"] = self._subspace.mean_count
+        facts["classes"] = None if self.classes_ is None else self.classes_.tolist()
         return arrays, facts
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
-        model = cls(**params)
+        model = cls(**params | {"loss": loss_from_plain(params["loss"])})
+        model.classes_ = None if facts["classes"] is None else np.array(facts["classes"])
         model.row_factors_, model.col_factors_ = arrays["row_factors_"], arrays["col_factors_"]
         ranks = {arrays[name].shape[1] for name in ("row_factors_", "col_factors_", "subspace")}
         if len(ranks) > 1 or len(arrays["subspace"]) != len(model.col_factors_):
@@ -269,6 +329,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         model._subspace = Subspace(arrays["subspace"], model.C, model.weighting, facts["mean_count"])
         model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
         model.certificate_ = Certificate(**facts["certificate"])
+        model._rounding = model.certificate_.rounding
         model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
         for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_"):
             setattr(model, name, facts[name])
@@ -316,9 +377,11 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             raise ValueError(f"bounds must be None in this version; got {self.bounds!r}")
         if isinstance(self.loss, Loss):
             return self.loss
-        if not isinstance(self.loss, str) or self.loss not in LOSSES:
-            raise ValueError(f"loss must be one of {sorted(LOSSES)} or a Loss; got {self.loss!r}")
-        return LOSSES[self.loss]()
+        if not isinstance(self.loss, str) or self.loss not in BY_NAME:
+            raise ValueError(
+                f"loss must be one of {sorted(BY_NAME)} or a Loss, such as rslm.losses.Huber(0.5); got {self.loss!r}"
+            )
+        return BY_NAME[self.loss]()
 
     def _check_weighting(self) -> None:
         if isinstance(self.weighting, bool) or not isinstance(self.weighting, Real) or not np.isfinite(self.weighting):

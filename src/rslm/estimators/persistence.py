@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.losses import Loss
+from rslm.losses import BY_NAME, Loss
 from rslm.version import __version__
 
 FORMAT, FORMAT_VERSION = "rslm model", 1
@@ -123,10 +124,27 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Loss):
-        return value.name
+        return loss_to_plain(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ValueError(f"the parameter {name}={value!r} cannot be written to a file")
+
+
+def loss_to_plain(loss: Loss) -> Facts:
+    """A loss by its name and parameters. One of the user's own is only named: a file brings no code."""
+    name = next((name for name, known in BY_NAME.items() if type(loss) is known), None)
+    if name is None:
+        return {"own": type(loss).__name__}
+    return {"name": name, **{field.name: getattr(loss, field.name) for field in fields(cast(Any, loss))}}
+
+
+def loss_from_plain(plain: Any) -> Any:
+    """The loss of a file; of a user's own loss the name, for which it can be put in with `set_params`."""
+    if not isinstance(plain, dict):
+        return plain
+    if "own" in plain:
+        return plain["own"]
+    return BY_NAME[plain["name"]](**{k: v for k, v in plain.items() if k != "name"})
 
 
 def ids_to_array(kind: str, ids: NDArray[Any] | None) -> Arrays:

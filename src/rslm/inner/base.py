@@ -25,12 +25,18 @@ class InnerSolution(Protocol):
     def dual(self) -> Floats:
         """The dual variable z of every observation."""
 
+    def left_out(self) -> Floats:
+        """Every observation predicted from the others of its column: exactly so for the square loss, else to the
+        accuracy of one Newton step."""
+
     def release(self) -> None:
         """Give memory back for the next solution; after that only value, gradient and V may be used."""
 
 
 class InnerSolver(Protocol):
     """Solves the inner problem of one `Problem` at any U."""
+
+    warm: Floats | None  #: what the solver remembers of its last solution, to start the next one from
 
     def __init__(self, problem: Problem, n_threads: int) -> None: ...
 

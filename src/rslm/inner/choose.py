@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from rslm.inner.base import InnerSolver
+from rslm.inner.coordinate_descent import CoordinateDescent
+from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.problem import Problem
 
-CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge,)
+CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton)
 
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:

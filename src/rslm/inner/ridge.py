@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.inner.leverage import leverages
 from rslm.kernels import Factors, Solved
 from rslm.problem import Problem
 
@@ -33,6 +34,7 @@ class Ridge:
         self.q = np.ones(T) if problem.column_weights is None else problem.column_weights
         self.scale: Floats = (1.0 / np.sqrt(self.p))[:, None]
         self.ridge: Floats = self.q / (2.0 * self.C)
+        self.warm: Floats | None = None  # a direct solver needs no start
         self.spare: list[Solved] = []
         self.spare_factors: list[Factors] = []
 
@@ -76,9 +78,14 @@ class RidgeSolution:
         if self._row_factors is None:
             room = s.spare_factors.pop() if s.spare_factors else None
             shift = max(self.weighted_square, np.finfo(float).tiny)
-            self._row_factors = s.data.by_rows.factorise(self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, room)
+            self._row_factors = s.data.by_rows.factorise(self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, room=room)
         factors, weight = self._row_factors, (s.p / (2.0 * s.C))[:, None]
         return lambda eta: weight * factors.solve(eta, s.n_threads)
+
+    def left_out(self) -> Floats:
+        s = self._solver
+        h = leverages(s.columns, self._U * s.scale, self.solved.factors, s.n_threads)
+        return s.y - self.solved.residual / (1.0 - h)
 
     def dual(self) -> Floats:
         return (2.0 * self._solver.C) * self.solved.residual

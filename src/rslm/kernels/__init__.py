@@ -12,18 +12,22 @@ if _spin is None:
     del os.environ["GOMP_SPINCOUNT"]
 
 from rslm.kernels._native import instruction_set, instruction_sets, use_instruction_set  # noqa: E402
-from rslm.kernels.columns import Columns, Factors, Solved, predict_pairs  # noqa: E402
+from rslm.kernels.columns import LANES, BoxSolved, Columns, Factors, Piece, Solved, padded, predict_pairs  # noqa: E402
 
 if hasattr(os, "register_at_fork"):
     # The threads of a process are not in its children, where waiting for them would never end.
     os.register_at_fork(after_in_child=lambda: _native.limit_threads(1))
 
 __all__ = [
+    "LANES",
+    "BoxSolved",
     "Columns",
     "Factors",
+    "Piece",
     "Solved",
     "instruction_set",
     "instruction_sets",
+    "padded",
     "predict_pairs",
     "use_instruction_set",
 ]

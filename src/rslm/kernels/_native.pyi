@@ -1,9 +1,14 @@
+import numpy as np
+from numpy.typing import NDArray
+
 from rslm._typing import Floats, Indices32, Indices64
 
 def instruction_set() -> str: ...
 def instruction_sets() -> list[str]: ...
 def use_instruction_set(name: str) -> None: ...
 def limit_threads(most: int) -> None: ...
+def padded_width(rank: int) -> int: ...
+def padded(U: Floats, out: Floats, /) -> None: ...
 def solve(factors: Floats, rhs: Floats, solution: Floats, threads: int, /) -> None: ...
 def predict_pairs(i: Indices64, t: Indices64, U: Floats, V: Floats, prediction: Floats, threads: int, /) -> None: ...
 
@@ -32,6 +37,7 @@ class Columns:
     def derivative(
         self,
         residual: Floats,
+        weight: Floats | None,
         U: Floats,
         V: Floats,
         factors: Floats,
@@ -40,6 +46,43 @@ class Columns:
         threads: int,
         /,
     ) -> None: ...
-    def factorise(self, X: Floats, ridge: Floats, factors: Floats, threads: int, /) -> None: ...
+    def factorise(self, X: Floats, weight: Floats | None, ridge: Floats, factors: Floats, threads: int, /) -> None: ...
+    def scatter(self, s: Floats, V: Floats, by_rows: Floats, threads: int, /) -> None: ...
+    def box(
+        self,
+        y: Floats,
+        U: Floats,
+        c: Floats,
+        lower: float,
+        upper: float,
+        mirrored: bool,
+        epsilon: float,
+        smoothing: float,
+        dual: Floats,
+        V: Floats,
+        value: Floats,
+        gap: Floats,
+        rounds: Indices32,
+        threads: int,
+        /,
+    ) -> None: ...
+    def newton(
+        self,
+        first: int,
+        last: int,
+        active: NDArray[np.uint8],
+        x: Floats,
+        z: Floats,
+        weight: Floats,
+        V: Floats,
+        ridge: Floats,
+        factors: Floats,
+        step: Floats,
+        decrement: Floats,
+        /,
+    ) -> None: ...
+    def products(
+        self, first: int, last: int, active: NDArray[np.uint8], x: Floats, rows: Floats, product: Floats, /
+    ) -> None: ...
     def gram(self, s: Floats, X: Floats, product: Floats, threads: int, /) -> None: ...
     def predict(self, U: Floats, V: Floats, prediction: Floats, threads: int, /) -> None: ...

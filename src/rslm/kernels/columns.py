@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -47,6 +48,26 @@ class Solved:
     factors: Factors  #: of X_tᵀX_t + ridge_t
 
 
+@dataclass(frozen=True)
+class BoxSolved:
+    """Regressions of all columns with a loss that is given by a box of its dual variables."""
+
+    V: Floats  #: (columns, rank)
+    value: Floats  #: Σ ℓ + |v|²/2c of every column
+    gap: Floats  #: how far that is from the dual value, at most
+    rounds: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some neighbouring groups of eight columns."""
+
+    first: int
+    last: int
+    columns: slice
+    entries: slice
+
+
 class Columns:
     """The sparsity pattern of a rows × columns matrix in compressed columns.
 
@@ -77,6 +98,11 @@ class Columns:
         rows = sparse.csc_array((ones, self.index, self.indptr), shape=self.shape).tocsr()
         return Columns(rows.indptr, rows.indices, self.shape[1])
 
+    def row_order(self) -> NDArray[np.int64]:
+        """The positions of the entries in the order of the transposed pattern."""
+        numbers = sparse.csc_array((np.arange(self.entries), self.index, self.indptr), shape=self.shape)
+        return np.asarray(numbers.tocsr().data)
+
     def evaluate(self, y: Floats, U: Floats, ridge: Floats, threads: int, room: Solved | None = None) -> Solved:
         """Solve the ridge regressions of all columns on the rows of `U`.
 
@@ -95,16 +121,93 @@ class Columns:
     def derivative(self, solved: Solved, U: Floats, dU: Floats, threads: int) -> Floats:
         """The directional derivative of −`by_rows` when U moves along `dU`."""
         out = np.empty(U.shape)
-        self._native.derivative(solved.residual, _c(U), solved.V, solved.factors.data, _c(dU), out, threads)
+        self._native.derivative(solved.residual, None, _c(U), solved.V, solved.factors.data, _c(dU), out, threads)
         return out
 
-    def factorise(self, X: Floats, ridge: Floats, threads: int, room: Factors | None = None) -> Factors:
-        """Factors of X_tᵀX_t + ridge_t for every column, where X_t are the rows of X at its entries."""
+    def weighted_derivative(
+        self, z: Floats, weight: Floats, U: Floats, V: Floats, factors: Factors, dU: Floats, threads: int
+    ) -> Floats:
+        """The directional derivative of −`scatter(z, V)` along `dU`, where ż = −weight · (dX v + X v̇).
+
+        `factors` are those of X_tᵀ diag(weight) X_t + ridge_t.
+        """
+        out = np.empty(U.shape)
+        self._native.derivative(z, weight, _c(U), V, factors.data, _c(dU), out, threads)
+        return out
+
+    def factorise(
+        self, X: Floats, ridge: Floats, threads: int, weight: Floats | None = None, room: Factors | None = None
+    ) -> Factors:
+        """Factors of X_tᵀ diag(weight) X_t + ridge_t for every column, where X_t are the rows of X at its entries."""
         if room is None or (room.columns, room.rank) != (self.shape[1], X.shape[1]):
             room = Factors.room_for(self.shape[1], X.shape[1])
         factors = room
-        self._native.factorise(_c(X), ridge, factors.data, threads)
+        self._native.factorise(_c(X), weight, ridge, factors.data, threads)
         return factors
+
+    def scatter(self, s: Floats, V: Floats, threads: int) -> Floats:
+        """S V for the sparse matrix S with the values `s`: row i is Σ_t s_it v_t."""
+        by_rows = np.empty((self.shape[0], V.shape[1]))
+        self._native.scatter(s, _c(V), by_rows, threads)
+        return by_rows
+
+    def solve_box(
+        self,
+        y: Floats,
+        U: Floats,
+        c: Floats,
+        box: tuple[float, float, bool, float, float],
+        dual: Floats,
+        threads: int,
+    ) -> BoxSolved:
+        """For every column the minimiser v of Σ ℓ(y − X v) + |v|²/2c_t, with ℓ(e) = max_s s e − ε|s| − ½ δ s².
+
+        `box` is (lower, upper, mirrored, ε, δ): s lies between the first two, turned over for negative targets if
+        mirrored. `dual` holds the s to begin with and is overwritten by those of the solution.
+        """
+        rank, columns = U.shape[1], self.shape[1]
+        V, value, gap = np.empty((columns, rank)), np.empty(columns), np.empty(columns)
+        rounds = np.empty(columns, dtype=np.int32)
+        self._native.box(y, _c(U), c, *box, dual, V, value, gap, rounds, threads)
+        return BoxSolved(V, value, gap, rounds)
+
+    # ---- pieces of the columns: these run in the calling thread, and several may run at once --------------------
+
+    def pieces(self, entries: int) -> list[Piece]:
+        """Cut the columns into runs of about so many entries, each some whole groups of eight columns."""
+        groups = -(-self.shape[1] // LANES)
+        starts = self.indptr[np.minimum(np.arange(groups + 1) * LANES, self.shape[1])]
+        cuts = np.searchsorted(starts, np.arange(0, self.entries, entries), side="left")
+        cuts = np.unique(np.concatenate([[0], cuts, [groups]]))
+        return [self._piece(int(a), int(b)) for a, b in pairwise(cuts)]
+
+    def _piece(self, first: int, last: int) -> Piece:
+        columns = slice(first * LANES, min(last * LANES, self.shape[1]))
+        return Piece(first, last, columns, slice(int(self.indptr[columns.start]), int(self.indptr[columns.stop])))
+
+    def newton_step(
+        self,
+        piece: Piece,
+        active: NDArray[np.uint8],
+        x: Floats,
+        z: Floats,
+        weight: Floats,
+        V: Floats,
+        ridge: Floats,
+        factors: Factors,
+        step: Floats,
+        decrement: Floats,
+    ) -> None:
+        """Write the Newton steps (X_tᵀ diag(weight) X_t + ridge_t)⁻¹ (X_tᵀ z_t − ridge_t v_t) of a piece's columns.
+
+        Only groups of eight columns that are active are touched; `x` is `padded(U)`. The factors of the systems are
+        written too, and for each step its product with the right hand side, the Newton decrement.
+        """
+        self._native.newton(piece.first, piece.last, active, x, z, weight, V, ridge, factors.data, step, decrement)
+
+    def products(self, piece: Piece, active: NDArray[np.uint8], x: Floats, rows: Floats, out: Floats) -> None:
+        """Write x_i · rows_t at the entries of a piece's active groups; `x` is `padded(U)`."""
+        self._native.products(piece.first, piece.last, active, x, rows, out)
 
     def gram(self, s: Floats, X: Floats, threads: int) -> Floats:
         """S Sᵀ X for the sparse matrix S with the values `s`."""
@@ -117,6 +220,14 @@ class Columns:
         prediction = np.empty(self.entries)
         self._native.predict(_c(U), _c(V), prediction, threads)
         return prediction
+
+
+def padded(U: Floats) -> Floats:
+    """The rows of U as the kernels want them: filled up with zeros, and a row of zeros behind the last."""
+    U = _c(U)
+    out = np.empty((U.shape[0] + 1, _native.padded_width(U.shape[1])))
+    _native.padded(U, out)
+    return out
 
 
 def predict_pairs(

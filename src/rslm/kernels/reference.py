@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rslm._typing import Floats, Indices32
-from rslm.kernels.columns import Columns
+from rslm.kernels.columns import Columns, Piece
 
 
 def evaluate(c: Columns, y: Floats, U: Floats, ridge: Floats) -> tuple[float, Floats, Floats, Floats]:
@@ -31,12 +31,73 @@ def derivative(c: Columns, y: Floats, U: Floats, ridge: Floats, dU: Floats) -> F
     return out
 
 
-def solve_with_factors(c: Columns, X: Floats, ridge: Floats, rhs: Floats) -> Floats:
-    """(X_tᵀX_t + ridge_t)⁻¹ rhs_t for every column."""
-    out = np.zeros(rhs.shape)
-    for t, (rows, _) in enumerate(_columns(c)):
-        out[t] = np.linalg.solve(X[rows].T @ X[rows] + ridge[t] * np.eye(X.shape[1]), rhs[t])
+def weighted_derivative(
+    c: Columns, z: Floats, weight: Floats, U: Floats, V: Floats, ridge: Floats, dU: Floats
+) -> Floats:
+    """The directional derivative of −scatter(z, V) along dU, where ż = −weight · (dX v + X v̇)."""
+    out = np.zeros(U.shape)
+    for t, (rows, at) in enumerate(_columns(c)):
+        X, dX, v, D = U[rows], dU[rows], V[t], weight[at]
+        M = (X.T * D) @ X + ridge[t] * np.eye(U.shape[1])
+        dv = np.linalg.solve(M, dX.T @ z[at] - X.T @ (D * (dX @ v)))
+        dz = -D * (dX @ v + X @ dv)
+        np.add.at(out, rows, -np.outer(dz, v) - np.outer(z[at], dv))
     return out
+
+
+def solve_with_factors(c: Columns, X: Floats, ridge: Floats, rhs: Floats, weight: Floats | None = None) -> Floats:
+    """(X_tᵀ diag(weight) X_t + ridge_t)⁻¹ rhs_t for every column; all weights are 1 where none are given."""
+    weight = np.ones(c.entries) if weight is None else weight
+    out = np.zeros(rhs.shape)
+    for t, (rows, at) in enumerate(_columns(c)):
+        M = (X[rows].T * weight[at]) @ X[rows] + ridge[t] * np.eye(X.shape[1])
+        out[t] = np.linalg.solve(M, rhs[t])
+    return out
+
+
+def newton_step(c: Columns, U: Floats, z: Floats, weight: Floats, V: Floats, ridge: Floats) -> tuple[Floats, Floats]:
+    """The Newton step of every column, and its product with the right hand side."""
+    rhs = np.zeros(V.shape)
+    for t, (rows, at) in enumerate(_columns(c)):
+        rhs[t] = U[rows].T @ z[at] - ridge[t] * V[t]
+    step = solve_with_factors(c, U, ridge, rhs, weight)
+    return step, np.sum(step * rhs, axis=1)
+
+
+def scatter(c: Columns, s: Floats, V: Floats) -> Floats:
+    """S V."""
+    out = np.zeros((c.shape[0], V.shape[1]))
+    for t, (rows, at) in enumerate(_columns(c)):
+        np.add.at(out, rows, np.outer(s[at], V[t]))
+    return out
+
+
+def box_values(
+    c: Columns, y: Floats, U: Floats, weight: Floats, box: tuple[float, float, bool, float, float], s: Floats, V: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """What `solve_box` promises, in place of a second solver: c_t X_tᵀ s_t, and the values of primal V and dual s.
+
+    The dual value of any s in its box is at most the primal value of any v. Where the two are equal, both are the best.
+    """
+    lower, upper, mirrored, epsilon, delta = box
+    implied, primal, dual = np.zeros(V.shape), np.zeros(c.shape[1]), np.zeros(c.shape[1])
+    for t, (rows, at) in enumerate(_columns(c)):
+        turned = mirrored & (y[at] < 0)
+        low, high = np.where(turned, -upper, lower), np.where(turned, -lower, upper)
+        e = y[at] - U[rows] @ V[t]
+        excess = np.sign(e) * np.maximum(np.abs(e) - epsilon, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):  # e/0 is an end of the box, and 0/0 is anywhere in it
+            best = np.clip(np.where(excess == 0, 0, excess / delta), low, high)
+        primal[t] = _dual_loss(best, e, epsilon, delta) + V[t] @ V[t] / (2 * weight[t])
+        implied[t] = weight[t] * (U[rows].T @ s[at])
+        inside = bool(np.all((s[at] >= low) & (s[at] <= high)))
+        dual[t] = _dual_loss(s[at], y[at], epsilon, delta) - implied[t] @ implied[t] / (2 * weight[t])
+        dual[t] = dual[t] if inside else -np.inf
+    return implied, primal, dual
+
+
+def _dual_loss(s: Floats, e: Floats, epsilon: float, delta: float) -> float:
+    return float(np.sum(s * e - epsilon * np.abs(s) - 0.5 * delta * s**2))
 
 
 def gram(c: Columns, s: Floats, X: Floats) -> Floats:
@@ -53,6 +114,16 @@ def predict(c: Columns, U: Floats, V: Floats) -> Floats:
     for t, (rows, at) in enumerate(_columns(c)):
         out[at] = U[rows] @ V[t]
     return out
+
+
+def products(c: Columns, piece: Piece, U: Floats, rows: Floats) -> Floats:
+    """u_iᵀ rows_t at every entry of a piece."""
+    return predict(c, U, rows)[piece.entries]
+
+
+def padded(U: Floats, width: int) -> Floats:
+    """U with zeros to the right of it and below."""
+    return np.pad(U, ((0, 1), (0, width - U.shape[1])))
 
 
 def _columns(c: Columns) -> list[tuple[Indices32, slice]]:

@@ -4,8 +4,10 @@ A loss is convex in the prediction w. Its functions are vectorised over entries 
 
     value(y, w)      ℓ(y, w)
     gradient(y, w)   ∂ℓ/∂w
-    hessian(y, w)    ∂²ℓ/∂w²
+    hessian(y, w)    ∂²ℓ/∂w², where it exists; 0 at kinks
     conjugate(y, s)  ℓ*(y, s) = sup_w  s w − ℓ(y, w),  +inf outside its domain
+
+They may be called from several threads at once, so they must not change the object.
 """
 
 from __future__ import annotations
@@ -13,15 +15,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import numpy as np
+
 from rslm._typing import Floats
 
 
 class Loss(ABC):
     """A convex loss ℓ(y, w) of a target y and a prediction w."""
 
-    name: ClassVar[str]
     #: ℓ is quadratic in w with second derivative 2: inner problems are ridge regressions.
     quadratic: ClassVar[bool] = False
+    #: The targets are two classes, −1 and 1.
+    binary: bool = False
 
     @abstractmethod
     def value(self, y: Floats, w: Floats) -> Floats: ...
@@ -34,6 +39,14 @@ class Loss(ABC):
 
     @abstractmethod
     def conjugate(self, y: Floats, s: Floats) -> Floats: ...
+
+    def targets(self, y: Floats) -> Floats:
+        """The targets as the other functions want them; an error for those that the loss cannot take."""
+        return y
+
+    def guess(self, y: Floats) -> Floats:
+        """A first guess of the predictions, up to a factor. The solvers start from its leading singular vectors."""
+        return np.asarray(-self.gradient(y, np.zeros_like(y)), dtype=y.dtype)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -7,6 +7,7 @@ Caveat:  there is no factor ½, so the second derivative is 2.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,10 +16,10 @@ from rslm._typing import Floats
 from rslm.losses.base import Loss
 
 
+@dataclass(frozen=True)
 class Square(Loss):
     """ℓ(y, w) = (y − w)²."""
 
-    name: ClassVar[str] = "square"
     quadratic: ClassVar[bool] = True
 
     def value(self, y: Floats, w: Floats) -> Floats:
@@ -32,3 +33,6 @@ class Square(Loss):
 
     def conjugate(self, y: Floats, s: Floats) -> Floats:
         return s * (s / 4.0 + y)
+
+    def guess(self, y: Floats) -> Floats:
+        return y

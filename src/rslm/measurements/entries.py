@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from rslm._typing import Floats
+from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
 
@@ -38,6 +38,18 @@ class Entries:
     def by_rows(self) -> Columns:
         """The pattern by rows; made when it is first asked for."""
         return self.columns.transposed()
+
+    @cached_property
+    def row_order(self) -> Indices64:
+        """Where the entries of `by_rows` are among those of `columns`."""
+        return self.columns.row_order()
+
+    def with_values(self, values: Floats) -> Entries:
+        """The same entries with other values."""
+        entries = Entries.__new__(Entries)
+        entries.__dict__.update(self.__dict__)
+        entries.values = values
+        return entries
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -10,10 +10,31 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rslm.problem import Problem
+from rslm.smoothing import Reached, Stage, Stages, rounded_stages
 
 HARD = 1e3  # the ratio of X_tᵀX_t to the ridge from which on a start at a smaller C pays
 STEP = 10.0  # from one C to the next
 ENOUGH = 1e-2  # relative gradient at which to go on to the next C
+
+
+def stages(problem: Problem, rank: int, from_data: bool) -> Stages:
+    """All problems on the way to this one; quadratic ones are reached from smaller C, unless a start is given."""
+    way = rounded_stages(problem, from_data)
+    stage: Stage | None = next(way)
+    while stage is not None:
+        if from_data and stage.problem.loss.quadratic:
+            for easier in easier_problems(stage.problem, rank):
+                yield Stage(easier)
+        reached = yield stage
+        stage = advance(way, reached)
+
+
+def advance(way: Stages, reached: Reached) -> Stage | None:
+    """The next stage, None after the last one."""
+    try:
+        return way.send(reached)
+    except StopIteration:
+        return None
 
 
 def ratio_to_ridge(problem: Problem, rank: int) -> float:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Protocol
 
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.certificate import certify, no_certificate
+from rslm.certificate import Certificate, certify, no_certificate
 from rslm.initial import initial_point
 from rslm.manifold import norm
 from rslm.objective import Objective
 from rslm.problem import Problem
+from rslm.smoothing import Reached, Stage
 from rslm.solvers.conjugate_gradient import ConjugateGradient
-from rslm.solvers.continuation import ENOUGH, easier_problems
+from rslm.solvers.continuation import ENOUGH, advance, stages
 from rslm.solvers.point import Evaluate, Point
 from rslm.solvers.result import Outcome, Result
 from rslm.solvers.stopping import (
@@ -42,7 +45,16 @@ Callback = Callable[[Progress], object]
 
 MOST_RANK = 128
 
-RECORDED = ("gradient_norm", "value", "relative_gradient", "seconds", "evaluations", "hessian_products", "C")
+RECORDED = (
+    "gradient_norm",
+    "value",
+    "relative_gradient",
+    "seconds",
+    "evaluations",
+    "hessian_products",
+    "C",
+    "rounding",
+)
 
 
 def solve(
@@ -50,7 +62,7 @@ def solve(
     rank: int,
     *,
     solver: str = "trust-region",
-    max_iter: int = 100,
+    max_iter: int = 300,
     tol: float = 1e-6,
     max_time: float | None = None,
     start: Floats | None = None,
@@ -67,14 +79,15 @@ def solve(
         Largest rank of W, at most min(d, T).
     solver : {"trust-region", "conjugate-gradient"}
     max_iter : int
-        Most outer iterations, those at smaller C included.
+        Most outer iterations, those on the way, at smaller C or with kinks of the loss rounded, included.
     tol : float
         Converged when the Riemannian gradient is at most `tol` times the Euclidean one; certified when the relative
         duality gap is at most `tol`.
     max_time : float, optional
         Seconds after which the iteration ends with the best point so far; the certificate comes on top.
     start : array of shape (d, rank), optional
-        Where to begin. If None, from the singular vectors of the data and, where C is large, by way of smaller C.
+        Where to begin. If None, from the singular vectors of the data and, where C is large, by way of smaller C, or,
+        where the loss has kinks, by way of a square loss.
     callback : callable, optional
         Called with a `Progress` after every iteration; the solver stops when it returns True.
     random_state : int or Generator, optional
@@ -93,26 +106,48 @@ def solve(
     # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
     # Overflow is not warned of by NumPy but told by the outcome.
     with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
-        if start is None:
-            stages = [*easier_problems(problem, rank), problem]
-            U = initial_point(Objective(stages[0], n_threads), rank, random_state)
-        else:
-            stages, U = [problem], _checked_start(start, problem, rank)
-        for stage in stages:
-            enough = SmallGradient(tol if stage is problem else max(tol, ENOUGH))
-            outcome = run.stage(stage, U, [NotFinite(), enough, *limits, NoProgress()])
-            U = run.point.U
-            if outcome not in (Outcome.STATIONARY, Outcome.STALLED):
-                break
-        point = run.point if run.problem is problem else Point(Objective(problem, n_threads).evaluate(U))
-        try:
-            certificate = certify(problem, point.evaluation, tol, outcome is Outcome.STATIONARY, run.n_threads)
-        except KeyboardInterrupt:
-            outcome = Outcome.INTERRUPTED
-            certificate = no_certificate(point.evaluation, tol, "interrupted")
-    if certificate.relative_gap <= tol:
-        outcome = Outcome.CERTIFIED
-    return Result(problem, point.U, point.evaluation.V, point.value, outcome, certificate, run.history(), run.iteration)
+        U = None if start is None else _checked_start(start, problem, rank)
+        way = stages(problem, rank, from_data=start is None)
+        stage: Stage | None = next(way)
+        answer: _Answer | None = None
+        while stage is not None:
+            if U is None:
+                U = initial_point(Objective(stage.problem, n_threads), rank, random_state)
+            enough = SmallGradient(tol if stage.last else max(tol, ENOUGH))
+            tries = [] if stage.tries is None else [IterationLimit(run.iteration + stage.tries)]
+            outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *tries, NoProgress()])
+            point, rounding, certificate = run.point, stage.rounding, None
+            U, goes_on = point.U, outcome in (Outcome.STATIONARY, Outcome.STALLED)
+            if answer is not None and not goes_on:
+                break  # what was found before is as good as it gets
+            if stage.last or not goes_on:
+                if rounding is None:  # a problem on the way says nothing of the one that was asked for
+                    point, rounding = Point(Objective(problem, n_threads).evaluate(U)), 0.0
+                certificate, outcome = _certify(problem, point, tol, outcome, run.n_threads, rounding)
+                answer = _Answer(point, outcome, certificate)
+                goes_on = goes_on and certificate.relative_gap > tol
+            stage = advance(way, Reached(point.evaluation, certificate)) if goes_on else None
+    assert answer is not None
+    U, V, value = answer.point.U, answer.point.evaluation.V, answer.point.value
+    outcome = Outcome.CERTIFIED if answer.certificate.relative_gap <= tol else answer.outcome
+    return Result(problem, U, V, value, outcome, answer.certificate, run.history(), run.iteration)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    point: Point
+    outcome: Outcome
+    certificate: Certificate
+
+
+def _certify(
+    problem: Problem, point: Point, tol: float, outcome: Outcome, n_threads: int, rounding: float
+) -> tuple[Certificate, Outcome]:
+    try:
+        certificate = certify(problem, point.evaluation, tol, outcome is Outcome.STATIONARY, n_threads)
+    except KeyboardInterrupt:
+        certificate, outcome = no_certificate(problem, point.evaluation, tol, "interrupted"), Outcome.INTERRUPTED
+    return replace(certificate, rounding=rounding), outcome
 
 
 class _Run:
@@ -126,21 +161,25 @@ class _Run:
         self._last_told = -1
         self.records: list[tuple[float, ...]] = []
         self.objective: Objective
+        self.method: Method
         self._spent = (0, 0)  # evaluations and Hessian products of earlier stages
         self.point: Point
         self.problem: Problem | None = None  # which the point belongs to
         self._trials: list[Point] = []
+        self.rounding = 0.0
 
-    def stage(self, problem: Problem, U: Floats, criteria: list[Criterion]) -> Outcome:
+    def stage(self, stage: Stage, U: Floats, criteria: list[Criterion]) -> Outcome:
         """Minimise one objective from U until a criterion stops it."""
-        if self.records:
-            self._spent = self._work()
-        self.objective = Objective(problem, self.n_threads)
-        method = self.make_method()
+        problem, self.rounding = stage.problem, math.nan if stage.rounding is None else stage.rounding
         try:
-            self.point, self.problem = Point(self.objective.evaluate(U)), problem
+            if problem is not self.problem:  # else it goes on where it was, to a smaller tolerance
+                if self.records:
+                    self._spent = self._work()
+                self.objective = Objective(problem, self.n_threads, after=getattr(self, "objective", None))
+                self.method = self.make_method()
+                self.point, self.problem = Point(self.objective.evaluate(U)), problem
             while (outcome := self._stop(criteria)) is None:
-                self._replace(method.step(self.point, self._evaluate))
+                self._replace(self.method.step(self.point, self._evaluate))
                 self.iteration += 1
         except KeyboardInterrupt:
             if self.problem is None:  # there is no point yet
@@ -172,6 +211,7 @@ class _Run:
             time.perf_counter() - self.began,
             *self._work(),
             self.objective.problem.C,
+            self.rounding,
             self.point.U,
             self.point.evaluation.V,
         )

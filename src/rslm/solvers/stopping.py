@@ -22,6 +22,7 @@ class Progress:
     evaluations: int
     hessian_products: int
     C: float  #: smaller than the problem's while the solver comes from easier problems
+    rounding: float  #: δ by which the kinks of the loss are rounded; not a number while the loss is another one
     U: Floats
     V: Floats
 

@@ -1,46 +1,8 @@
 // The kernels for a matrix that is observed at some of its entries. Compiled once per instruction set;
-// RSLM_KERNELS is the name of the function that hands them out.
-#include "systems.hpp"
-#include <omp.h>
+// RSLM_ISA is the namespace that they are put into.
+#include "groups.hpp"
 
 namespace {
-using rslm::Workspace;
-
-struct Group {
-    int64_t g;
-    int lanes;
-    Group(const Pattern &c, int64_t g) : g(g), lanes(c.columns - LANES * g < LANES ? int(c.columns - LANES * g) : LANES) {}
-    int64_t column(int lane) const { return LANES * g + lane; }
-    vec shifts(const double *ridge) const { // 1 for the systems that are not there
-        vec s;
-        for (int l = 0; l < LANES; l++) s[l] = l < lanes ? ridge[column(l)] : 1.0;
-        return s;
-    }
-};
-
-// make() builds what a thread needs; work(shard, group, sum) adds to the shard's own rows × 4 Q array. out = the sum.
-template <int Q, class Make> void sum_over_shards(const Pattern &c, double *sums, int rank, int threads, double *out, Make &&make) {
-    constexpr int width = 4 * Q;
-    const int64_t size = c.rows * width;
-#pragma omp parallel num_threads(threads)
-    {
-        auto work = make();
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t s = 0; s < c.shard_count; s++) {
-            double *sum = sums + s * size;
-            std::memset(sum, 0, sizeof(double) * size_t(size));
-            for (int64_t g = c.shards[s]; g < c.shards[s + 1]; g++) work(s, Group(c, g), sum);
-        }
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < c.rows; i++) {
-            Row<Q> total = Row<Q>::at(sums + i * width);
-            for (int64_t s = 1; s < c.shard_count; s++) total.add(Row<Q>::at(sums + s * size + i * width));
-            double row[8 * Row<Q>::N];
-            total.put(row);
-            std::memcpy(out + i * rank, row, sizeof(double) * size_t(rank));
-        }
-    }
-}
 
 template <int Q>
 double evaluate(const Pattern &c, Workspace &workspace, int threads, const Values &y, const double *U, int rank, const double *ridge,
@@ -55,7 +17,7 @@ double evaluate(const Pattern &c, Workspace &workspace, int threads, const Value
         return [&, systems = Systems(rank, true), rows = Buffer<double>(LANES * padded)](int64_t shard, const Group &group, double *sum) mutable {
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);
-                systems.collect(Column<Q>{c, u, y, c.indptr[t], c.indptr[t + 1]}, l);
+                systems.template collect<false>(Column<Q>{c, u, y, c.indptr[t], c.indptr[t + 1], NO_VALUES}, l);
             }
             systems.turn_and_factorise(group.shifts(ridge));
             ::solve(rank, systems.factors(), systems.rhs());
@@ -90,89 +52,6 @@ double evaluate(const Pattern &c, Workspace &workspace, int threads, const Value
     double total = 0;
     for (int64_t s = 0; s < c.shard_count; s++) total += squares[s];
     return total;
-}
-
-template <int Q>
-void derivative(const Pattern &c, Workspace &workspace, int threads, const Values &residual, const double *U, int rank, const double *V,
-                const double *factors, const double *dU, double *by_rows) {
-    constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
-    double *u = workspace.reserve(2 * size_t(c.rows + 1) * width + size_t(c.shard_count * c.rows) * width);
-    double *du = u + width; // a row of U and the one of dU side by side: they are needed together
-    pad<Q>(U, c.rows, rank, u, 2 * width);
-    pad<Q>(dU, c.rows, rank, du, 2 * width);
-
-    const auto make = [&] {
-        // change = dX v for the entries of a group
-        return [&, change = Buffer<double>(c.most_entries), rows = Buffer<double>(LANES * padded), lanes = Buffer<vec>(padded)](
-                   int64_t, const Group &group, double *sum) {
-            double *a = change.data;
-            for (int l = 0; l < group.lanes; l++) {
-                const int64_t t = group.column(l), end = c.indptr[t + 1];
-                const Row<Q> v = Row<Q>::of(V + t * rank, rank);
-                Row<Q> plus[2], minus[2]; // two of each: an addition need not wait for the one before it
-                for (int i = 0; i < 2; i++) plus[i].clear(), minus[i].clear();
-                for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
-                    const Batch<Q> batch(c, p, end);
-                    const vec products = batch.template products<2>(du, v);
-                    store(a, products);
-                    const Spilled e = Spilled::of(load_values(residual, p, batch.n)), b = Spilled::of(products);
-#pragma GCC unroll 8
-                    for (int i = 0; i < LANES; i++) {
-                        plus[i % 2].add(e[i], du + 2 * batch.offset[i]);
-                        minus[i % 2].subtract(b[i], u + 2 * batch.offset[i]);
-                    }
-                }
-                plus[0].add(plus[1]), minus[0].add(minus[1]), plus[0].add(minus[0]);
-                plus[0].put(rows + l * padded);
-            }
-            const double *row[LANES];
-            for (int k = 0; k < width; k += 4) {
-                for (int l = 0; l < LANES; l++) row[l] = rows + (l < group.lanes ? l : 0) * padded + k;
-                transpose(row, lanes + k);
-            }
-            ::solve(rank, factors + size_t(group.g) * size_t(triangle(rank)) * LANES, lanes.data);
-            lanes_to_rows(lanes.data, rank, rows.data, padded);
-            a = change.data;
-            for (int l = 0; l < group.lanes; l++) {
-                const int64_t t = group.column(l), end = c.indptr[t + 1];
-                const Row<Q> v = Row<Q>::of(V + t * rank, rank), dv = Row<Q>::at(rows + l * padded);
-                for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
-                    const Batch<Q> batch(c, p, end);
-                    const Spilled b = Spilled::of(load<vec>(a) + batch.template products<2>(u, dv));
-                    const Spilled e = Spilled::of(load_values(residual, p, batch.n));
-                    for (int i = 0; i < batch.n; i++) {
-                        Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
-                        row.add(b[i], v);
-                        row.subtract(e[i], dv);
-                        row.put(sum + batch.offset[i]);
-                    }
-                }
-            }
-        };
-    };
-    sum_over_shards<Q>(c, u + 2 * (c.rows + 1) * width, rank, threads, by_rows, make);
-}
-
-template <int Q>
-void factorise_columns(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const double *ridge,
-                       double *factors) {
-    double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
-    pad<Q>(X, c.rows, rank, x);
-#pragma omp parallel num_threads(threads)
-    {
-        Systems systems(rank, false);
-#pragma omp for schedule(dynamic, 16)
-        for (int64_t g = 0; g < c.groups(); g++) {
-            const Group group(c, g);
-            for (int l = 0; l < group.lanes; l++) {
-                const int64_t t = group.column(l);
-                systems.collect(Column<Q>{c, x, Values{nullptr, nullptr}, c.indptr[t], c.indptr[t + 1]}, l);
-            }
-            systems.turn_and_factorise(group.shifts(ridge));
-            const size_t size = size_t(triangle(rank)) * LANES;
-            std::memcpy(factors + size_t(g) * size, systems.factors(), sizeof(double) * size);
-        }
-    }
 }
 
 void solve_columns(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution) {
@@ -257,23 +136,20 @@ double run_evaluate(const Pattern &c, Workspace &w, int threads, const Values &y
     });
     return squares;
 }
-void run_derivative(const Pattern &c, Workspace &w, int threads, const Values &residual, const double *U, int rank, const double *V,
-                    const double *factors, const double *dU, double *by_rows) {
-    with_quads(rank, [&](auto q) {
-        derivative<decltype(q)::value>(c, w, threads, residual, U, rank, V, factors, dU, by_rows);
-    });
-}
-void run_factorise(const Pattern &c, Workspace &w, int threads, const double *X, int rank, const double *ridge, double *factors) {
-    with_quads(rank, [&](auto q) { factorise_columns<decltype(q)::value>(c, w, threads, X, rank, ridge, factors); });
-}
 void run_gram(const Pattern &c, Workspace &w, int threads, const Values &s, const double *X, int rank, double *product) {
     with_quads(rank, [&](auto q) { gram<decltype(q)::value>(c, w, threads, s, X, rank, product); });
 }
 
 } // namespace
 
-const rslm::Kernels *rslm::RSLM_KERNELS() {
-    static const Kernels kernels = {RSLM_NAME,     run_evaluate, run_derivative, run_factorise,
-                                    solve_columns, run_gram,     predict,        predict_pairs};
+const rslm::Kernels *rslm::RSLM_ISA::kernels() {
+    static const Kernels kernels = [] {
+        Kernels k = {};
+        k.name = RSLM_NAME;
+        k.evaluate = run_evaluate, k.solve = solve_columns;
+        k.gram = run_gram, k.predict = predict, k.predict_pairs = predict_pairs;
+        add_derivative(k), add_weighted(k), add_box(k);
+        return k;
+    }();
     return &kernels;
 }

@@ -37,6 +37,14 @@ struct Pattern {
     __attribute__((always_inline)) int64_t entries() const { return indptr[columns]; }
 };
 
+// A loss in its dual form: ℓ(e) = max over lower ≤ s ≤ upper of s e − ε|s| − ½ δ s², the interval turned over for
+// negative targets if `mirrored`.
+struct Box {
+    double lower, upper;
+    bool mirrored;
+    double epsilon, smoothing;
+};
+
 // Factors hold an upper triangle of rank × rank for every column, eight columns interleaved:
 // groups × rank (rank + 1) / 2 × 8 numbers, with the diagonal inverted.
 struct Kernels {
@@ -45,11 +53,29 @@ struct Kernels {
     // Writes v, the factors of XᵀX + ridge, y − X v, and Σ_t (y − X v)_i v by rows i; returns Σ |y − X v|².
     double (*evaluate)(const Pattern &, Workspace &, int threads, const Values &y, const double *U, int rank, const double *ridge,
                        double *V, double *factors, const Values &residual, double *by_rows);
-    // The derivative of the above along dU: v̇ = factor⁻¹(dXᵀ residual − Xᵀ dX v), rows Σ_t (dX v + X v̇)_i v − residual_i v̇.
-    void (*derivative)(const Pattern &, Workspace &, int threads, const Values &residual, const double *U, int rank,
-                       const double *V, const double *factors, const double *dU, double *by_rows);
-    // Factors of XᵀX + ridge for every column.
-    void (*factorise)(const Pattern &, Workspace &, int threads, const double *X, int rank, const double *ridge, double *factors);
+    // The derivative of the above along dU: v̇ = factor⁻¹(dXᵀ residual − Xᵀ W dX v), rows Σ_t W (dX v + X v̇)_i v − residual_i v̇,
+    // with a weight W of every entry, or W = 1 where there is none.
+    void (*derivative)(const Pattern &, Workspace &, int threads, const Values &residual, const Values &weight, const double *U,
+                       int rank, const double *V, const double *factors, const double *dU, double *by_rows);
+    // Factors of XᵀWX + ridge for every column, with a weight W of every entry, or W = 1 where there is none.
+    void (*factorise)(const Pattern &, Workspace &, int threads, const double *X, int rank, const Values &weight, const double *ridge,
+                      double *factors);
+    // One Newton step for every column of the groups first … last that are active: factors of XᵀWX + ridge, step =
+    // factor⁻¹(Xᵀz − ridge v), decrement = step · (Xᵀz − ridge v). `x` is padded. Runs in the calling thread.
+    void (*newton)(const Pattern &, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const Values &z,
+                   const Values &weight, const double *V, const double *ridge, double *factors, double *step, double *decrement);
+    // x_i r_t at the entries of the groups first … last, for rows R by columns. `x` is padded. Runs in the calling thread.
+    void (*products)(const Pattern &, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const double *R,
+                     double *product);
+    // Σ_t s_it v_t by rows i.
+    void (*scatter)(const Pattern &, Workspace &, int threads, const Values &s, const double *V, int rank, double *by_rows);
+    // For every column the minimiser v of Σ ℓ(y − X v) + |v|²/2c for a loss in its dual form. `dual` is where s starts and
+    // ends; writes the value, its distance to the dual value, and the rounds that it took.
+    void (*box)(const Pattern &, Workspace &, int threads, const Values &y, const double *U, int rank, const double *c, const Box &,
+                const Values &dual, double *V, double *value, double *gap, int32_t *rounds);
+    // How many numbers a padded row has, and the padding of rows × rank numbers with a zero row behind.
+    int (*padded_width)(int rank);
+    void (*padded)(const double *U, int64_t rows, int rank, double *out);
     // One right hand side and solution of `rank` numbers for every column.
     void (*solve)(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution);
     // S (Sᵀ X) for the sparse matrix S with these values.
@@ -61,10 +87,18 @@ struct Kernels {
                           double *prediction);
 };
 
-const Kernels *baseline_kernels();
+// Every instruction set has a namespace of its own, into which each file puts its kernels.
+#define RSLM_DECLARE(isa)                                                                                                             \
+    namespace isa {                                                                                                                   \
+    const Kernels *kernels();                                                                                                         \
+    void add_derivative(Kernels &);                                                                                                   \
+    void add_weighted(Kernels &);                                                                                                     \
+    void add_box(Kernels &);                                                                                                          \
+    }
+RSLM_DECLARE(baseline)
 #if defined(RSLM_X86)
-const Kernels *avx2_kernels();
-const Kernels *avx512_kernels();
+RSLM_DECLARE(avx2)
+RSLM_DECLARE(avx512)
 #endif
 
 } // namespace rslm

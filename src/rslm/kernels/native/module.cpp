@@ -1,13 +1,16 @@
 // The Python module: checks what comes in, chooses the instruction set, releases the interpreter lock.
 #include "kernels.hpp"
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <mutex>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -32,14 +35,14 @@ using rslm::Kernels, rslm::LANES, rslm::Pattern, rslm::Values, rslm::Workspace;
 // ---- instruction sets -----------------------------------------------------------------------------------------
 
 std::vector<const Kernels *> available() { // the best one last
-    std::vector<const Kernels *> all = {rslm::baseline_kernels()};
+    std::vector<const Kernels *> all = {rslm::baseline::kernels()};
 #if defined(RSLM_X86)
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2")) return all;
-    all.push_back(rslm::avx2_kernels());
+    all.push_back(rslm::avx2::kernels());
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
-        all.push_back(rslm::avx512_kernels());
+        all.push_back(rslm::avx512::kernels());
 #endif
     return all;
 }
@@ -69,6 +72,8 @@ using Index = Array<const int32_t, 1>;
 using Pairs = Array<const int64_t, 1>;
 using Vector = Array<const double, 1>;
 using Matrix = Array<const double, 2>;
+using Flags = Array<const uint8_t, 1>;
+using CountsOut = Array<int32_t, 1>;
 using VectorOut = Array<double, 1>;
 using MatrixOut = Array<double, 2>;
 // float64 or float32
@@ -85,6 +90,8 @@ template <class A> Values values_of(const A &a, int64_t n) {
     if (a.dtype() == nb::dtype<float>()) return {nullptr, static_cast<float *>(data)};
     throw std::invalid_argument("values must be float64 or float32");
 }
+// An array that may be left out.
+template <class A> Values values_or_none(const std::optional<A> &a, int64_t n) { return a ? values_of(*a, n) : Values{nullptr, nullptr}; }
 // Not more threads than there is work for: numbers do not depend on it, and starting one costs some microseconds.
 int useful_threads(int threads, int64_t multiplications) {
     require(threads >= 1, "the number of threads must be at least 1");
@@ -171,26 +178,81 @@ class Columns {
         const std::lock_guard<std::mutex> alone(busy);
         return chosen->evaluate(pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out, by_rows.data());
     }
-    void derivative(const Numbers &residual, const Matrix &U, const Matrix &V, const Vector &factors, const Matrix &dU,
-                    const MatrixOut &by_rows, int threads) {
+    void derivative(const Numbers &residual, const std::optional<Numbers> &weight, const Matrix &U, const Matrix &V, const Vector &factors,
+                    const Matrix &dU, const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(U.shape(1));
         threads = useful_threads(threads, entries() * rank * 5);
-        const Values in = values_of(residual, entries());
+        const Values in = values_of(residual, entries()), w = values_or_none(weight, entries());
         require_shape(U, rows(), rank), require_shape(dU, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
-        chosen->derivative(pattern, workspace, threads, in, U.data(), rank, V.data(), factors.data(), dU.data(), by_rows.data());
+        chosen->derivative(pattern, workspace, threads, in, w, U.data(), rank, V.data(), factors.data(), dU.data(), by_rows.data());
     }
-    void factorise(const Matrix &X, const Vector &ridge, const VectorOut &factors, int threads) {
+    void factorise(const Matrix &X, const std::optional<Numbers> &weight, const Vector &ridge, const VectorOut &factors, int threads) {
         const int rank = rank_of(X.shape(1));
         threads = useful_threads(threads, (entries() + columns() * rank) * rank * rank);
+        const Values w = values_or_none(weight, entries());
         require_shape(X, rows(), rank);
         require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
-        chosen->factorise(pattern, workspace, threads, X.data(), rank, ridge.data(), factors.data());
+        chosen->factorise(pattern, workspace, threads, X.data(), rank, w, ridge.data(), factors.data());
+    }
+    void scatter(const Numbers &s, const Matrix &V, const MatrixOut &by_rows, int threads) {
+        const int rank = rank_of(V.shape(1));
+        threads = useful_threads(threads, entries() * rank);
+        const Values in = values_of(s, entries());
+        require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
+        chosen->scatter(pattern, workspace, threads, in, V.data(), rank, by_rows.data());
+    }
+    void box(const Numbers &y, const Matrix &U, const Vector &c, double lower, double upper, bool mirrored, double epsilon, double smoothing,
+             const NumbersOut &dual, const MatrixOut &V, const VectorOut &value, const VectorOut &gap, const CountsOut &rounds, int threads) {
+        const int rank = rank_of(U.shape(1));
+        threads = useful_threads(threads, entries() * rank * 20);
+        const Values in = values_of(y, entries()), inout = values_of(dual, entries());
+        require_shape(U, rows(), rank), require_shape(V, columns(), rank);
+        for (int64_t length : {int64_t(c.shape(0)), int64_t(value.shape(0)), int64_t(gap.shape(0)), int64_t(rounds.shape(0))})
+            require(length == columns(), "one number for every column is needed");
+        require(lower <= 0 && upper >= 0, "the interval must contain 0");
+        require(epsilon >= 0 && smoothing >= 0, "ε and δ must not be negative");
+        require(smoothing > 0 || (lower > -HUGE_VAL && upper < HUGE_VAL), "an interval without end needs δ > 0");
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
+        chosen->box(pattern, workspace, threads, in, U.data(), rank, c.data(), {lower, upper, mirrored, epsilon, smoothing}, inout, V.data(),
+                    value.data(), gap.data(), rounds.data());
+    }
+
+    // ---- these two run in the calling thread, on the groups first … last, and may run side by side ---------------
+
+    void require_groups(int64_t first, int64_t last, const Flags &active, const Matrix &x, int rank) const {
+        require(0 <= first && first <= last && last <= pattern.groups(), "the groups are out of range");
+        require(int64_t(active.shape(0)) == last - first, "one flag for every group is needed");
+        require_shape(x, rows() + 1, chosen->padded_width(rank));
+    }
+    void newton(int64_t first, int64_t last, const Flags &active, const Matrix &x, const Numbers &z, const Numbers &weight, const Matrix &V,
+                const Vector &ridge, const VectorOut &factors, const MatrixOut &step, const VectorOut &decrement) {
+        const int rank = rank_of(V.shape(1));
+        require_groups(first, last, active, x, rank);
+        const Values in = values_of(z, entries()), w = values_of(weight, entries());
+        require_shape(V, columns(), rank), require_shape(step, columns(), rank);
+        require(int64_t(ridge.shape(0)) == columns() && int64_t(decrement.shape(0)) == columns(), "one number for every column is needed");
+        require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
+        nb::gil_scoped_release release;
+        chosen->newton(pattern, first, last, active.data(), x.data(), rank, in, w, V.data(), ridge.data(), factors.data(), step.data(),
+                       decrement.data());
+    }
+    void products(int64_t first, int64_t last, const Flags &active, const Matrix &x, const Matrix &R, const VectorOut &product) {
+        const int rank = rank_of(R.shape(1));
+        require_groups(first, last, active, x, rank);
+        require_shape(R, columns(), rank);
+        const auto at = [&](int64_t group) { return pattern.indptr[std::min(group * LANES, pattern.columns)]; };
+        require(int64_t(product.shape(0)) == at(last) - at(first), "one product for every entry of the groups is needed");
+        nb::gil_scoped_release release;
+        chosen->products(pattern, first, last, active.data(), x.data(), rank, R.data(), product.data());
     }
     void gram(const Numbers &s, const Matrix &X, const MatrixOut &product, int threads) {
         const int rank = rank_of(X.shape(1));
@@ -232,25 +294,40 @@ void predict_pairs(const Pairs &i, const Pairs &t, const Matrix &U, const Matrix
     chosen->predict_pairs(i.data(), t.data(), n, threads, U.data(), V.data(), int(U.shape(1)), prediction.data());
 }
 
+void padded(const Matrix &U, const MatrixOut &out) {
+    const int rank = rank_of(U.shape(1));
+    require_shape(out, int64_t(U.shape(0)) + 1, chosen->padded_width(rank));
+    chosen->padded(U.data(), int64_t(U.shape(0)), rank, out.data());
+}
+
 } // namespace
 
 NB_MODULE(_native, m) {
+    const auto IN = nb::arg();
+    const auto OUT = nb::arg().noconvert();
     chosen = available().back();
     m.def("instruction_set", [] { return std::string(chosen->name); });
     m.def("instruction_sets", &instruction_sets);
     m.def("limit_threads", [](int most) { most_threads = std::clamp(most, 1, 256); }, nb::arg("most"));
     m.def("use_instruction_set", &use_instruction_set, nb::arg("name"));
-    m.def("solve", &solve);
-    m.def("predict_pairs", &predict_pairs);
+    m.def("padded_width", [](int rank) { return chosen->padded_width(rank_of(size_t(rank))); }, nb::arg("rank"));
+    m.def("padded", &padded, IN, OUT);
+    m.def("solve", &solve, IN, IN, OUT, IN);
+    m.def("predict_pairs", &predict_pairs, IN, IN, IN, IN, OUT, IN);
     nb::class_<Columns>(m, "Columns")
         .def(nb::init<Indptr, Index, int64_t>(), nb::arg("indptr"), nb::arg("index"), nb::arg("rows"))
         .def_prop_ro("rows", &Columns::rows)
         .def_prop_ro("columns", &Columns::columns)
         .def_prop_ro("entries", &Columns::entries)
         .def_prop_ro("shard_count", &Columns::shard_count)
-        .def("evaluate", &Columns::evaluate)
-        .def("derivative", &Columns::derivative)
-        .def("factorise", &Columns::factorise)
-        .def("gram", &Columns::gram)
-        .def("predict", &Columns::predict);
+        // Outputs are not converted: what was written to a copy would be lost.
+        .def("evaluate", &Columns::evaluate, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
+        .def("derivative", &Columns::derivative, IN, nb::arg().none(), IN, IN, IN, IN, OUT, IN)
+        .def("factorise", &Columns::factorise, IN, nb::arg().none(), IN, OUT, IN)
+        .def("scatter", &Columns::scatter, IN, IN, OUT, IN)
+        .def("box", &Columns::box, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, OUT, IN)
+        .def("newton", &Columns::newton, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT)
+        .def("products", &Columns::products, IN, IN, IN, IN, IN, OUT)
+        .def("gram", &Columns::gram, IN, IN, OUT, IN)
+        .def("predict", &Columns::predict, IN, IN, OUT, IN);
 }

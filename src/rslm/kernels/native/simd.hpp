@@ -119,7 +119,13 @@ RSLM_INLINE void transpose(const double *const row[LANES], vec *out) {
 #endif
 }
 
-RSLM_INLINE double sum(vec a) { return ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7])); }
+RSLM_INLINE double sum(vec a) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_pd((__m512d)a);
+#else
+    return ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+#endif
+}
 
 // Lane k of the result is the sum over the lanes of a[k].
 RSLM_INLINE vec sums(const vec a[LANES]) {

@@ -22,13 +22,16 @@ template <class T> struct Buffer {
     T *operator+(int64_t i) const { return data + i; }
 };
 
-// The entries p … end of a column, with the rows of a padded factor at them.
+// The entries p … end of a column, with the rows of a padded factor at them; `weight` where the sum is weighted.
 template <int Q> struct Column {
     const Pattern &c;
     const double *factor;
     const Values &y;
     int64_t p, end;
+    const Values &weight;
 };
+constexpr Values NO_VALUES = {nullptr, nullptr};
+RSLM_INLINE double value_at(const Values &y, int64_t p) { return y.f64 ? y.f64[p] : double(y.f32[p]); }
 
 // The tiles that cover the upper triangle of a Gram matrix of rank r: visit(first row, rows, first part, parts), where a
 // part is eight columns. The accumulators of a tile must fit the registers.
@@ -57,8 +60,8 @@ template <int Q> constexpr bool has_tile(int rows, int parts) {
     return found;
 }
 
-// rows a … a + A of the Gram matrix, parts v … v + P, and with RHS those of Xᵀy behind them
-template <int Q, int A, int P, bool RHS> void tile(const Column<Q> &column, int a, int v, double *out) {
+// rows a … a + A of the Gram matrix, parts v … v + P, and with RHS those of Xᵀy behind them; the weight is in the former only
+template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q> &column, int a, int v, double *out) {
     vec acc[A + RHS][P] = {};
     const int64_t last = column.c.entries() - 1;
     for (int64_t p = column.p; p < column.end; p++) {
@@ -67,30 +70,36 @@ template <int Q, int A, int P, bool RHS> void tile(const Column<Q> &column, int 
         vec x[P];
 #pragma GCC unroll 4
         for (int j = 0; j < P; j++) x[j] = Row<Q>::part(u, v + j);
+        if constexpr (RHS) {
+            const double y = value_at(column.y, p);
+#pragma GCC unroll 4
+            for (int j = 0; j < P; j++) acc[A][j] += y * x[j];
+        }
+        if constexpr (WEIGHTED) {
+            const double weight = value_at(column.weight, p);
+            if (weight == 0) continue; // most entries, for losses that are linear but for a narrow band
+#pragma GCC unroll 4
+            for (int j = 0; j < P; j++) x[j] *= weight;
+        }
 #pragma GCC unroll 16
         for (int i = 0; i < A; i++)
 #pragma GCC unroll 4
             for (int j = i / 8; j < P; j++) acc[i][j] += u[a + i] * x[j]; // parts left of i / 8 are below the diagonal
-        if constexpr (RHS) {
-            const double y = column.y.f64 ? column.y.f64[p] : double(column.y.f32[p]);
-#pragma GCC unroll 4
-            for (int j = 0; j < P; j++) acc[A][j] += y * x[j];
-        }
     }
     for (int i = 0; i < A + RHS; i++)
         for (int j = 0; j < P; j++) store(out + (i * P + j) * 8, acc[i][j]);
 }
 
-template <int Q, int A = MOST_TILE_ROWS, int P = MOST_TILE_PARTS>
+template <bool WEIGHTED, int Q, int A = MOST_TILE_ROWS, int P = MOST_TILE_PARTS>
 RSLM_INLINE void run_tile(const Column<Q> &column, int a, int rows, int v, int parts, bool rhs, double *out) {
     if constexpr (has_tile<Q>(A, P))
         if (rows == A && parts == P) {
-            if (rhs) tile<Q, A, P, true>(column, a, v, out);
-            else tile<Q, A, P, false>(column, a, v, out);
+            if (rhs) tile<Q, A, P, true, WEIGHTED>(column, a, v, out);
+            else tile<Q, A, P, false, WEIGHTED>(column, a, v, out);
             return;
         }
-    if constexpr (P > 1) run_tile<Q, A, P - 1>(column, a, rows, v, parts, rhs, out);
-    else if constexpr (A > 1) run_tile<Q, A - 1, MOST_TILE_PARTS>(column, a, rows, v, parts, rhs, out);
+    if constexpr (P > 1) run_tile<WEIGHTED, Q, A, P - 1>(column, a, rows, v, parts, rhs, out);
+    else if constexpr (A > 1) run_tile<WEIGHTED, Q, A - 1, MOST_TILE_PARTS>(column, a, rows, v, parts, rhs, out);
 }
 
 // M = RᵀR in place for eight systems; lane l of m[packed(i, j)] belongs to system l. The diagonal of R is inverted.
@@ -161,11 +170,11 @@ struct Systems {
     vec *rhs() { return lanes + triangle(r); }
     const double *factors() { return (const double *)lanes.data; }
 
-    template <int Q> RSLM_INLINE void collect(const Column<Q> &column, int lane) {
+    template <bool WEIGHTED, int Q> RSLM_INLINE void collect(const Column<Q> &column, int lane) {
         double *out = collected + int64_t(lane) * collected_size;
         walk_tiles(r, [&](int a, int rows, int v, int parts) {
             const bool rhs = with_rhs && a == 0;
-            run_tile(column, a, rows, v, parts, rhs, out);
+            run_tile<WEIGHTED>(column, a, rows, v, parts, rhs, out);
             out += (rows + rhs) * parts * 8;
         });
     }

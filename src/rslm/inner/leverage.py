@@ -1,0 +1,27 @@
+"""How much every observation pulls at its own prediction: x_iᵀ M_t⁻¹ x_i, for factors of the matrices M_t."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.kernels import Columns, Factors
+
+BLOCK = 1 << 14  # entries at a time, so that memory is not entries × rank²
+
+
+def leverages(columns: Columns, X: Floats, factors: Factors, n_threads: int) -> Floats:
+    """x_iᵀ M_t⁻¹ x_i of every entry (i, t)."""
+    rank, T = X.shape[1], columns.shape[1]
+    inverse = np.empty((T, rank, rank))
+    for k in range(rank):
+        unit = np.zeros((T, rank))
+        unit[:, k] = 1.0
+        inverse[:, :, k] = factors.solve(unit, n_threads)
+    of_column = np.repeat(np.arange(T), np.diff(columns.indptr))
+    out = np.empty(columns.entries)
+    for start in range(0, columns.entries, BLOCK):
+        at = slice(start, start + BLOCK)
+        x = X[columns.index[at]]
+        out[at] = np.einsum("pa,pab,pb->p", x, inverse[of_column[at]], x, optimize=True)
+    return out

@@ -1,0 +1,421 @@
+// Losses whose dual variables live in a box, ℓ(e) = max over lower ≤ s ≤ upper of s e − ε|s| − ½ δ s²: for every column
+//
+//     min over v of  Σ ℓ(y_i − x_i v) + |v|²/2c,     c = C/q,
+//
+// by coordinate ascent in the dual variables s, with v = c Σ s_i x_i at all times. Coordinate ascent alone is slow where
+// rows are alike, so it takes turns with an exact solution for the variables that are free (inside their box), the others
+// held: a few passes find which ones are free, and then one solution is all that is left to do. Entries that sit firmly at
+// an end of their box are left out until the rest has settled.
+#include "groups.hpp"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace {
+using rslm::Box;
+
+#define RSLM_APART __attribute__((noinline))
+constexpr double EPS = std::numeric_limits<double>::epsilon(), INF = std::numeric_limits<double>::infinity();
+constexpr int MOST_ROUNDS = 500, FACE_STEPS = 4, ACTIVE_PASSES = 3, MOST_NEWTON = 50, MOST_TRIALS = 20;
+constexpr double PROXIMAL = 1e-8; // keeps the free variables apart where rows are alike, relative to their curvature
+constexpr double SMALL_GAP = 1e-12, TINY = 1e-290;
+
+RSLM_INLINE double shrunk(double a, double epsilon) { return a > epsilon ? a - epsilon : a < -epsilon ? a + epsilon : 0.0; }
+
+RSLM_INLINE vec least(vec a, vec b) { return a < b ? a : b; }
+RSLM_INLINE vec most(vec a, vec b) { return a > b ? a : b; }
+RSLM_INLINE vec clamped(vec a, vec lower, vec upper) { return least(most(a, lower), upper); }
+RSLM_INLINE vec size_of(vec a) { return a < 0 ? -a : a; }
+RSLM_INLINE vec shrunk(vec a, double epsilon) { return a - clamped(a, vec{} - epsilon, vec{} + epsilon); }
+RSLM_INLINE double largest_of(vec a) {
+    double m = a[0];
+    for (int l = 1; l < LANES; l++) m = a[l] > m ? a[l] : m;
+    return m;
+}
+typedef decltype(vec{} < vec{}) mask;
+RSLM_INLINE bool any(mask m) {
+#if defined(__AVX512DQ__)
+    return _mm512_movepi64_mask((__m512i)m) != 0;
+#else
+    return (m[0] | m[1] | m[2] | m[3] | m[4] | m[5] | m[6] | m[7]) != 0;
+#endif
+}
+RSLM_INLINE bool all(mask m) { return !any(~m); }
+
+template <int Q> struct BoxColumn {
+    static constexpr int width = 4 * Q;
+    const Box &box;
+    int rank, n = 0, padded = 0; // entries, and those rounded up to eight: the rest is zero and stays so
+    double c = 1;
+    Buffer<double> x, y, s, lower, upper, h; // rows, targets, dual variables and their bounds, curvature c|x|² + δ
+    Buffer<double> e;                        // errors y − x v, as the last pass over all entries has seen them
+    Buffer<double> gradient, step;
+    Buffer<int32_t> active, face;
+    Buffer<double> gram;
+    Row<Q> v;
+    int active_count = 0, face_count = 0;
+    double largest_row = 0, largest_target = 0;
+
+    BoxColumn(const Box &box, int rank, int64_t n)
+        : box(box), rank(rank), x((n + LANES) * width), y(n + LANES), s(n + LANES), lower(n + LANES), upper(n + LANES), h(n + LANES),
+          e(n + LANES), gradient(n + LANES), step(n + LANES), active(n + LANES), face(n + LANES), gram((MOST_TILE_ROWS + 1) * MOST_TILE_PARTS * 8) {}
+
+    RSLM_INLINE const double *row(int i) const { return x + int64_t(i) * width; }
+    RSLM_INLINE double error(int i) const { return y[i] - sum(v.product(row(i))); }
+    RSLM_INLINE vec errors(int i) const { // of eight neighbours
+        vec products[LANES];
+#pragma GCC unroll 8
+        for (int l = 0; l < LANES; l++) products[l] = v.product(row(i + l));
+        return load<vec>(y + i) - sums(products);
+    }
+    // rows_of[k] · v for some entries, eight at a time.
+    void products(const Row<Q> &r, const int32_t *entries, int count, double *out) const {
+        for (int k = 0; k < count; k += LANES) {
+            vec products[LANES];
+#pragma GCC unroll 8
+            for (int l = 0; l < LANES; l++) products[l] = r.product(row(entries[k + l < count ? k + l : count - 1]));
+            store(out + k, sums(products));
+        }
+    }
+
+    RSLM_APART void begin(const Pattern &p, int64_t t, const double *factor, const double *squares, const Values &targets, const Values &dual, double c_) {
+        c = c_, n = int(p.indptr[t + 1] - p.indptr[t]), padded = (n + LANES - 1) / LANES * LANES;
+        double largest = 0;
+        largest_target = 0;
+        for (int i = 0; i < n; i++) {
+            const int64_t at = p.indptr[t] + i, j = p.index[at];
+            if (i + AHEAD < n) prefetch_row<Q>(factor + int64_t(p.index[at + AHEAD]) * width);
+            Row<Q>::at(factor + j * width).put(x + int64_t(i) * width);
+            y[i] = value_at(targets, at);
+            const bool turned = box.mirrored && y[i] < 0;
+            lower[i] = turned ? -box.upper : box.lower, upper[i] = turned ? -box.lower : box.upper;
+            h[i] = c * squares[j] + box.smoothing;
+            if (!(h[i] > TINY)) h[i] = TINY; // a row of zeros: its error alone decides, at once
+            s[i] = std::min(std::max(value_at(dual, at), lower[i]), upper[i]);
+            largest = std::max(largest, squares[j]), largest_target = std::max(largest_target, std::abs(y[i]));
+        }
+        std::memset(x + int64_t(n) * width, 0, sizeof(double) * size_t((padded - n) * width));
+        for (int i = n; i < padded; i++) y[i] = s[i] = lower[i] = upper[i] = 0, h[i] = 1;
+        largest_row = std::sqrt(largest);
+    }
+
+    void all_active() {
+        active_count = n;
+        for (int i = 0; i < n; i++) active[i] = i;
+    }
+
+    // v from the dual variables; returns how far rounding alone can move an error.
+    RSLM_APART double refresh() {
+        Row<Q> even, odd;
+        even.clear(), odd.clear();
+        double size = 0;
+        for (int i = 0; i < padded; i += 2) {
+            even.add(s[i], row(i)), odd.add(s[i + 1], row(i + 1));
+            size += std::abs(s[i]) + std::abs(s[i + 1]);
+        }
+        even.add(odd);
+        v.clear();
+        v.add(c, even);
+        return 4 * EPS * (largest_target + box.epsilon + c * size * largest_row * largest_row);
+    }
+
+    // How far the error says that s_i should go up or down: 0 at the best value.
+    RSLM_INLINE double violation(int i, double error) const {
+        const double push = error - box.smoothing * s[i];
+        const double up = s[i] < upper[i] ? push - (s[i] < 0 ? -box.epsilon : box.epsilon) : 0.0;
+        const double down = s[i] > lower[i] ? -push - (s[i] > 0 ? -box.epsilon : box.epsilon) : 0.0;
+        return std::max(std::max(up, down), 0.0);
+    }
+    // Gives s_i its best value, the others held, unless only rounding would move it; returns how far it was from that.
+    RSLM_INLINE double improve(int i, double noise) {
+        const double e = error(i), before = violation(i, e);
+        if (!(before > noise)) return 0;
+        const double a = shrunk(s[i] * (h[i] - box.smoothing) + e, box.epsilon);
+        const double to = std::min(std::max(a / h[i], lower[i]), upper[i]);
+        v.add(c * (to - s[i]), row(i));
+        s[i] = to;
+        return before;
+    }
+
+    // One pass over all entries. Returns the largest violation. Entries at an end of their box, or with ε at 0, whose error says
+    // stay are not active afterwards.
+    RSLM_APART double pass_over_all(double noise) {
+        const vec epsilon = vec{} + box.epsilon, margin = vec{} + noise;
+        double largest = 0;
+        active_count = 0;
+        for (int i = 0; i < padded; i += LANES) {
+            const vec now = load<vec>(s + i), low = load<vec>(lower + i), high = load<vec>(upper + i);
+            const vec error = errors(i), push = error - box.smoothing * now;
+            store(e + i, error);
+            const vec up = push - (now < 0.0 ? -epsilon : epsilon), down = -push - (now > 0.0 ? -epsilon : epsilon);
+            const auto moves = ((now < high) & (up > margin)) | ((now > low) & (down > margin));
+            if (any(moves))
+                for (int l = 0; l < LANES; l++)
+                    if (moves[l]) largest = std::max(largest, improve(i + l, noise));
+            const auto firm = ~moves & (((now == high) & (up > margin)) | ((now == low) & (down > margin)) |
+                                        ((now == 0.0) & (up < -margin) & (down < -margin)));
+            if (all(firm)) continue;
+            for (int l = 0; l < LANES; l++) {
+                active[active_count] = i + l;
+                active_count += !firm[l] & (i + l < n);
+            }
+        }
+        return largest;
+    }
+    RSLM_APART double pass_over_active(double noise) {
+        double largest = 0;
+        for (int k = 0; k < active_count; k++) largest = std::max(largest, improve(active[k], noise));
+        return largest;
+    }
+
+    void find_face() {
+        face_count = 0;
+        for (int k = 0; k < active_count; k++) {
+            const int i = active[k];
+            face[face_count] = i;
+            face_count += (s[i] > lower[i]) & (s[i] < upper[i]) & ((s[i] != 0) | (box.epsilon == 0)) & (h[i] > TINY);
+        }
+    }
+    double face_lower(int i) const { return box.epsilon > 0 && s[i] > 0 ? 0.0 : lower[i]; }
+    double face_upper(int i) const { return box.epsilon > 0 && s[i] < 0 ? 0.0 : upper[i]; }
+
+    // (ridge I + Σ x xᵀ) dv = Σ g x + factor · more over the rows of the free entries
+    RSLM_APART Row<Q> solve_face(double ridge, double factor, const Row<Q> &more) {
+        constexpr int parts = Row<Q>::N, stride = 8 * parts;
+        const int64_t all[2] = {0, face_count};
+        const Pattern pattern = {all, face.data, padded, 1, nullptr, 0, 0};
+        const Values g = {gradient.data, nullptr};
+        const Column<Q> column{pattern, x.data, g, 0, face_count, NO_VALUES};
+        double flat[4 * Q * stride], b[stride] = {};
+        vec *const m = (vec *)flat;
+        walk_tiles(rank, [&](int a, int rows, int first, int count) {
+            run_tile<false>(column, a, rows, first, count, a == 0, gram.data);
+            for (int i = 0; i < rows; i++)
+                for (int p = 0; p < count; p++) store(flat + (a + i) * stride + 8 * (first + p), load<vec>(gram + (i * count + p) * 8));
+            if (a == 0)
+                for (int p = 0; p < count; p++) store(b + 8 * (first + p), load<vec>(gram + (rows * count + p) * 8));
+        });
+        for (int p = 0; p < parts; p++) store(b + 8 * p, load<vec>(b + 8 * p) + factor * more.x[p]);
+        for (int a = 0; a < rank; a++) flat[a * stride + a] += ridge;
+        for (int k = 0; k < rank; k++) { // = RᵀR, R in the upper triangle with its diagonal inverted
+            const double inverse = 1.0 / std::sqrt(flat[k * stride + k]);
+            for (int p = k / 8; p < parts; p++) m[k * parts + p] *= inverse;
+            flat[k * stride + k] = inverse;
+            b[k] *= inverse;
+            for (int i = k + 1; i < rank; i++) {
+                const double f = flat[k * stride + i];
+                b[i] -= f * b[k];
+                for (int p = i / 8; p < parts; p++) m[i * parts + p] -= f * m[k * parts + p];
+            }
+        }
+        for (int k = rank - 1; k >= 0; k--) {
+            double value = b[k];
+            for (int j = k + 1; j < rank; j++) value -= flat[k * stride + j] * b[j];
+            b[k] = value * flat[k * stride + k];
+        }
+        return Row<Q>::of(b, rank);
+    }
+
+    // The best values of the free variables, the others held; stops where the first one meets an end of its box, or goes on
+    // along the box if that is better. Returns whether there was anything to do.
+    RSLM_APART bool face_step(double noise) {
+        if (face_count == 0) return false;
+        double largest = 0, curvature = 0;
+        products(v, face.data, face_count, gradient.data);
+        for (int k = 0; k < face_count; k++) {
+            const int i = face[k];
+            const double sign = s[i] > 0 ? box.epsilon : s[i] < 0 ? -box.epsilon : 0.0;
+            gradient[k] = y[i] - gradient[k] - sign - box.smoothing * s[i];
+            largest = std::max(largest, std::abs(gradient[k])), curvature += h[i];
+        }
+        if (largest <= noise) return false;
+        // (δ̂/c I + Σ x xᵀ) dv = Σ g x,  ds = (g − x dv)/δ̂
+        const double delta = std::max(box.smoothing, PROXIMAL * curvature / face_count);
+        products(solve_face(delta / c, 0.0, v), face.data, face_count, step.data);
+        double length = 1;
+        for (int k = 0; k < face_count; k++) {
+            const int i = face[k];
+            step[k] = (gradient[k] - step[k]) / delta;
+            const double room = (step[k] > 0 ? face_upper(i) : face_lower(i)) - s[i];
+            if (std::abs(step[k]) > std::abs(room)) length = std::min(length, room / step[k]);
+        }
+        if (!(length >= 0)) return false; // not a number
+        if (length < 1) {
+            const double straight = gain([&](int k) { return length * step[k]; });
+            const auto bent = [&](int k) {
+                const int i = face[k];
+                return std::min(std::max(s[i] + step[k], face_lower(i)), face_upper(i)) - s[i];
+            };
+            const bool bend = gain(bent) > straight;
+            for (int k = 0; k < face_count; k++) step[k] = bend ? bent(k) : length * step[k];
+        }
+        for (int k = 0; k < face_count; k++) {
+            const int i = face[k];
+            const double before = s[i];
+            s[i] = std::min(std::max(s[i] + step[k], face_lower(i)), face_upper(i));
+            v.add(c * (s[i] - before), row(i));
+        }
+        if (length < 1) find_face();
+        return true;
+    }
+
+    // What a step of the free variables adds to the dual objective.
+    template <class F> double gain(F &&change) const {
+        Row<Q> dv;
+        dv.clear();
+        double linear = 0;
+        for (int k = 0; k < face_count; k++) {
+            const double d = change(k);
+            linear += d * (gradient[k] - 0.5 * box.smoothing * d);
+            dv.add(d, row(face[k]));
+        }
+        return linear - 0.5 * c * square(dv);
+    }
+    static double scalar_product(const Row<Q> &a, const Row<Q> &b) {
+        vec total = a.x[0] * b.x[0];
+        for (int p = 1; p < Row<Q>::N; p++) total += a.x[p] * b.x[p];
+        return sum(total);
+    }
+    static double square(const Row<Q> &r) { return scalar_product(r, r); }
+
+    // Primal value Σ ℓ + |v|²/2c from the errors; `gap` is the difference to the dual one, a sum of terms that are not negative.
+    RSLM_APART double primal(double &gap) const {
+        vec loss = {}, apart = {};
+        const double d = box.smoothing;
+        for (int i = 0; i < padded; i += LANES) {
+            const vec error = load<vec>(e + i), kept = load<vec>(s + i), low = load<vec>(lower + i), high = load<vec>(upper + i);
+            const vec excess = shrunk(error, box.epsilon);
+            const vec to = d > 0 ? clamped(excess / d, low, high) : excess > 0.0 ? high : excess < 0.0 ? low : vec{};
+            const vec cost = to * (error - 0.5 * d * to) - box.epsilon * size_of(to);
+            loss += cost;
+            const vec less = (to - kept) * (error - 0.5 * d * (to + kept)) - box.epsilon * (size_of(to) - size_of(kept));
+            apart += most(less, vec{});
+        }
+        gap = sum(apart);
+        return sum(loss) + 0.5 * square(v) / c;
+    }
+
+    RSLM_INLINE vec slopes(vec error, int i) const { // −ℓ' of eight neighbours, δ > 0
+        return clamped(shrunk(error, box.epsilon) / box.smoothing, load<vec>(lower + i), load<vec>(upper + i));
+    }
+
+    // The derivative of the primal objective along dv, `length` on the way, where errors change by −length · change.
+    double slope_along(const double *change, double length, double inward, double square) const {
+        vec total = {};
+        for (int i = 0; i < padded; i += LANES) {
+            const vec a = load<vec>(change + i);
+            total += slopes(load<vec>(e + i) - length * a, i) * a;
+        }
+        return inward + length * square - sum(total);
+    }
+
+    // Newton's method in v, for δ > 0: a minimum of pieces of parabolas, found after as many steps as it takes to be on the
+    // right piece. Steps go to the minimum along their line. Leaves s = −ℓ' at the v that was found.
+    RSLM_APART void newton(double noise) {
+        for (int count = 0; count < MOST_NEWTON; count++) {
+            Row<Q> fit; // Σ s x
+            fit.clear();
+            active_count = face_count = 0;
+            for (int i = 0; i < padded; i += LANES) {
+                const vec error = errors(i), slope = slopes(error, i);
+                store(e + i, error), store(s + i, slope);
+                const auto free = (slope > load<vec>(lower + i)) & (slope < load<vec>(upper + i)) & ((slope != 0.0) | (vec{} + box.epsilon == 0.0));
+                for (int l = 0; l < LANES; l++) {
+                    fit.add(s[i + l], row(i + l));
+                    face[face_count] = i + l;
+                    face_count += (free[l] != 0) & (i + l < n);
+                }
+            }
+            // (δ/c I + Σ x xᵀ) dv = δ (Σ s x − v/c)
+            Row<Q> rhs = fit;
+            rhs.add(-1.0 / c, v);
+            for (int k = 0; k < face_count; k++) gradient[k] = 0;
+            const Row<Q> dv = solve_face(box.smoothing / c, box.smoothing, rhs);
+            double largest = 0;
+            for (int i = 0; i < padded; i += LANES) {
+                vec products[LANES];
+#pragma GCC unroll 8
+                for (int l = 0; l < LANES; l++) products[l] = dv.product(row(i + l));
+                const vec change = sums(products);
+                store(step + i, change);
+                largest = std::max(largest, largest_of(size_of(change)));
+            }
+            if (!(largest > noise)) break;
+            const double inward = scalar_product(v, dv) / c, square_c = square(dv) / c, begin = slope_along(step.data, 0, inward, square_c);
+            double length = 1, low = 0, high = INF, at_low = begin;
+            for (int k = 0; k < MOST_TRIALS; k++) {
+                const double here = slope_along(step.data, length, inward, square_c);
+                if (std::abs(here) <= 0.1 * std::abs(begin)) break;
+                if (here < 0) low = length, at_low = here;
+                else high = length;
+                // the secant while it stays well inside
+                length = high == INF ? 4 * length : std::clamp(low + (high - low) * at_low / (at_low - std::max(here, EPS)), low + 0.1 * (high - low), high - 0.1 * (high - low));
+            }
+            v.add(length, dv);
+        }
+    }
+
+    // Returns the primal value; `gap` tells how good it is, `rounds` how long it took.
+    double solve(double &gap, int &rounds) {
+        all_active();
+        double noise = refresh();
+        for (rounds = 1;; rounds++) {
+            find_face();
+            for (int k = 0; k < FACE_STEPS && face_step(noise); k++) {}
+            noise = refresh();
+            double violation = pass_over_all(noise);
+            if (violation <= noise || rounds >= MOST_ROUNDS) {
+                const double value = primal(gap);
+                if (gap <= SMALL_GAP * value + n * noise || rounds >= MOST_ROUNDS) return value;
+            }
+            if (box.smoothing > 0 && rounds == 1) { // far from the solution; near it, the dual variables are more accurate
+                newton(1e-6 * largest_target);
+                all_active();
+                continue;
+            }
+            for (int k = 0; k < ACTIVE_PASSES && violation > noise; k++) {
+                violation = pass_over_active(noise);
+                find_face();
+                face_step(noise);
+            }
+        }
+    }
+};
+
+template <int Q>
+void box_columns(const Pattern &p, Workspace &workspace, int threads, const Values &y, const double *U, int rank, const double *c,
+                 const Box &box, const Values &dual, double *V, double *value, double *gap, int32_t *rounds) {
+    double *u = workspace.reserve(size_t(p.rows + 1) * (4 * Q + 1)), *squares = u + (p.rows + 1) * 4 * Q;
+    pad<Q>(U, p.rows, rank, u);
+    for (int64_t j = 0; j < p.rows; j++) squares[j] = BoxColumn<Q>::square(Row<Q>::at(u + j * 4 * Q));
+    int64_t most = 1;
+    for (int64_t t = 0; t < p.columns; t++) most = std::max(most, p.indptr[t + 1] - p.indptr[t]);
+#pragma omp parallel num_threads(threads)
+    {
+        BoxColumn<Q> column(box, rank, most);
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t t = 0; t < p.columns; t++) {
+            column.begin(p, t, u, squares, y, dual, c[t]);
+            int count = 0;
+            value[t] = column.solve(gap[t], count);
+            rounds[t] = count;
+            double row[8 * Row<Q>::N];
+            for (int k = 0; k < Row<Q>::N; k++) store(row + 8 * k, column.v.x[k]);
+            std::memcpy(V + t * rank, row, sizeof(double) * size_t(rank));
+            for (int i = 0; i < column.n; i++) {
+                const int64_t at = p.indptr[t] + i;
+                if (dual.f64) dual.f64[at] = column.s[i];
+                else dual.f32[at] = float(column.s[i]);
+            }
+        }
+    }
+}
+
+void run_box(const Pattern &p, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *c, const Box &box,
+             const Values &dual, double *V, double *value, double *gap, int32_t *rounds) {
+    with_quads(rank, [&](auto q) { box_columns<decltype(q)::value>(p, w, threads, y, U, rank, c, box, dual, V, value, gap, rounds); });
+}
+
+} // namespace
+
+void rslm::RSLM_ISA::add_box(Kernels &kernels) { kernels.box = run_box; }

@@ -1,0 +1,45 @@
+// How the columns of a pattern are walked: in groups of eight, shard by shard.
+#pragma once
+#include "systems.hpp"
+#include <omp.h>
+
+namespace {
+using rslm::Workspace;
+
+struct Group {
+    int64_t g;
+    int lanes;
+    Group(const Pattern &c, int64_t g) : g(g), lanes(c.columns - LANES * g < LANES ? int(c.columns - LANES * g) : LANES) {}
+    int64_t column(int lane) const { return LANES * g + lane; }
+    vec shifts(const double *ridge) const { // 1 for the systems that are not there
+        vec s;
+        for (int l = 0; l < LANES; l++) s[l] = l < lanes ? ridge[column(l)] : 1.0;
+        return s;
+    }
+};
+
+// make() builds what a thread needs; work(shard, group, sum) adds to the shard's own rows × 4 Q array. out = the sum.
+template <int Q, class Make> void sum_over_shards(const Pattern &c, double *sums, int rank, int threads, double *out, Make &&make) {
+    constexpr int width = 4 * Q;
+    const int64_t size = c.rows * width;
+#pragma omp parallel num_threads(threads)
+    {
+        auto work = make();
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t s = 0; s < c.shard_count; s++) {
+            double *sum = sums + s * size;
+            std::memset(sum, 0, sizeof(double) * size_t(size));
+            for (int64_t g = c.shards[s]; g < c.shards[s + 1]; g++) work(s, Group(c, g), sum);
+        }
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < c.rows; i++) {
+            Row<Q> total = Row<Q>::at(sums + i * width);
+            for (int64_t s = 1; s < c.shard_count; s++) total.add(Row<Q>::at(sums + s * size + i * width));
+            double row[8 * Row<Q>::N];
+            total.put(row);
+            std::memcpy(out + i * rank, row, sizeof(double) * size_t(rank));
+        }
+    }
+}
+
+} // namespace

@@ -1,0 +1,139 @@
+// The kernels for losses of varying curvature. They know nothing of the loss: its derivatives come as numbers for every entry.
+#include "groups.hpp"
+
+namespace {
+
+template <int Q>
+void newton(const Pattern &c, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const Values &z,
+            const Values &weight, const double *V, const double *ridge, double *factors, double *step, double *decrement) {
+    constexpr int padded = 8 * Row<Q>::N;
+    Systems systems(rank, true);
+    Buffer<double> rows(LANES * padded);
+    Buffer<vec> rhs(rank);
+    for (int64_t g = first; g < last; g++) {
+        if (!active[g - first]) continue;
+        const Group group(c, g);
+        for (int l = 0; l < group.lanes; l++) {
+            const int64_t t = group.column(l);
+            systems.template collect<true>(Column<Q>{c, x, z, c.indptr[t], c.indptr[t + 1], weight}, l);
+        }
+        const vec shift = group.shifts(ridge);
+        systems.turn_and_factorise(shift);
+        for (int k = 0; k < rank; k++) {
+            vec v = {};
+            for (int l = 0; l < group.lanes; l++) v[l] = V[group.column(l) * rank + k];
+            rhs[k] = systems.rhs()[k] -= shift * v;
+        }
+        ::solve(rank, systems.factors(), systems.rhs());
+        const size_t size = size_t(triangle(rank)) * LANES;
+        std::memcpy(factors + size_t(g) * size, systems.factors(), sizeof(double) * size);
+        vec square = {};
+        for (int k = 0; k < rank; k++) square += rhs[k] * systems.rhs()[k];
+        lanes_to_rows(systems.rhs(), rank, rows.data, padded);
+        for (int l = 0; l < group.lanes; l++) {
+            const int64_t t = group.column(l);
+            std::memcpy(step + t * rank, rows + l * padded, sizeof(double) * size_t(rank));
+            decrement[t] = square[l];
+        }
+    }
+}
+
+template <int Q>
+void products(const Pattern &c, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const double *R,
+              double *product) {
+    const int64_t base = c.indptr[LANES * first < c.columns ? LANES * first : c.columns];
+    for (int64_t g = first; g < last; g++) {
+        if (!active[g - first]) continue;
+        const Group group(c, g);
+        for (int l = 0; l < group.lanes; l++) {
+            const int64_t t = group.column(l), end = c.indptr[t + 1];
+            const Row<Q> row = Row<Q>::of(R + t * rank, rank);
+            for (int64_t p = c.indptr[t]; p < end; p += LANES) {
+                const Batch<Q> batch(c, p, end);
+                store_values(Values{product, nullptr}, p - base, batch.n, batch.products(x, row));
+            }
+        }
+    }
+}
+
+template <int Q, bool WEIGHTED>
+void factorise(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const Values &weight, const double *ridge,
+               double *factors) {
+    double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
+    pad<Q>(X, c.rows, rank, x);
+#pragma omp parallel num_threads(threads)
+    {
+        Systems systems(rank, false);
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t g = 0; g < c.groups(); g++) {
+            const Group group(c, g);
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l);
+                systems.template collect<WEIGHTED>(Column<Q>{c, x, NO_VALUES, c.indptr[t], c.indptr[t + 1], weight}, l);
+            }
+            systems.turn_and_factorise(group.shifts(ridge));
+            const size_t size = size_t(triangle(rank)) * LANES;
+            std::memcpy(factors + size_t(g) * size, systems.factors(), sizeof(double) * size);
+        }
+    }
+}
+
+template <int Q>
+void scatter(const Pattern &c, Workspace &workspace, int threads, const Values &s, const double *V, int rank, double *by_rows) {
+    double *sums = workspace.reserve(size_t(c.shard_count * c.rows) * 4 * Q + 8);
+    const auto make = [&] {
+        return [&](int64_t, const Group &group, double *sum) {
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), end = c.indptr[t + 1];
+                const Row<Q> v = Row<Q>::of(V + t * rank, rank);
+                for (int64_t p = c.indptr[t]; p < end; p += LANES) {
+                    const Batch<Q> batch(c, p, end);
+                    const Spilled each = Spilled::of(load_values(s, p, batch.n));
+                    batch.prefetch(sum);
+                    for (int i = 0; i < batch.n; i++) {
+                        Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
+                        row.add(each[i], v);
+                        row.put(sum + batch.offset[i]);
+                    }
+                }
+            }
+        };
+    };
+    sum_over_shards<Q>(c, sums, rank, threads, by_rows, make);
+}
+
+void run_newton(const Pattern &c, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const Values &z,
+                const Values &weight, const double *V, const double *ridge, double *factors, double *step, double *decrement) {
+    with_quads(rank, [&](auto q) {
+        newton<decltype(q)::value>(c, first, last, active, x, rank, z, weight, V, ridge, factors, step, decrement);
+    });
+}
+void run_products(const Pattern &c, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const double *R,
+                  double *product) {
+    with_quads(rank, [&](auto q) { products<decltype(q)::value>(c, first, last, active, x, rank, R, product); });
+}
+void run_factorise(const Pattern &c, Workspace &w, int threads, const double *X, int rank, const Values &weight, const double *ridge,
+                   double *factors) {
+    with_quads(rank, [&](auto q) {
+        constexpr int Q = decltype(q)::value;
+        (weight.f64 || weight.f32 ? factorise<Q, true> : factorise<Q, false>)(c, w, threads, X, rank, weight, ridge, factors);
+    });
+}
+void run_scatter(const Pattern &c, Workspace &w, int threads, const Values &s, const double *V, int rank, double *by_rows) {
+    with_quads(rank, [&](auto q) { scatter<decltype(q)::value>(c, w, threads, s, V, rank, by_rows); });
+}
+int padded_width(int rank) {
+    int width = 0;
+    with_quads(rank, [&](auto q) { width = 4 * decltype(q)::value; });
+    return width;
+}
+void run_padded(const double *U, int64_t rows, int rank, double *out) {
+    with_quads(rank, [&](auto q) { pad<decltype(q)::value>(U, rows, rank, out); });
+}
+
+} // namespace
+
+void rslm::RSLM_ISA::add_weighted(Kernels &k) {
+    k.newton = run_newton, k.products = run_products, k.factorise = run_factorise, k.scatter = run_scatter;
+    k.padded_width = padded_width, k.padded = run_padded;
+}

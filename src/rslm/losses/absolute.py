@@ -1,0 +1,21 @@
+"""The absolute loss.
+
+Domain:  y and w any real number.
+Formula: ℓ(y, w) = |y − w|,  ℓ*(y, s) = s y for |s| ≤ 1.
+Caveat:  the prediction is a median: gross errors in some entries hardly move it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rslm.losses.box_dual import Box, BoxDual
+
+
+@dataclass(frozen=True)
+class Absolute(BoxDual):
+    """ℓ(y, w) = |y − w|."""
+
+    @property
+    def box(self) -> Box:
+        return Box(-1.0, 1.0)

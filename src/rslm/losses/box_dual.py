@@ -1,0 +1,123 @@
+"""Losses whose dual variable lives in an interval: all piecewise linear and piecewise quadratic ones.
+
+With e = y − w,
+
+    ℓ(y, w) = max over lower ≤ s ≤ upper of   s e − ε|s| − ½ δ s²
+
+and s, the maximiser, is −∂ℓ/∂w. The interval, ε and δ are all there is to a loss of this family:
+
+    absolute             [−1, 1]        ε = 0   δ = 0
+    ε-insensitive        [−1, 1]        ε       δ = 0
+    quantile τ           [τ − 1, τ]     ε = 0   δ = 0
+    Huber                [−d, d]        ε = 0   δ = 1
+    hinge                [0, 1] y       ε = 0   δ = 0
+    squared hinge        [0, ∞) y       ε = 0   δ = ½
+
+With δ = 0 the loss has kinks; a small δ rounds them, and changes the loss by at most ½ δ max(s²).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm._typing import Floats
+from rslm.losses.base import Loss
+from rslm.losses.checks import checked_number
+
+CLIP = 3.0  # medians of the size of the targets, beyond which a target tells nothing of where to start
+
+
+@dataclass(frozen=True)
+class Box:
+    """What the dual variable s of an entry may be, and what it costs; the interval contains 0."""
+
+    lower: float
+    upper: float
+    mirrored: bool = False  #: the interval is turned over for negative targets
+    epsilon: float = 0.0  #: ε: errors up to this cost nothing
+    smoothing: float = 0.0  #: δ: how far the kinks are rounded
+
+    @property
+    def reach(self) -> float:
+        """The largest |s|: the loss is at most so steep. With a width δ · reach the kinks are rounded."""
+        return max(-self.lower, self.upper)
+
+    def bounds(self, y: Floats) -> tuple[Floats, Floats]:
+        """The ends of the interval for every target."""
+        if not self.mirrored:
+            return np.asarray(self.lower), np.asarray(self.upper)
+        return np.where(y < 0, -self.upper, self.lower), np.where(y < 0, -self.lower, self.upper)
+
+    def free(self, y: Floats, s: Floats) -> NDArray[np.bool_]:
+        """Where s is inside its interval and, with ε, not held at 0: it follows a change of w."""
+        lower, upper = (end.astype(s.dtype) for end in self.bounds(y))  # an end of the box in single precision is one
+        inside = (s > lower) & (s < upper)
+        return np.asarray(inside & (s != 0) if self.epsilon > 0 else inside)
+
+
+class BoxDual(Loss):
+    """A loss ℓ(y, w) = max_s s (y − w) − ε|s| − ½ δ s² over a box of s."""
+
+    @property
+    @abstractmethod
+    def box(self) -> Box: ...
+
+    def slope(self, y: Floats, w: Floats) -> Floats:
+        """s = −∂ℓ/∂w; 0 at a kink, where any value between those on either side would do."""
+        box, e = self.box, y - w
+        excess = np.sign(e) * np.maximum(np.abs(e) - box.epsilon, 0.0) if box.epsilon > 0 else e
+        lower, upper = box.bounds(y)
+        if box.smoothing > 0:
+            return np.asarray(np.clip(excess / box.smoothing, lower, upper))
+        return np.where(excess > 0, upper, np.where(excess < 0, lower, 0.0))
+
+    def value(self, y: Floats, w: Floats) -> Floats:
+        s, box = self.slope(y, w), self.box
+        return np.asarray(s * (y - w - 0.5 * box.smoothing * s) - box.epsilon * np.abs(s))
+
+    def gradient(self, y: Floats, w: Floats) -> Floats:
+        return -self.slope(y, w)
+
+    def hessian(self, y: Floats, w: Floats) -> Floats:
+        s, box = self.slope(y, w), self.box
+        return np.where(box.free(y, s), 1.0 / box.smoothing, 0.0) if box.smoothing > 0 else np.zeros(s.shape)
+
+    def conjugate(self, y: Floats, s: Floats) -> Floats:
+        lower, upper = self.box.bounds(y)
+        value = s * (y + 0.5 * self.box.smoothing * s) + self.box.epsilon * np.abs(s)
+        return np.where((-s < lower) | (-s > upper), np.inf, value)
+
+    def guess(self, y: Floats) -> Floats:
+        """The targets, but gross ones cut to what is usual."""
+        if self.box.mirrored or not y.size:
+            return y
+        usual = CLIP * float(np.median(np.abs(y)))
+        return np.clip(y, -usual, usual) if usual > 0 else y
+
+    def smoothed(self, delta: float) -> BoxDual:
+        """The same loss with its kinks rounded by δ more."""
+        return Smoothed(self, delta)
+
+
+@dataclass(frozen=True)
+class Smoothed(BoxDual):
+    """A loss of this family with its kinks rounded by `delta`."""
+
+    loss: BoxDual
+    delta: float
+
+    def __post_init__(self) -> None:
+        checked_number(self, "delta", at_least=0.0)
+        object.__setattr__(self, "binary", self.loss.binary)
+
+    @property
+    def box(self) -> Box:
+        box = self.loss.box
+        return replace(box, smoothing=box.smoothing + self.delta)
+
+    def targets(self, y: Floats) -> Floats:
+        return self.loss.targets(y)

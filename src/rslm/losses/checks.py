@@ -1,0 +1,48 @@
+"""Checks that several losses share: of a parameter, and of targets that are two classes."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.losses.base import Loss
+
+
+def checked_number(
+    loss: object, name: str, *, at_least: float = -math.inf, above: float = -math.inf, below: float = math.inf
+) -> None:
+    """Refuse a parameter that is not a number within its limits; what is accepted becomes a plain float."""
+    value = getattr(loss, name)
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
+    if not (at_least <= number and above < number < below):
+        limits = [f"≥ {at_least:g}"] * (at_least > -math.inf) + [f"> {above:g}"] * (above > -math.inf)
+        limits += [f"< {below:g}"] * (below < math.inf)
+        needed = f"a finite number {' and '.join(limits)}"
+        raise ValueError(f"{name} of {type(loss).__name__} must be {needed}; got {value!r}")
+    object.__setattr__(loss, name, number)
+
+
+def signs(loss: Loss, y: Floats) -> Floats:
+    """Targets −1 and 1, from those or from 0 and 1."""
+    y = y if y.dtype.kind == "f" else y.astype(np.float64)
+    zero, negative = y == 0, y == -1
+    strange = np.flatnonzero(~(zero | negative | (y == 1)))
+    name = type(loss).__name__
+    if len(strange):
+        raise ValueError(
+            f"{name} needs two classes, −1 and 1 or 0 and 1 (booleans too); {len(strange)} of {y.size} targets are "
+            f"others, the first is {y.flat[strange[0]]:g}. Turn the targets into classes, for instance y > threshold, "
+            "or use a loss for real numbers, such as Huber"
+        )
+    if zero.any() and negative.any():
+        raise ValueError(
+            f"{name} needs two classes, but the targets are −1, 0 and 1: leave out the entries that are 0 if they mean "
+            "missing, or join two of the classes"
+        )
+    return np.where(zero, np.asarray(-1.0, dtype=y.dtype), y) if zero.any() else y

@@ -1,0 +1,28 @@
+"""The hinge loss of support vector machines.
+
+Domain:  y is −1 or 1 (0 and 1, or booleans, are taken as such), w any real number.
+Formula: ℓ(y, w) = max(1 − y w, 0),  ℓ*(y, s) = s y for −1 ≤ s y ≤ 0.
+Caveat:  the sign of w is the class; there is no probability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rslm._typing import Floats
+from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.checks import signs
+
+
+@dataclass(frozen=True)
+class Hinge(BoxDual):
+    """ℓ(y, w) = max(1 − y w, 0) for y = ±1."""
+
+    binary = True
+
+    @property
+    def box(self) -> Box:
+        return Box(0.0, 1.0, mirrored=True)
+
+    def targets(self, y: Floats) -> Floats:
+        return signs(self, y)

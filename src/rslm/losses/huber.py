@@ -1,0 +1,27 @@
+"""The Huber loss.
+
+Domain:  y and w any real number, δ > 0.
+Formula: ℓ(y, w) = ½ (y − w)² where |y − w| ≤ δ, δ (|y − w| − ½ δ) elsewhere;  ℓ*(y, s) = s y + ½ s² for |s| ≤ δ.
+Caveat:  here is the factor ½ that the square loss does not have. δ is in the units of the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.checks import checked_number
+
+
+@dataclass(frozen=True)
+class Huber(BoxDual):
+    """Half the square of small errors, δ times the size of large ones."""
+
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        checked_number(self, "delta", above=0.0)
+
+    @property
+    def box(self) -> Box:
+        return Box(-self.delta, self.delta, smoothing=1.0)

@@ -1,0 +1,29 @@
+"""The squared hinge loss.
+
+Domain:  y is −1 or 1 (0 and 1, or booleans, are taken as such), w any real number.
+Formula: ℓ(y, w) = max(1 − y w, 0)²,  ℓ*(y, s) = s y + s²/4 for s y ≤ 0.
+Caveat:  smoother than the hinge, and less forgiving of entries on the wrong side.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rslm._typing import Floats
+from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.checks import signs
+
+
+@dataclass(frozen=True)
+class SquaredHinge(BoxDual):
+    """ℓ(y, w) = max(1 − y w, 0)² for y = ±1."""
+
+    binary = True
+
+    @property
+    def box(self) -> Box:
+        return Box(0.0, math.inf, mirrored=True, smoothing=0.5)
+
+    def targets(self, y: Floats) -> Floats:
+        return signs(self, y)
