@@ -437,7 +437,8 @@ def test_an_evaluation_does_not_change_when_others_follow(name):
 
 
 @pytest.mark.parametrize("name", ["ε-insensitive", "Huber", "logistic"])
-def test_threads_change_nothing(name):
+def test_threads_change_nothing(name, monkeypatch):
+    monkeypatch.setattr("rslm.inner.newton.PIECE", 1 << 13)
     rng = np.random.default_rng(0)
     Y = rng.standard_normal((300, 260))
     U = rng.standard_normal((300, 5))

@@ -96,7 +96,7 @@ def test_every_loss_converges_and_is_certified(name, solver, weighting):
     m = fit(X, name, C=0.3, rank=12, solver=solver, weighting=weighting, max_iter=2000)
     assert m.converged_
     assert m.certificate_.relative_gap < 1e-3  # the gradient of a rounded loss may be small before its gap is
-    assert m.certificate_.dual <= m.certificate_.primal
+    assert m.certificate_.dual <= m.certificate_.primal * (1 + 1e-14)  # rounding
 
 
 def test_one_bit_accuracy_is_near_that_of_the_truth():
@@ -376,7 +376,8 @@ def test_hardly_any_data(name, X):
     assert np.isfinite(m.row_factors_ @ m.col_factors_.T).all()
 
 
-def test_the_same_answer_for_any_number_of_threads():
+def test_the_same_answer_for_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr("rslm.inner.newton.PIECE", 1 << 13)
     _, X, _ = panel(noise=0.1, shape=(400, 300))
     for loss in (Absolute(), Pseudo()):
         one, three = (fit(X, loss, C=10.0, tol=1e-4, n_threads=n) for n in (1, 3))

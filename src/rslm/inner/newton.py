@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from rslm.losses import BoxDual
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 
-PIECE = 1 << 15  # entries: their temporaries stay in the cache
+PIECE = 1 << 17  # entries: their temporaries stay in the cache, and calls into NumPy are few
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
 SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
 UPHILL = 0.1  # slope at the end of a step, beside that at its start, up to which it has not gone too far
@@ -40,6 +41,7 @@ class Newton(WeightedColumns):
         self.functions = CheckedLoss(problem.loss)
         self.pieces = self.columns.pieces(PIECE)
         self.warm: Floats | None = None  # V at the last point
+        self.spare: list[tuple[Floats, Floats, Factors]] = []  # memory of points that are done with
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
@@ -61,12 +63,19 @@ class Newton(WeightedColumns):
 class NewtonSolution(WeightedSolution):
     """Curvature and factors are those of the last Newton step."""
 
+    solver: Newton
+
     def __init__(self, point: NewtonPoint, loss: float) -> None:
         super().__init__(point.solver, point.X, point.V, point.z, loss)
         self.curvature, self.factors = point.D, point.factors
 
     def make_curvature(self) -> Floats:
         return self.curvature
+
+    def release(self) -> None:
+        if self._z is not None:
+            self.solver.spare.append((self._z, self.curvature, self.factors))
+        super().release()
 
 
 class NewtonPoint:
@@ -77,8 +86,10 @@ class NewtonPoint:
         self.solver = solver
         self.X, self.x = X, padded(X)
         self.V: Floats = warm.copy() if warm is not None and warm.shape == (T, rank) else np.zeros((T, rank))
-        self.z, self.D = np.empty_like(solver.y), np.empty_like(solver.y)
-        self.factors = Factors.room_for(T, rank)
+        room = solver.spare.pop() if solver.spare else None
+        if room is None or room[2].rank != rank:
+            room = np.empty_like(solver.y), np.empty_like(solver.y), Factors.room_for(T, rank)
+        self.z, self.D, self.factors = room
         self.step, self.decrement = np.zeros((T, rank)), np.zeros(T)
 
     def solve(self, piece: Piece) -> float:
@@ -93,79 +104,83 @@ class NewtonPiece:
     def __init__(self, point: NewtonPoint, piece: Piece) -> None:
         s = point.solver
         self.point, self.piece, self.solver = point, piece, s
+        self.counts = np.diff(s.columns.indptr[piece.columns.start : piece.columns.stop + 1])
+        self.busy = np.ones(len(self.counts), dtype=bool)
         self.y = s.y[piece.entries].astype(np.float64)
-        self.V, self.q = point.V[piece.columns], s.q[piece.columns]
-        self.sums = Sums(s.columns.indptr[piece.columns.start : piece.columns.stop + 1])
         self.w, self.change = np.zeros(len(self.y)), np.zeros(len(self.y))
-        self.busy = np.ones(len(self.V), dtype=bool)
+        # Views of what belongs to the piece; the kernels want the whole.
+        self.V, self.q, self.step = point.V[piece.columns], s.q[piece.columns], point.step[piece.columns]
+        self.z, self.D, self.decrement = point.z[piece.entries], point.D[piece.entries], point.decrement[piece.columns]
         s.columns.products(piece, self._active(), point.x, point.V, self.w)
-        self.z = self._dual(self.w)
-        self._begin_at_zero(~np.isfinite(self.sums(self.z)))
+        self.z[:] = self._dual(self.y, self.w)
+        self._begin_at_zero(~np.isfinite(Selection(self.counts, self.busy).sums(self.z)))
 
     def _begin_at_zero(self, lost: NDArray[np.bool_]) -> None:
         """Columns whose last solution is too far away, where numbers overflow."""
         if lost.any():
-            self.V[lost], self.w[np.repeat(lost, self.sums.counts)] = 0.0, 0.0
-            self.z = self._dual(self.w)
+            at = Selection(self.counts, lost)
+            self.V[at.columns], self.w[at.entries] = 0.0, 0.0
+            self.z[at.entries] = self._dual(self.y[at.entries], self.w[at.entries])
 
     def solve(self) -> float:
         point, piece, s = self.point, self.piece, self.solver
+        at = Selection(self.counts, self.busy)
         before, lost = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
         for count in range(MOST_STEPS):
-            D = s.C * s.functions("hessian", self.y, self.w)
-            point.z[piece.entries], point.D[piece.entries] = self.z, D
+            w = self.w[at.entries]
+            D = s.C * s.functions("hessian", self.y[at.entries], w)
+            self.D[at.entries] = D
             active = self._active()
             s.columns.newton_step(
                 piece, active, point.x, point.z, point.D, point.V, s.q, point.factors, point.step, point.decrement
             )
-            decrement = point.decrement[piece.columns]
-            overflow = self.busy & ~np.isfinite(decrement) & ~lost
+            overflow = self.busy & ~np.isfinite(self.decrement) & ~lost
             if overflow.any():
                 lost |= overflow
                 self._begin_at_zero(overflow)
                 continue
-            size = self.q * np.einsum("tk,tk->t", self.V, self.V) + self.sums(D * self.w * self.w)
-            settled = (decrement <= SETTLED**2 * size) & (decrement >= before)
-            self.busy &= (decrement > ENOUGH**2 * size) & ~settled & np.isfinite(decrement)
+            V, decrement = self.V[at.columns], self.decrement[at.columns]
+            size = self.q[at.columns] * np.einsum("tk,tk->t", V, V) + at.sums(D * w * w)
+            settled = (decrement <= SETTLED**2 * size) & (decrement >= before[at.columns])
+            self.busy[at.columns] &= (decrement > ENOUGH**2 * size) & ~settled & np.isfinite(decrement)
+            before[at.columns] = decrement
             if not self.busy.any():
                 break
-            before = decrement.copy()
-            point.step[piece.columns][~self.busy] = 0.0
-            self.change.fill(0.0)
+            if 2 * np.count_nonzero(self.busy) < len(decrement):
+                at = Selection(self.counts, self.busy)
+            self.step[~self.busy] = 0.0
             s.columns.products(piece, active, point.x, point.step, self.change)
-            self._go(UPHILL if count < CAUTIOUS else 0.0)
-        return math.fsum(self.sums(s.functions("value", self.y, self.w)))
+            self._go(at, UPHILL if count < CAUTIOUS else 0.0)
+        return float(np.sum(s.functions("value", self.y, self.w)))
 
-    def _go(self, uphill: float) -> None:
+    def _go(self, at: Selection, uphill: float) -> None:
         """Move every busy column along its step."""
-        step = self.point.step[self.piece.columns]
-        slope = np.where(self.busy, -self.point.decrement[self.piece.columns], 0.0)
-        length = self.busy.astype(np.float64)
-        low, high, slope_low = np.zeros_like(length), np.full_like(length, np.inf), slope.copy()
-        inward = self.q * np.einsum("tk,tk->t", self.V, step)
-        square = self.q * np.einsum("tk,tk->t", step, step)
+        y, before, change = self.y[at.entries], self.w[at.entries], self.change[at.entries]
+        step, busy, slope = self.step[at.columns], self.busy[at.columns], -self.decrement[at.columns]
+        inward = self.q[at.columns] * np.einsum("tk,tk->t", self.V[at.columns], step)
+        square = self.q[at.columns] * np.einsum("tk,tk->t", step, step)
+        length, high = busy.astype(np.float64), np.full(len(busy), np.inf)
         for _ in range(MOST_TRIALS):
-            w = self.w + np.repeat(length, self.sums.counts) * self.change
-            z = self._dual(w)
-            here = inward + length * square - self.sums(z * self.change)
-            far = self.busy & ~(here <= -uphill * slope)  # also where it is not a number
+            w = before + np.repeat(length, at.counts) * change
+            z = self._dual(y, w)
+            here = inward + length * square - at.sums(z * change)
+            far = busy & ~(here <= -uphill * slope)  # also where it is not a number
             if not far.any():
                 break
-            # The secant between the ends of the part that has the lowest point, not too near to either.
+            # The secant between the start and what is too far, not too near to either.
             high = np.where(far, length, high)
-            guess = low + (high - low) * slope_low / (slope_low - here)
-            inside = np.clip(np.nan_to_num(guess), low + 0.1 * (high - low), high - 0.1 * (high - low))
-            length = np.where(far, inside, length)
+            guess = np.nan_to_num(high * slope / (slope - here))
+            length = np.where(far, np.clip(guess, 0.1 * high, 0.9 * high), length)
         else:  # no length is short enough: rounding errors
-            self.busy &= ~far
+            self.busy[at.columns] &= ~far
             length = np.where(far, 0.0, length)
-            w = self.w + np.repeat(length, self.sums.counts) * self.change
-            z = self._dual(w)
-        self.V += length[:, None] * step
-        self.w, self.z = w, z
+            w = before + np.repeat(length, at.counts) * change
+            z = self._dual(y, w)
+        self.V[at.columns] += length[:, None] * step
+        self.w[at.entries], self.z[at.entries] = w, z
 
-    def _dual(self, w: Floats) -> Floats:
-        return -self.solver.C * self.solver.functions("gradient", self.y, w)
+    def _dual(self, y: Floats, w: Floats) -> Floats:
+        return -self.solver.C * self.solver.functions("gradient", y, w)
 
     def _active(self) -> NDArray[np.uint8]:
         """The groups of eight columns with a busy one among them."""
@@ -174,15 +189,18 @@ class NewtonPiece:
         return np.asarray(flags.reshape(-1, LANES).any(axis=1), dtype=np.uint8)
 
 
-class Sums:
-    """Sums over the entries of every column of a piece."""
+class Selection:
+    """Some columns of a piece, with their entries, and sums over the entries of each."""
 
-    def __init__(self, indptr: Indices64) -> None:
-        self.counts = np.diff(indptr)
+    def __init__(self, counts: Indices64, chosen: NDArray[np.bool_]) -> None:
+        everything = bool(chosen.all())
+        self.columns: Any = slice(None) if everything else np.flatnonzero(chosen)
+        self.entries: Any = slice(None) if everything else np.flatnonzero(np.repeat(chosen, counts))
+        self.counts = counts[self.columns]
         self._filled = self.counts > 0
-        self._starts = (indptr[:-1] - indptr[0])[self._filled]
+        self._starts = (np.cumsum(self.counts) - self.counts)[self._filled]
 
-    def __call__(self, values: Floats) -> Floats:
+    def sums(self, values: Floats) -> Floats:
         out = np.zeros(len(self.counts))
         if len(self._starts):
             out[self._filled] = np.add.reduceat(values, self._starts)

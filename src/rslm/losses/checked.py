@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rslm._typing import Floats
 from rslm.losses.base import Loss
@@ -15,10 +16,12 @@ class CheckedLoss:
         self.loss = loss
 
     def try_out(self, y: Floats) -> None:
-        """Call every function once, for some targets and predictions of 0."""
+        """Call every function once, for some targets and predictions of 0, where none may overflow."""
         with np.errstate(all="ignore"):
             for name in ("value", "gradient", "hessian"):
-                self(name, y, np.zeros_like(y))
+                answer = self(name, y, np.zeros_like(y))
+                if name != "value":  # of data that are too large for it, the solver tells
+                    self._refuse(name, ~np.isfinite(answer), answer, y, np.zeros_like(y))
 
     def __call__(self, name: str, y: Floats, w: Floats) -> Floats:
         answer = np.asarray(getattr(self.loss, name)(y, w))
@@ -29,11 +32,13 @@ class CheckedLoss:
             )
         if answer.dtype.kind not in "fiub":
             raise TypeError(f"{name} of {self.loss!r} has dtype {answer.dtype}, but real numbers are needed")
-        wrong = ~(answer >= 0) if name == "hessian" else np.isnan(answer)
+        self._refuse(name, ~(answer >= 0) if name == "hessian" else np.isnan(answer), answer, y, w)
+        return answer
+
+    def _refuse(self, name: str, wrong: NDArray[np.bool_], answer: Floats, y: Floats, w: Floats) -> None:
         if wrong.any():
             k = int(np.argmax(wrong))
             raise ValueError(
                 f"{name} of {self.loss!r} is {answer[k]} at y = {y[k]:g}, w = {w[k]:g}; a loss must be convex and its "
                 "functions finite for all targets that it accepts. rslm.testing.check_loss finds such mistakes"
             )
-        return answer
