@@ -5,7 +5,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from rslm import kernels
-from rslm.kernels import Columns, Factors, Piece, padded, predict_pairs, reference
+from rslm.kernels import Columns, Factors, Piece, box_curvature, padded, predict_pairs, reference
 
 RANKS = [1, 2, 3, 5, 8, 10, 12, 16, 17, 20, 24, 31, 32, 33, 40, 64, 65, 100, 128]
 
@@ -93,8 +93,14 @@ def newton_steps(c, U, z, weight, V, ridge, entries):
 
 def check_box(c, y, U, weight, box, threads=2):
     start = np.random.default_rng(4).normal(size=c.entries).astype(y.dtype)  # some of it outside the box
-    s = start.copy()
-    found = c.solve_box(y, U, weight, box, s, threads)
+    s, error = start.copy(), np.full_like(start, np.nan)
+    found = c.solve_box(y, U, weight, box, s, error, threads)
+    assert_close(error + c.predict(U, found.V, 1), y, DOUBLE if y.dtype == np.float64 else SINGLE)
+    if box[-1] > 0:
+        order = np.random.default_rng(5).permutation(c.entries)
+        expected = reference.box_curvature(y.astype(np.float64), error.astype(np.float64), box)
+        np.testing.assert_array_equal(box_curvature(y, error, box, threads), expected.astype(y.dtype))
+        np.testing.assert_array_equal(box_curvature(y, error, box, threads, order), expected[order].astype(y.dtype))
     exact = s.astype(np.float64)
     implied, primal, dual = reference.box_values(c, y.astype(np.float64), U, weight, box, exact, found.V)
     # V comes from s before it is rounded; here it is the sum of dozens of rounded ones.
@@ -232,9 +238,9 @@ def test_a_start_at_the_solution_stays_there():
     c = mixed()
     y, U, ridge, _ = numbers(c, 10)
     for box in BOXES.values():
-        s = np.zeros(c.entries)
-        first = c.solve_box(y, U, 1 / ridge, box, s, 1)
-        again = c.solve_box(y, U, 1 / ridge, box, s, 1)
+        s, error = np.zeros(c.entries), np.zeros(c.entries)
+        first = c.solve_box(y, U, 1 / ridge, box, s, error, 1)
+        again = c.solve_box(y, U, 1 / ridge, box, s, error, 1)
         assert_close(again.V, first.V, DOUBLE)
         assert (again.rounds <= 2).all()
 
@@ -294,9 +300,9 @@ def test_the_number_of_threads_does_not_change_a_bit(rank, dtype):
         step, decrement, factors, product = newton_steps(c, U, z, weight, V, ridge, entries=10**6 // threads**3)
         yield from (step, decrement, factors.solve(V, threads), product)
         for box in (BOXES["mirrored, with ε"], BOXES["rounded"]):
-            dual = np.zeros(few.entries, dtype)
-            found = few.solve_box(y[: few.entries], U, 1 / ridge[:400], box, dual, threads)
-            yield from (dual, found.V, found.value, found.gap, found.rounds)
+            dual, error = np.zeros(few.entries, dtype), np.zeros(few.entries, dtype)
+            found = few.solve_box(y[: few.entries], U, 1 / ridge[:400], box, dual, error, threads)
+            yield from (dual, error, found.V, found.value, found.gap, found.rounds)
         yield from (c.gram(y, dU, threads), c.predict(U, V, threads), predict_pairs(c.index, t, U, V, threads))
 
     one = [a.tobytes() for a in results(1)]
@@ -460,7 +466,7 @@ def weighted(c, s, **change):
 
 
 def box(c, weight=None, **change):
-    ones = {"y": np.ones(3), "U": np.ones((4, 2)), "dual": np.ones(3), "threads": 1}
+    ones = {"y": np.ones(3), "U": np.ones((4, 2)), "dual": np.ones(3), "error": np.ones(3), "threads": 1}
     return c.solve_box(**ones | {"box": BOXES["kinks"], "c": np.ones(2) if weight is None else weight} | change)
 
 
@@ -487,6 +493,14 @@ def products(c, **change):
 
 
 MISFITS = {
+    "curvature, too few errors": lambda _, s: box_curvature(np.ones(3), np.ones(2), BOXES["rounded"], 1),
+    "curvature, an order too short": lambda _, s: box_curvature(
+        np.ones(3), np.ones(3), BOXES["rounded"], 1, np.arange(2)
+    ),
+    "curvature, an order beyond": lambda _, s: box_curvature(
+        np.ones(3), np.ones(3), BOXES["rounded"], 1, np.arange(1, 4)
+    ),
+    "curvature of kinks": lambda _, s: box_curvature(np.ones(3), np.ones(3), BOXES["kinks"], 1),
     "derivative at another rank": lambda c, s: c.derivative(s, np.ones((4, 3)), np.ones((4, 3)), 1),
     "derivative along another rank": lambda c, s: c.derivative(s, np.ones((4, 2)), np.ones((4, 3)), 1),
     "derivative, too few rows": lambda c, s: c.derivative(s, np.ones((3, 2)), np.ones((3, 2)), 1),
@@ -545,8 +559,8 @@ MISFITS = {
 
 
 REFUSALS = (
-    r"shape|between 1 and 128|too small|one ridge|one value|float64 or float32|one number for every column"
-    r"|must contain 0|must not be negative|without end|one flag|out of range|one product|two dimensions"
+    r"shape|every entry|needs δ|between 1 and 128|too small|one ridge|one value|float64 or float32"
+    r"|one number for every column|must contain 0|must not be negative|without end|one flag|out of range|one product|two dimensions"
 )
 
 

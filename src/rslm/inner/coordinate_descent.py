@@ -1,22 +1,25 @@
 """Losses that are given by a box of their dual variables, on entries: coordinate ascent in the dual of every column.
 
 The dual variable of an entry is z = C s with s in its interval. Where s is free, it follows the error: the curvature is
-D = C/δ there and 0 elsewhere. With δ = 0 the errors of the free entries vanish and stay so when U moves, which is the
+D = 1/δ there and 0 elsewhere. With δ = 0 the errors of the free entries vanish and stay so when U moves, which is the
 limit of large D.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import astuple, replace
+from functools import cached_property
 
 import numpy as np
 
 from rslm._typing import Floats
 from rslm.inner.weighted import WeightedColumns, WeightedSolution
+from rslm.kernels import box_curvature
 from rslm.losses import BoxDual
 from rslm.problem import Problem
 
-STIFF = 1e8  # D beside q/|x|² where δ = 0: its inverse and its product with the rounding error are both negligible
+STIFF = 1e8  # D |x|² beside the ridge where δ = 0: its inverse and its product with the rounding error are negligible
 SAMPLE = 20_000  # errors that are looked at for their median
 
 
@@ -28,6 +31,7 @@ class CoordinateDescent(WeightedColumns):
         assert isinstance(problem.loss, BoxDual)
         self.box = problem.loss.box
         self.warm: Floats | None = None  # s at the last point
+        self.spare: list[tuple[Floats, Floats]] = []  # memory of points that are done with
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
@@ -35,52 +39,47 @@ class CoordinateDescent(WeightedColumns):
 
     def solve(self, U: Floats) -> BoxSolution:
         X = U * self.scale
-        s = np.zeros_like(self.y) if self.warm is None else self.warm.copy()
-        box = self.box
-        solved = self.columns.solve_box(
-            self.y,
-            X,
-            self.C / self.q,
-            (box.lower, box.upper, box.mirrored, box.epsilon, box.smoothing),
-            s,
-            self.n_threads,
-        )
+        s, error = self.spare.pop() if self.spare else (np.empty_like(self.y), np.empty_like(self.y))
+        s[:] = 0.0 if self.warm is None else self.warm
+        solved = self.columns.solve_box(self.y, X, 1.0 / self.ridge, astuple(self.box), s, error, self.n_threads)
         self.warm = s
-        penalty = np.einsum("t,tk,tk->t", self.q, solved.V, solved.V) / (2.0 * self.C)
-        return BoxSolution(self, X, solved.V, s, math.fsum(solved.value - penalty))
+        loss = math.fsum(solved.value - 0.5 * self.ridge * np.einsum("tk,tk->t", solved.V, solved.V))
+        return BoxSolution(self, X, solved.V, s, error, loss)
 
 
 class BoxSolution(WeightedSolution):
-    """The dual variables tell which entries are free."""
+    """The dual variables and the errors tell which entries are free."""
 
     solver: CoordinateDescent
 
-    def __init__(self, solver: CoordinateDescent, X: Floats, V: Floats, s: Floats, loss: float) -> None:
-        super().__init__(solver, X, V, solver.C * s, loss)
-        self._s = s
+    def __init__(self, solver: CoordinateDescent, X: Floats, V: Floats, s: Floats, error: Floats, loss: float) -> None:
+        super().__init__(solver, X, V, s, loss)
+        self.error = error
 
-    def make_curvature(self) -> Floats:
+    @cached_property
+    def curvature(self) -> Floats:
         solver, box = self.solver, self.solver.box
         if box.smoothing > 0:
-            stiff = solver.C / box.smoothing
-        else:
-            squares = np.einsum("ik,ik->i", self.X, self.X)
-            stiff = STIFF * float(np.mean(solver.q)) / max(float(np.mean(squares)), np.finfo(float).tiny)
-        return np.where(box.free(solver.y, self._s), solver.y.dtype.type(stiff), solver.y.dtype.type(0.0))
+            return box_curvature(solver.y, self.error, astuple(box), solver.n_threads)
+        squares = np.einsum("ik,ik->i", self.X, self.X)
+        stiff = STIFF * float(np.mean(solver.ridge)) / max(float(np.mean(squares)), np.finfo(float).tiny)
+        return np.where(box.free(solver.y, self.s), solver.y.dtype.type(stiff), solver.y.dtype.type(0.0))
 
-    def make_broad_curvature(self) -> Floats:
+    def broad_curvature_by_rows(self) -> Floats:
         """The curvature with the kinks rounded so far that half of the errors feel it.
 
         Few errors are within a small δ of a kink, but a step takes many across one. What they feel of it on the average
         is the same, and that is what a preconditioner needs.
         """
         solver, box = self.solver, self.solver.box
-        w = solver.columns.predict(self.X, self.V, solver.n_threads)
-        beyond = np.abs(solver.y - w) - box.epsilon
-        sample = beyond[:: len(beyond) // SAMPLE + 1]
-        width = float(np.median(sample[sample > 0])) if (sample > 0).any() else 0.0
-        if not width > box.reach * box.smoothing:  # also where the box has no end
-            return self.curvature
-        return np.where((beyond > 0) & (beyond < width), solver.C * box.reach / width, 0.0).astype(
-            solver.y.dtype, copy=False
-        )
+        beyond = np.abs(self.error[:: len(self.error) // SAMPLE + 1]) - box.epsilon
+        typical = float(np.median(beyond[beyond > 0])) if (beyond > 0).any() else 0.0
+        broad = replace(box, smoothing=max(typical / box.reach, box.smoothing))  # no more where the box has no end
+        if broad.smoothing == 0.0:
+            return super().broad_curvature_by_rows()
+        return box_curvature(solver.y, self.error, astuple(broad), solver.n_threads, solver.data.row_order)
+
+    def release(self) -> None:
+        if self._s is not None and self._s is not self.solver.warm:
+            self.solver.spare.append((self._s, self.error))
+        super().release()

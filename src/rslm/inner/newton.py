@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,15 +67,17 @@ class NewtonSolution(WeightedSolution):
     solver: Newton
 
     def __init__(self, point: NewtonPoint, loss: float) -> None:
-        super().__init__(point.solver, point.X, point.V, point.z, loss)
-        self.curvature, self.factors = point.D, point.factors
+        super().__init__(point.solver, point.X, point.V, point.s, loss)
+        self._D = point.D
+        self.factors = point.factors
 
-    def make_curvature(self) -> Floats:
-        return self.curvature
+    @cached_property
+    def curvature(self) -> Floats:
+        return self._D
 
     def release(self) -> None:
-        if self._z is not None:
-            self.solver.spare.append((self._z, self.curvature, self.factors))
+        if self._s is not None:
+            self.solver.spare.append((self._s, self.curvature, self.factors))
         super().release()
 
 
@@ -89,7 +92,7 @@ class NewtonPoint:
         room = solver.spare.pop() if solver.spare else None
         if room is None or room[2].rank != rank:
             room = np.empty_like(solver.y), np.empty_like(solver.y), Factors.room_for(T, rank)
-        self.z, self.D, self.factors = room
+        self.s, self.D, self.factors = room
         self.step, self.decrement = np.zeros((T, rank)), np.zeros(T)
 
     def solve(self, piece: Piece) -> float:
@@ -99,40 +102,49 @@ class NewtonPoint:
 
 
 class NewtonPiece:
-    """The columns of one piece: w = X v and z = −C ℓ'(y, w) of its entries are kept up to date."""
+    """The columns of one piece: w = X v and s = −ℓ'(y, w) of its entries are kept up to date."""
 
     def __init__(self, point: NewtonPoint, piece: Piece) -> None:
-        s = point.solver
-        self.point, self.piece, self.solver = point, piece, s
-        self.counts = np.diff(s.columns.indptr[piece.columns.start : piece.columns.stop + 1])
+        solver = point.solver
+        self.point, self.piece, self.solver = point, piece, solver
+        self.counts = np.diff(solver.columns.indptr[piece.columns.start : piece.columns.stop + 1])
         self.busy = np.ones(len(self.counts), dtype=bool)
-        self.y = s.y[piece.entries].astype(np.float64)
+        self.y = solver.y[piece.entries].astype(np.float64)
         self.w, self.change = np.zeros(len(self.y)), np.zeros(len(self.y))
         # Views of what belongs to the piece; the kernels want the whole.
-        self.V, self.q, self.step = point.V[piece.columns], s.q[piece.columns], point.step[piece.columns]
-        self.z, self.D, self.decrement = point.z[piece.entries], point.D[piece.entries], point.decrement[piece.columns]
-        s.columns.products(piece, self._active(), point.x, point.V, self.w)
-        self.z[:] = self._dual(self.y, self.w)
-        self._begin_at_zero(~np.isfinite(Selection(self.counts, self.busy).sums(self.z)))
+        self.V, self.ridge, self.step = point.V[piece.columns], solver.ridge[piece.columns], point.step[piece.columns]
+        self.s, self.D, self.decrement = point.s[piece.entries], point.D[piece.entries], point.decrement[piece.columns]
+        solver.columns.products(piece, self._active(), point.x, point.V, self.w)
+        self.s[:] = self._slopes(self.y, self.w)
+        self._begin_at_zero(~np.isfinite(Selection(self.counts, self.busy).sums(self.s)))
 
     def _begin_at_zero(self, lost: NDArray[np.bool_]) -> None:
         """Columns whose last solution is too far away, where numbers overflow."""
         if lost.any():
             at = Selection(self.counts, lost)
             self.V[at.columns], self.w[at.entries] = 0.0, 0.0
-            self.z[at.entries] = self._dual(self.y[at.entries], self.w[at.entries])
+            self.s[at.entries] = self._slopes(self.y[at.entries], self.w[at.entries])
 
     def solve(self) -> float:
-        point, piece, s = self.point, self.piece, self.solver
+        point, piece, solver = self.point, self.piece, self.solver
         at = Selection(self.counts, self.busy)
         before, lost = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
         for count in range(MOST_STEPS):
             w = self.w[at.entries]
-            D = s.C * s.functions("hessian", self.y[at.entries], w)
+            D = solver.functions("hessian", self.y[at.entries], w)
             self.D[at.entries] = D
             active = self._active()
-            s.columns.newton_step(
-                piece, active, point.x, point.z, point.D, point.V, s.q, point.factors, point.step, point.decrement
+            solver.columns.newton_step(
+                piece,
+                active,
+                point.x,
+                point.s,
+                point.D,
+                point.V,
+                solver.ridge,
+                point.factors,
+                point.step,
+                point.decrement,
             )
             overflow = self.busy & ~np.isfinite(self.decrement) & ~lost
             if overflow.any():
@@ -140,7 +152,7 @@ class NewtonPiece:
                 self._begin_at_zero(overflow)
                 continue
             V, decrement = self.V[at.columns], self.decrement[at.columns]
-            size = self.q[at.columns] * np.einsum("tk,tk->t", V, V) + at.sums(D * w * w)
+            size = self.ridge[at.columns] * np.einsum("tk,tk->t", V, V) + at.sums(D * w * w)
             settled = (decrement <= SETTLED**2 * size) & (decrement >= before[at.columns])
             self.busy[at.columns] &= (decrement > ENOUGH**2 * size) & ~settled & np.isfinite(decrement)
             before[at.columns] = decrement
@@ -149,21 +161,21 @@ class NewtonPiece:
             if 2 * np.count_nonzero(self.busy) < len(decrement):
                 at = Selection(self.counts, self.busy)
             self.step[~self.busy] = 0.0
-            s.columns.products(piece, active, point.x, point.step, self.change)
+            solver.columns.products(piece, active, point.x, point.step, self.change)
             self._go(at, UPHILL if count < CAUTIOUS else 0.0)
-        return float(np.sum(s.functions("value", self.y, self.w)))
+        return float(np.sum(solver.functions("value", self.y, self.w)))
 
     def _go(self, at: Selection, uphill: float) -> None:
         """Move every busy column along its step."""
         y, before, change = self.y[at.entries], self.w[at.entries], self.change[at.entries]
         step, busy, slope = self.step[at.columns], self.busy[at.columns], -self.decrement[at.columns]
-        inward = self.q[at.columns] * np.einsum("tk,tk->t", self.V[at.columns], step)
-        square = self.q[at.columns] * np.einsum("tk,tk->t", step, step)
+        inward = self.ridge[at.columns] * np.einsum("tk,tk->t", self.V[at.columns], step)
+        square = self.ridge[at.columns] * np.einsum("tk,tk->t", step, step)
         length, high = busy.astype(np.float64), np.full(len(busy), np.inf)
         for _ in range(MOST_TRIALS):
             w = before + np.repeat(length, at.counts) * change
-            z = self._dual(y, w)
-            here = inward + length * square - at.sums(z * change)
+            s = self._slopes(y, w)
+            here = inward + length * square - at.sums(s * change)
             far = busy & ~(here <= -uphill * slope)  # also where it is not a number
             if not far.any():
                 break
@@ -175,12 +187,12 @@ class NewtonPiece:
             self.busy[at.columns] &= ~far
             length = np.where(far, 0.0, length)
             w = before + np.repeat(length, at.counts) * change
-            z = self._dual(y, w)
+            s = self._slopes(y, w)
         self.V[at.columns] += length[:, None] * step
-        self.w[at.entries], self.z[at.entries] = w, z
+        self.w[at.entries], self.s[at.entries] = w, s
 
-    def _dual(self, y: Floats, w: Floats) -> Floats:
-        return -self.solver.C * self.solver.functions("gradient", y, w)
+    def _slopes(self, y: Floats, w: Floats) -> Floats:
+        return -self.solver.functions("gradient", y, w)
 
     def _active(self) -> NDArray[np.uint8]:
         """The groups of eight columns with a busy one among them."""

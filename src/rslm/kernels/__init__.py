@@ -12,7 +12,18 @@ if _spin is None:
     del os.environ["GOMP_SPINCOUNT"]
 
 from rslm.kernels._native import instruction_set, instruction_sets, use_instruction_set  # noqa: E402
-from rslm.kernels.columns import LANES, BoxSolved, Columns, Factors, Piece, Solved, padded, predict_pairs  # noqa: E402
+from rslm.kernels.columns import (  # noqa: E402
+    LANES,
+    BoxNumbers,
+    BoxSolved,
+    Columns,
+    Factors,
+    Piece,
+    Solved,
+    box_curvature,
+    padded,
+    predict_pairs,
+)
 
 if hasattr(os, "register_at_fork"):
     # The threads of a process are not in its children, where waiting for them would never end.
@@ -20,11 +31,13 @@ if hasattr(os, "register_at_fork"):
 
 __all__ = [
     "LANES",
+    "BoxNumbers",
     "BoxSolved",
     "Columns",
     "Factors",
     "Piece",
     "Solved",
+    "box_curvature",
     "instruction_set",
     "instruction_sets",
     "padded",

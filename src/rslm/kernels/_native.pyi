@@ -9,6 +9,19 @@ def use_instruction_set(name: str) -> None: ...
 def limit_threads(most: int) -> None: ...
 def padded_width(rank: int) -> int: ...
 def padded(U: Floats, out: Floats, /) -> None: ...
+def box_curvature(
+    y: Floats,
+    error: Floats,
+    order: Indices64 | None,
+    lower: float,
+    upper: float,
+    mirrored: bool,
+    epsilon: float,
+    smoothing: float,
+    curvature: Floats,
+    threads: int,
+    /,
+) -> None: ...
 def solve(factors: Floats, rhs: Floats, solution: Floats, threads: int, /) -> None: ...
 def predict_pairs(i: Indices64, t: Indices64, U: Floats, V: Floats, prediction: Floats, threads: int, /) -> None: ...
 
@@ -59,6 +72,7 @@ class Columns:
         epsilon: float,
         smoothing: float,
         dual: Floats,
+        error: Floats,
         V: Floats,
         value: Floats,
         gap: Floats,

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rslm._typing import Floats
+from rslm._typing import Floats, Indices64
 from rslm.kernels import _native
 
 Integer = TypeVar("Integer", np.int32, np.int64)
+
+BoxNumbers = tuple[float, float, bool, float, float]  # lower, upper, mirrored, ε, δ
 
 LANES = 8  # columns whose triangular factors are interleaved
 
@@ -156,19 +158,20 @@ class Columns:
         y: Floats,
         U: Floats,
         c: Floats,
-        box: tuple[float, float, bool, float, float],
+        box: BoxNumbers,
         dual: Floats,
+        error: Floats,
         threads: int,
     ) -> BoxSolved:
         """For every column the minimiser v of Σ ℓ(y − X v) + |v|²/2c_t, with ℓ(e) = max_s s e − ε|s| − ½ δ s².
 
         `box` is (lower, upper, mirrored, ε, δ): s lies between the first two, turned over for negative targets if
-        mirrored. `dual` holds the s to begin with and is overwritten by those of the solution.
+        mirrored. `dual` holds the s to begin with and is overwritten by those of the solution, `error` by y − X v.
         """
         rank, columns = U.shape[1], self.shape[1]
         V, value, gap = np.empty((columns, rank)), np.empty(columns), np.empty(columns)
         rounds = np.empty(columns, dtype=np.int32)
-        self._native.box(y, _c(U), c, *box, dual, V, value, gap, rounds, threads)
+        self._native.box(y, _c(U), c, *box, dual, error, V, value, gap, rounds, threads)
         return BoxSolved(V, value, gap, rounds)
 
     # ---- pieces of the columns: these run in the calling thread, and several may run at once --------------------
@@ -220,6 +223,13 @@ class Columns:
         prediction = np.empty(self.entries)
         self._native.predict(_c(U), _c(V), prediction, threads)
         return prediction
+
+
+def box_curvature(y: Floats, error: Floats, box: BoxNumbers, threads: int, order: Indices64 | None = None) -> Floats:
+    """ℓ'' of a loss that is given by its box, δ > 0, at these errors; at entry order[k] if an order is given."""
+    curvature = np.empty_like(error)
+    _native.box_curvature(y, error, order, *box, curvature, threads)
+    return curvature
 
 
 def padded(U: Floats) -> Floats:

@@ -96,6 +96,16 @@ def box_values(
     return implied, primal, dual
 
 
+def box_curvature(y: Floats, error: Floats, box: tuple[float, float, bool, float, float]) -> Floats:
+    """1/δ where the dual variable of an error is inside its box and, with ε, not 0."""
+    lower, upper, mirrored, epsilon, delta = box
+    turned = mirrored & (y < 0)
+    # As the kernel does it, so that entries at the very end of the box fall on the same side.
+    s = (error - np.clip(error, -epsilon, epsilon)) * (1.0 / delta)
+    s = np.where(turned, -s, s)
+    return np.where((s > lower) & (s < upper) & ((s != 0) | (epsilon == 0)), 1.0 / delta, 0.0)
+
+
 def _dual_loss(s: Floats, e: Floats, epsilon: float, delta: float) -> float:
     return float(np.sum(s * e - epsilon * np.abs(s) - 0.5 * delta * s**2))
 

@@ -20,7 +20,7 @@ constexpr int MOST_ROUNDS = 500, FACE_STEPS = 4, ACTIVE_PASSES = 3, MOST_NEWTON 
 constexpr double PROXIMAL = 1e-8; // keeps the free variables apart where rows are alike, relative to their curvature
 constexpr double SMALL_GAP = 1e-12, TINY = 1e-290;
 
-RSLM_INLINE double shrunk(double a, double epsilon) { return a > epsilon ? a - epsilon : a < -epsilon ? a + epsilon : 0.0; }
+RSLM_INLINE double shrunk(double a, double epsilon) { return a - std::min(std::max(a, -epsilon), epsilon); } // without a branch
 
 RSLM_INLINE vec least(vec a, vec b) { return a < b ? a : b; }
 RSLM_INLINE vec most(vec a, vec b) { return a > b ? a : b; }
@@ -384,7 +384,7 @@ template <int Q> struct BoxColumn {
 
 template <int Q>
 void box_columns(const Pattern &p, Workspace &workspace, int threads, const Values &y, const double *U, int rank, const double *c,
-                 const Box &box, const Values &dual, double *V, double *value, double *gap, int32_t *rounds) {
+                 const Box &box, const Values &dual, const Values &error, double *V, double *value, double *gap, int32_t *rounds) {
     double *u = workspace.reserve(size_t(p.rows + 1) * (4 * Q + 1)), *squares = u + (p.rows + 1) * 4 * Q;
     pad<Q>(U, p.rows, rank, u);
     for (int64_t j = 0; j < p.rows; j++) squares[j] = BoxColumn<Q>::square(Row<Q>::at(u + j * 4 * Q));
@@ -404,18 +404,30 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
             std::memcpy(V + t * rank, row, sizeof(double) * size_t(rank));
             for (int i = 0; i < column.n; i++) {
                 const int64_t at = p.indptr[t] + i;
-                if (dual.f64) dual.f64[at] = column.s[i];
-                else dual.f32[at] = float(column.s[i]);
+                put_value(dual, at, column.s[i]);
+                put_value(error, at, column.e[i]);
             }
         }
     }
 }
 
 void run_box(const Pattern &p, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *c, const Box &box,
-             const Values &dual, double *V, double *value, double *gap, int32_t *rounds) {
-    with_quads(rank, [&](auto q) { box_columns<decltype(q)::value>(p, w, threads, y, U, rank, c, box, dual, V, value, gap, rounds); });
+             const Values &dual, const Values &error, double *V, double *value, double *gap, int32_t *rounds) {
+    with_quads(rank, [&](auto q) { box_columns<decltype(q)::value>(p, w, threads, y, U, rank, c, box, dual, error, V, value, gap, rounds); });
+}
+
+void box_curvature(int64_t n, int threads, const Values &y, const Values &error, const int64_t *order, const Box &box, const Values &out) {
+    const double stiff = 1 / box.smoothing;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t p = order ? order[k] : k;
+        const bool turned = box.mirrored && value_at(y, p) < 0;
+        const double excess = shrunk(value_at(error, p), box.epsilon) * (turned ? -stiff : stiff);
+        const bool free = (excess > box.lower) & (excess < box.upper) & ((excess != 0) | (box.epsilon == 0));
+        put_value(out, k, double(free) * stiff);
+    }
 }
 
 } // namespace
 
-void rslm::RSLM_ISA::add_box(Kernels &kernels) { kernels.box = run_box; }
+void rslm::RSLM_ISA::add_box(Kernels &kernels) { kernels.box = run_box, kernels.box_curvature = box_curvature; }

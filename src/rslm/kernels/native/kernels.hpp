@@ -70,9 +70,12 @@ struct Kernels {
     // Σ_t s_it v_t by rows i.
     void (*scatter)(const Pattern &, Workspace &, int threads, const Values &s, const double *V, int rank, double *by_rows);
     // For every column the minimiser v of Σ ℓ(y − X v) + |v|²/2c for a loss in its dual form. `dual` is where s starts and
-    // ends; writes the value, its distance to the dual value, and the rounds that it took.
+    // ends; writes y − X v, the value, its distance to the dual value, and the rounds that it took.
     void (*box)(const Pattern &, Workspace &, int threads, const Values &y, const double *U, int rank, const double *c, const Box &,
-                const Values &dual, double *V, double *value, double *gap, int32_t *rounds);
+                const Values &dual, const Values &error, double *V, double *value, double *gap, int32_t *rounds);
+    // ℓ'' of a loss in its dual form, δ > 0, where the errors are these. Entry k of the result is that of entry order[k], or of
+    // entry k where there is no order.
+    void (*box_curvature)(int64_t n, int threads, const Values &y, const Values &error, const int64_t *order, const Box &, const Values &out);
     // How many numbers a padded row has, and the padding of rows × rank numbers with a zero row behind.
     int (*padded_width)(int rank);
     void (*padded)(const double *U, int64_t rows, int rank, double *out);

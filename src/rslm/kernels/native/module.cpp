@@ -210,10 +210,10 @@ class Columns {
         chosen->scatter(pattern, workspace, threads, in, V.data(), rank, by_rows.data());
     }
     void box(const Numbers &y, const Matrix &U, const Vector &c, double lower, double upper, bool mirrored, double epsilon, double smoothing,
-             const NumbersOut &dual, const MatrixOut &V, const VectorOut &value, const VectorOut &gap, const CountsOut &rounds, int threads) {
+             const NumbersOut &dual, const NumbersOut &error, const MatrixOut &V, const VectorOut &value, const VectorOut &gap, const CountsOut &rounds, int threads) {
         const int rank = rank_of(U.shape(1));
         threads = useful_threads(threads, entries() * rank * 20);
-        const Values in = values_of(y, entries()), inout = values_of(dual, entries());
+        const Values in = values_of(y, entries()), inout = values_of(dual, entries()), out = values_of(error, entries());
         require_shape(U, rows(), rank), require_shape(V, columns(), rank);
         for (int64_t length : {int64_t(c.shape(0)), int64_t(value.shape(0)), int64_t(gap.shape(0)), int64_t(rounds.shape(0))})
             require(length == columns(), "one number for every column is needed");
@@ -222,7 +222,7 @@ class Columns {
         require(smoothing > 0 || (lower > -HUGE_VAL && upper < HUGE_VAL), "an interval without end needs δ > 0");
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
-        chosen->box(pattern, workspace, threads, in, U.data(), rank, c.data(), {lower, upper, mirrored, epsilon, smoothing}, inout, V.data(),
+        chosen->box(pattern, workspace, threads, in, U.data(), rank, c.data(), {lower, upper, mirrored, epsilon, smoothing}, inout, out, V.data(),
                     value.data(), gap.data(), rounds.data());
     }
 
@@ -294,6 +294,19 @@ void predict_pairs(const Pairs &i, const Pairs &t, const Matrix &U, const Matrix
     chosen->predict_pairs(i.data(), t.data(), n, threads, U.data(), V.data(), int(U.shape(1)), prediction.data());
 }
 
+void box_curvature(const Numbers &y, const Numbers &error, const std::optional<Pairs> &order, double lower, double upper, bool mirrored,
+                   double epsilon, double smoothing, const NumbersOut &curvature, int threads) {
+    const int64_t n = int64_t(y.shape(0));
+    const Values targets = values_of(y, n), errors = values_of(error, n), out = values_of(curvature, n);
+    require(!order || int64_t(order->shape(0)) == n, "the order must name every entry");
+    if (order)
+        for (int64_t k = 0; k < n; k++) require(order->data()[k] >= 0 && order->data()[k] < n, "an entry of the order is out of range");
+    require(smoothing > 0, "a curvature needs δ > 0");
+    nb::gil_scoped_release release;
+    chosen->box_curvature(n, useful_threads(threads, 10 * n), targets, errors, order ? order->data() : nullptr,
+                          {lower, upper, mirrored, epsilon, smoothing}, out);
+}
+
 void padded(const Matrix &U, const MatrixOut &out) {
     const int rank = rank_of(U.shape(1));
     require_shape(out, int64_t(U.shape(0)) + 1, chosen->padded_width(rank));
@@ -312,6 +325,7 @@ NB_MODULE(_native, m) {
     m.def("use_instruction_set", &use_instruction_set, nb::arg("name"));
     m.def("padded_width", [](int rank) { return chosen->padded_width(rank_of(size_t(rank))); }, nb::arg("rank"));
     m.def("padded", &padded, IN, OUT);
+    m.def("box_curvature", &box_curvature, IN, IN, nb::arg().none(), IN, IN, IN, IN, IN, OUT, IN);
     m.def("solve", &solve, IN, IN, OUT, IN);
     m.def("predict_pairs", &predict_pairs, IN, IN, IN, IN, OUT, IN);
     nb::class_<Columns>(m, "Columns")
@@ -325,7 +339,7 @@ NB_MODULE(_native, m) {
         .def("derivative", &Columns::derivative, IN, nb::arg().none(), IN, IN, IN, IN, OUT, IN)
         .def("factorise", &Columns::factorise, IN, nb::arg().none(), IN, OUT, IN)
         .def("scatter", &Columns::scatter, IN, IN, OUT, IN)
-        .def("box", &Columns::box, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, OUT, IN)
+        .def("box", &Columns::box, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, OUT, OUT, IN)
         .def("newton", &Columns::newton, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT)
         .def("products", &Columns::products, IN, IN, IN, IN, IN, OUT)
         .def("gram", &Columns::gram, IN, IN, OUT, IN)

@@ -31,6 +31,10 @@ template <int Q> struct Column {
     const Values &weight;
 };
 constexpr Values NO_VALUES = {nullptr, nullptr};
+RSLM_INLINE void put_value(const Values &y, int64_t p, double value) {
+    if (y.f64) y.f64[p] = value;
+    else y.f32[p] = float(value);
+}
 RSLM_INLINE double value_at(const Values &y, int64_t p) { return y.f64 ? y.f64[p] : double(y.f32[p]); }
 
 // The tiles that cover the upper triangle of a Gram matrix of rank r: visit(first row, rows, first part, parts), where a
