@@ -560,6 +560,123 @@ MISFITS = {
 
 REFUSALS = (
     r"shape|every entry|needs δ|between 1 and 128|too small|one ridge|one value|float64 or float32"
+    r"|one number for every column|must contain 0|must not be negative|without end|one flag|out of range"
+    r"|one product|two dimensions"
+))}, None),
+    "one ridge": ({"ridge": 1.0}, None),
+    "a fraction of a thread": ({"threads": 1.5}, None),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_arguments_that_are_refused(what):
+    change, message = WRONG[what]
+    c = pattern(4, [1, 2])
+    arguments = {"y": np.ones(3), "U": np.ones((4, 2)), "ridge": np.ones(2), "threads": 1} | change
+    with pytest.raises(TypeError if message is None else ValueError, match=message):
+        c.evaluate(**arguments)
+
+
+def weighted(c, s, **change):
+    ones = {"z": np.ones(3), "weight": np.ones(3), "U": np.ones((4, 2)), "V": s.V, "factors": s.factors}
+    return c.weighted_derivative(**ones | {"dU": np.ones((4, 2)), "threads": 1} | change)
+
+
+def box(c, weight=None, **change):
+    ones = {"y": np.ones(3), "U": np.ones((4, 2)), "dual": np.ones(3), "error": np.ones(3), "threads": 1}
+    return c.solve_box(**ones | {"box": BOXES["kinks"], "c": np.ones(2) if weight is None else weight} | change)
+
+
+def newton(c, **change):
+    ones = {
+        "x": padded(np.ones((4, 2))),
+        "z": np.ones(3),
+        "weight": np.ones(3),
+        "V": np.ones((2, 2)),
+        "ridge": np.ones(2),
+    }
+    out = {"factors": Factors.room_for(2, 2), "step": np.ones((2, 2)), "decrement": np.ones(2)}
+    c.newton_step(**{"piece": c.pieces(9)[0], "active": np.ones(1, dtype=np.uint8)} | ones | out | change)
+
+
+def products(c, **change):
+    ones = {
+        "active": np.ones(1, dtype=np.uint8),
+        "x": padded(np.ones((4, 2))),
+        "rows": np.ones((2, 2)),
+        "out": np.ones(3),
+    }
+    c.products(**{"piece": c.pieces(9)[0]} | ones | change)
+
+
+MISFITS = {
+    "curvature, too few errors": lambda _, s: box_curvature(np.ones(3), np.ones(2), BOXES["rounded"], 1),
+    "curvature, an order too short": lambda _, s: box_curvature(
+        np.ones(3), np.ones(3), BOXES["rounded"], 1, np.arange(2)
+    ),
+    "curvature, an order beyond": lambda _, s: box_curvature(
+        np.ones(3), np.ones(3), BOXES["rounded"], 1, np.arange(1, 4)
+    ),
+    "curvature of kinks": lambda _, s: box_curvature(np.ones(3), np.ones(3), BOXES["kinks"], 1),
+    "derivative at another rank": lambda c, s: c.derivative(s, np.ones((4, 3)), np.ones((4, 3)), 1),
+    "derivative along another rank": lambda c, s: c.derivative(s, np.ones((4, 2)), np.ones((4, 3)), 1),
+    "derivative, too few rows": lambda c, s: c.derivative(s, np.ones((3, 2)), np.ones((3, 2)), 1),
+    "solve, too many columns": lambda _, s: s.factors.solve(np.ones((3, 2)), 1),
+    "solve at another rank": lambda _, s: s.factors.solve(np.ones((2, 3)), 1),
+    "factorise, rank 129": lambda c, _: c.factorise(np.ones((4, 129)), np.ones(2), 1),
+    "factorise, too many ridges": lambda c, _: c.factorise(np.ones((4, 2)), np.ones(3), 1),
+    "factorise, too few weights": lambda c, _: c.factorise(np.ones((4, 2)), np.ones(2), 1, np.ones(2)),
+    "factorise, whole weights": lambda c, _: c.factorise(np.ones((4, 2)), np.ones(2), 1, np.ones(3, dtype=int)),
+    "weighted derivative, too few z": lambda c, s: weighted(c, s, z=np.ones(2)),
+    "weighted derivative, too few weights": lambda c, s: weighted(c, s, weight=np.ones(2)),
+    "weighted derivative, whole weights": lambda c, s: weighted(c, s, weight=np.ones(3, dtype=int)),
+    "weighted derivative, too few rows": lambda c, s: weighted(c, s, U=np.ones((3, 2))),
+    "weighted derivative, another rank": lambda c, s: weighted(c, s, dU=np.ones((4, 3))),
+    "weighted derivative, too many columns": lambda c, s: weighted(c, s, V=np.ones((3, 2))),
+    "weighted derivative, small factors": lambda c, s: weighted(c, s, factors=Factors(np.ones(3), 2, 2)),
+    "scatter, too few values": lambda c, _: c.scatter(np.ones(2), np.ones((2, 2)), 1),
+    "scatter, whole numbers": lambda c, _: c.scatter(np.ones(3, dtype=int), np.ones((2, 2)), 1),
+    "scatter, too many columns": lambda c, _: c.scatter(np.ones(3), np.ones((3, 2)), 1),
+    "scatter, rank 129": lambda c, _: c.scatter(np.ones(3), np.ones((2, 129)), 1),
+    "box, too few targets": lambda c, _: box(c, y=np.ones(2)),
+    "box, too few dual variables": lambda c, _: box(c, dual=np.ones(2)),
+    "box, whole dual variables": lambda c, _: box(c, dual=np.ones(3, dtype=int)),
+    "box, too few rows": lambda c, _: box(c, U=np.ones((3, 2))),
+    "box, rank 129": lambda c, _: box(c, U=np.ones((4, 129))),
+    "box, too many weights": lambda c, _: box(c, weight=np.ones(3)),
+    "box without 0": lambda c, _: box(c, box=(0.5, 1.0, False, 0.0, 0.0)),
+    "box, the ends exchanged": lambda c, _: box(c, box=(1.0, -1.0, False, 0.0, 0.0)),
+    "box, negative ε": lambda c, _: box(c, box=(-1.0, 1.0, False, -0.1, 0.0)),
+    "box, negative δ": lambda c, _: box(c, box=(-1.0, 1.0, False, 0.0, -0.1)),
+    "box without end, δ = 0": lambda c, _: box(c, box=(0.0, np.inf, True, 0.0, 0.0)),
+    "box of NaN": lambda c, _: box(c, box=(np.nan, 1.0, False, 0.0, 0.0)),
+    "newton, rows that are not padded": lambda c, _: newton(c, x=np.ones((4, 2))),
+    "newton, another rank": lambda c, _: newton(c, V=np.ones((2, 65))),
+    "newton, too few z": lambda c, _: newton(c, z=np.ones(2)),
+    "newton, too few weights": lambda c, _: newton(c, weight=np.ones(2)),
+    "newton, too many ridges": lambda c, _: newton(c, ridge=np.ones(3)),
+    "newton, too many decrements": lambda c, _: newton(c, decrement=np.ones(3)),
+    "newton, a step too many": lambda c, _: newton(c, step=np.ones((3, 2))),
+    "newton, small factors": lambda c, _: newton(c, factors=Factors(np.ones(3), 2, 2)),
+    "newton, a flag too many": lambda c, _: newton(c, active=np.ones(2, dtype=np.uint8)),
+    "newton, a group too many": lambda c, _: newton(c, piece=Piece(0, 2, slice(0, 2), slice(0, 3))),
+    "newton, groups backwards": lambda c, _: newton(c, piece=Piece(1, 0, slice(0, 2), slice(0, 3))),
+    "products, rows that are not padded": lambda c, _: products(c, x=np.ones((4, 2))),
+    "products, too many columns": lambda c, _: products(c, rows=np.ones((3, 2))),
+    "products, too small": lambda c, _: products(c, out=np.ones(2)),
+    "products, a flag too few": lambda c, _: products(c, active=np.ones(0, dtype=np.uint8)),
+    "padded, rank 129": lambda c, _: padded(np.ones((4, 129))),
+    "padded, one dimension": lambda c, _: padded(np.ones(4)),
+    "gram, too many values": lambda c, _: c.gram(np.ones(4), np.ones((4, 2)), 1),
+    "gram, too few rows": lambda c, _: c.gram(np.ones(3), np.ones((2, 2)), 1),
+    "gram, rank 129": lambda c, _: c.gram(np.ones(3), np.ones((4, 129)), 1),
+    "predict, too many columns": lambda c, _: c.predict(np.ones((4, 2)), np.ones((3, 2)), 1),
+    "predict, two ranks": lambda c, _: c.predict(np.ones((4, 2)), np.ones((2, 3)), 1),
+}
+
+
+REFUSALS = (
+    r"shape|every entry|needs δ|between 1 and 128|too small|one ridge|one value|float64 or float32"
     r"|one number for every column|must contain 0|must not be negative|without end|one flag|out of range|one product|two dimensions"
 )
 
