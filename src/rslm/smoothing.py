@@ -32,7 +32,7 @@ SLOWER = 0.3  # and by this else
 NEGLIGIBLE = 0.1  # part of the loss that rounding may change in the end; it changes the optimum by far less
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
-TRIES = 50  # iterations that a smaller gap is worth
+TRIES = 100  # iterations that a smaller gap is worth
 SAMPLE = 100_000  # errors that are looked at
 
 
