@@ -63,7 +63,7 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
     `from_data` says whether the solver starts from the data, not from a point that it was given.
     """
     loss = problem.loss
-    usual = float(np.median(np.abs(_sample(problem.data.values))))
+    usual = _typical(np.abs(_sample(problem.data.values)))
     if not isinstance(loss, BoxDual) or loss.box.reach == np.inf or usual == 0:
         yield Stage(problem, last=True, rounding=0.0)
         return
@@ -71,7 +71,8 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
     width = FIRST * usual
     if from_data:
         reached = yield Stage(_squared(problem, loss, SQUARE * usual))
-        width = FIRST * _typical(Errors(problem, loss, reached.evaluation).beyond)
+        # Where no error is beyond ε, the loss is 0 already; any width will do.
+        width = FIRST * (_typical(Errors(problem, loss, reached.evaluation).beyond) or usual)
     delta = width / reach - own
     while delta > own:
         rounded = replace(problem, loss=loss.smoothed(delta))
@@ -86,8 +87,7 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
                 errors = Errors(problem, loss, reached.evaluation)
             return
         delta *= FASTER if errors.within(delta) > DECISIVE else SLOWER
-    if own > 0 or usual == 0:
-        yield Stage(problem, last=True, rounding=0.0)
+    yield Stage(problem, last=True, rounding=0.0)
 
 
 def _squared(problem: Problem, loss: BoxDual, width: float) -> Problem:
@@ -128,5 +128,6 @@ def _sample(values: Floats) -> Floats:
 
 
 def _typical(beyond: Floats) -> float:
+    """The median of what is positive, 0 where nothing is."""
     positive = beyond[beyond > 0]
     return float(np.median(positive)) if len(positive) else 0.0

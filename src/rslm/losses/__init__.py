@@ -2,7 +2,7 @@
 
 from rslm.losses.absolute import Absolute
 from rslm.losses.base import Loss
-from rslm.losses.box_dual import BoxDual
+from rslm.losses.box_dual import Box, BoxDual
 from rslm.losses.epsilon_insensitive import EpsilonInsensitive
 from rslm.losses.hinge import Hinge
 from rslm.losses.huber import Huber
@@ -26,6 +26,7 @@ BY_NAME: dict[str, type[Loss]] = {
 __all__ = [
     "BY_NAME",
     "Absolute",
+    "Box",
     "BoxDual",
     "EpsilonInsensitive",
     "Hinge",

@@ -93,10 +93,11 @@ class BoxDual(Loss):
 
     def guess(self, y: Floats) -> Floats:
         """The targets, but gross ones cut to what is usual."""
-        if self.box.mirrored or not y.size:
+        size = np.abs(y[y != 0])
+        if self.box.mirrored or not size.size:
             return y
-        usual = CLIP * float(np.median(np.abs(y)))
-        return np.clip(y, -usual, usual) if usual > 0 else y
+        usual = CLIP * float(np.median(size))
+        return np.clip(y, -usual, usual)
 
     def smoothed(self, delta: float) -> BoxDual:
         """The same loss with its kinks rounded by δ more."""
