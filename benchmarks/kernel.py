@@ -26,7 +26,7 @@ def main() -> None:
     d, T = 10_677, len(indptr) - 1
     yardstick = Reference()
     columns = Columns(indptr, index, d)
-    by_rows = columns.transposed()
+    by_rows = columns.by_rows
     rows: list[dict[str, Any]] = []
     for rank in (5, 10, 20, 40):
         rng = np.random.default_rng(1)

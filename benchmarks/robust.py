@@ -2,8 +2,9 @@
 
     python benchmarks/robust.py [recovery] [movielens] [time] [onebit]
 
-All four parts without an argument. Every C, ε and weighting is chosen on 5 % of the training entries, by the error that
-is reported (recovery: by the median absolute error, which outliers do not reach).
+All four parts without an argument. In the first, second and fourth part every C, and for MovieLens ε, δ and the
+weighting, is chosen on 5 % of the training entries, by the error that is reported (recovery: by the median absolute
+error, which outliers do not reach). In the third they are fixed, near the best ones.
 """
 
 from __future__ import annotations

@@ -329,7 +329,7 @@ def test_single_precision(name, weighted):
     Y = data(name).astype(np.float32)
     single = Objective(problem(name, 2.0, weighted, Y)).evaluate(position(3))
     double = Objective(problem(name, 2.0, weighted, Y.astype(float))).evaluate(position(3))
-    assert single.dual().dtype == np.float32
+    assert single.dual().dtype == (np.float64 if name == "logistic" else np.float32)  # Newton keeps what it iterates
     assert single.V.dtype == single.gradient.dtype == np.float64
     # z is stored with 2⁻²⁴ = 6e-8 of it lost.
     assert single.value == pytest.approx(double.value, rel=1e-6)

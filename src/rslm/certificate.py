@@ -23,6 +23,7 @@ from rslm.problem import Problem
 from rslm.spectrum import largest_singular_value_squared
 from rslm.thin import singular_values
 
+IMPOSSIBLE = 1e-6  # so far the dual value cannot be above the primal one, relative to it, by rounding
 BLOCK = 1 << 20  # entries summed at a time, so that no temporary is as large as the data
 
 
@@ -62,10 +63,12 @@ class Certificate:
         if self.relative_gap <= self.tol:
             return f"Global optimum of the convex problem, to a relative gap of {self.relative_gap:.1e}."
         if self.stationary:
-            what = "the limit on the rank costs" if self.rounding == 0 else "that limit and rounding the loss cost"
+            limit, without = "the limit on the rank costs", "it"
+            if self.rounding > 0:
+                limit, without = "the limit on the rank and the rounding of the loss together cost", "either"
             return (
-                f"Stationary at rank {self.rank}; {what} at most {self.gap:.3g} "
-                f"(relative gap {self.relative_gap:.2g}) against the convex problem without it."
+                f"Stationary at rank {self.rank}; {limit} at most {self.gap:.3g} "
+                f"(relative gap {self.relative_gap:.2g}) against the convex problem without {without}."
             )
         return (
             f"Not converged: above the optimum of the convex problem by at most {self.gap:.3g} "
@@ -89,6 +92,8 @@ def certify(problem: Problem, evaluation: Evaluation, tol: float, stationary: bo
     square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads)
     dual, scaling = _best_dual(problem, z, square)
     primal = _primal(problem, evaluation, n_threads)
+    if not dual <= primal + IMPOSSIBLE * abs(primal):
+        return no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value")
     gap = max(primal - dual, 0.0)
     return Certificate(
         primal=primal,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.losses.checked import CheckedLoss
 from rslm.objective import Objective
 from rslm.spectrum import weighted_gram
 
@@ -20,7 +21,7 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     """
     problem = objective.problem
     rng = np.random.default_rng(random_state)
-    gram = weighted_gram(problem, problem.loss.guess(problem.data.values), objective.n_threads)
+    gram = weighted_gram(problem, CheckedLoss(problem.loss).guess(problem.data.values), objective.n_threads)
     X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING, 128)))
     for _ in range(PASSES):
         X = gram(np.linalg.qr(X)[0])

@@ -56,7 +56,7 @@ class Problem:
         if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
-        targets = self.loss.targets(self.data.values)
+        targets = CheckedLoss(self.loss).targets(self.data.values)
         if targets is not self.data.values:
             object.__setattr__(self, "data", self.data.with_values(targets))
         CheckedLoss(self.loss).try_out(np.asarray(targets[:SOME], dtype=np.float64))

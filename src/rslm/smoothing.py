@@ -5,7 +5,7 @@ smooth only within steps that take no other error across one. Rounded by δ, the
 not small beside the errors. So the way leads from a square loss, over δ of about half of a typical error, to smaller δ:
 
 - while most errors are within the rounded part, it decides the answer (data without noise): δ is made much smaller;
-- else δ is made smaller until rounding can change no more than a small part of the loss;
+- else δ is made smaller until rounding can change no more than a small part of the objective;
 - and further, if it may be rounding that keeps the duality gap open.
 
 The dual variables of the rounded loss are feasible for the loss with its kinks, so the certificate is about that one.
@@ -29,11 +29,10 @@ SQUARE = 0.5  # the square loss to begin with is one of this width, in medians o
 FIRST = 0.5  # the first width, in medians of the errors
 DECISIVE, FASTER = 0.5, 0.1  # with more than this part of the errors in the rounded part, δ is multiplied by that
 SLOWER = 0.3  # and by this else
-NEGLIGIBLE = 0.1  # part of the loss that rounding may change in the end; it changes the optimum by far less
+NEGLIGIBLE = 0.1  # part of the objective that rounding may change in the end; it changes the optimum by far less
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
-TRIES = 100  # iterations that a smaller gap is worth
-SAMPLE = 100_000  # errors that are looked at
+ON_THE_WAY, TRIES = 200, 100  # iterations that a stage on the way, and a smaller gap, are worth
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Stage:
     problem: Problem
     last: bool = False  #: it is solved to the tolerance that was asked for
     rounding: float | None = None  #: δ; None where the problem is not the one that was asked for, rounded
-    tries: int | None = None  #: after so many iterations the answer of the stage before will do
+    tries: int | None = None  #: after so many iterations it is left, for the next stage or the answer of the one before
 
 
 @dataclass(frozen=True)
@@ -57,34 +56,35 @@ class Reached:
 Stages = Generator[Stage, Reached, None]
 
 
-def rounded_stages(problem: Problem, from_data: bool) -> Stages:
+def rounded_stages(problem: Problem, from_data: bool, n_threads: int = 1) -> Stages:
     """The problems to solve one after the other; the generator is sent where each has ended.
 
     `from_data` says whether the solver starts from the data, not from a point that it was given.
     """
     loss = problem.loss
-    usual = _typical(np.abs(_sample(problem.data.values)))
-    if not isinstance(loss, BoxDual) or loss.box.reach == np.inf or usual == 0:
+    if not isinstance(loss, BoxDual) or loss.box.reach == np.inf or not problem.data.values.any():
         yield Stage(problem, last=True, rounding=0.0)
         return
     reach, own = loss.box.reach, loss.box.smoothing
+    usual = float(np.median(np.abs(problem.data.values[problem.data.values != 0])))
     width = FIRST * usual
     if from_data:
         reached = yield Stage(_squared(problem, loss, SQUARE * usual))
         # Where no error is beyond ε, the loss is 0 already; any width will do.
-        width = FIRST * (_typical(Errors(problem, loss, reached.evaluation).beyond) or usual)
+        errors = Errors(problem, loss, reached.evaluation, n_threads)
+        width = FIRST * (loss.box.typical(problem.data.values, errors.all) or usual)
     delta = width / reach - own
     while delta > own:
         rounded = replace(problem, loss=loss.smoothed(delta))
-        reached = yield Stage(rounded, rounding=delta)
-        errors = Errors(problem, loss, reached.evaluation)
+        reached = yield Stage(rounded, rounding=delta, tries=ON_THE_WAY)
+        errors = Errors(problem, loss, reached.evaluation, n_threads)
         if own == 0 and (delta * reach <= LEAST * usual or errors.settled(delta)):
             reached = yield Stage(rounded, last=True, rounding=delta)
             while errors.may_explain(reached.certificate, delta) and delta * reach > LEAST_FOR_GAP * usual:
                 delta *= FASTER
                 finer = replace(problem, loss=loss.smoothed(delta))
                 reached = yield Stage(finer, last=True, rounding=delta, tries=TRIES)
-                errors = Errors(problem, loss, reached.evaluation)
+                errors = Errors(problem, loss, reached.evaluation, n_threads)
             return
         delta *= FASTER if errors.within(delta) > DECISIVE else SLOWER
     yield Stage(problem, last=True, rounding=0.0)
@@ -97,37 +97,27 @@ def _squared(problem: Problem, loss: BoxDual, width: float) -> Problem:
 
 
 class Errors:
-    """The errors of a point, or a sample of them."""
+    """The errors of a point."""
 
-    def __init__(self, problem: Problem, loss: BoxDual, evaluation: Evaluation) -> None:
+    def __init__(self, problem: Problem, loss: BoxDual, evaluation: Evaluation, n_threads: int) -> None:
         p = problem.row_weights
         X = evaluation.U if p is None else evaluation.U / np.sqrt(p)[:, None]
-        e = problem.data.values - problem.data.columns.predict(X, evaluation.V, 1)
-        self.reach, self.total = loss.box.reach, problem.C * len(e)
-        self.beyond: Floats = np.abs(_sample(e)) - loss.box.epsilon
+        w = problem.data.columns.predict(X, evaluation.V, n_threads)
+        self.all: Floats = problem.data.values - w
+        self.reach, self.total, self.value = loss.box.reach, problem.C * len(w), evaluation.value
+        self.beyond = loss.box.beyond(problem.data.values, self.all)
 
     def within(self, delta: float) -> float:
         """The part of the errors that is within the part of the loss that δ has rounded."""
         return float(np.mean((self.beyond > 0) & (self.beyond < delta * self.reach)))
 
     def changed(self, delta: float) -> float:
-        """How much rounding can change the loss of an entry, on the average."""
-        return 0.5 * delta * self.reach**2 * self.within(delta)
+        """How much rounding can change the objective."""
+        return self.total * 0.5 * delta * self.reach**2 * self.within(delta)
 
     def settled(self, delta: float) -> bool:
-        loss = self.reach * float(np.mean(np.maximum(self.beyond, 0.0)))
-        return self.within(delta) <= DECISIVE and self.changed(delta) <= NEGLIGIBLE * loss
+        return self.within(delta) <= DECISIVE and self.changed(delta) <= NEGLIGIBLE * self.value
 
     def may_explain(self, certificate: Certificate | None, delta: float) -> bool:
         """Whether the duality gap may be open because of rounding."""
-        return certificate is not None and OPEN * certificate.gap <= self.total * self.changed(delta)
-
-
-def _sample(values: Floats) -> Floats:
-    return values[:: len(values) // SAMPLE + 1]
-
-
-def _typical(beyond: Floats) -> float:
-    """The median of what is positive, 0 where nothing is."""
-    positive = beyond[beyond > 0]
-    return float(np.median(positive)) if len(positive) else 0.0
+        return certificate is not None and OPEN * certificate.gap <= self.changed(delta)

@@ -1,17 +1,20 @@
 """What a user sees of a loss: recovery, forecasts of classes, residuals, errors, files."""
 
+import sys
 import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import rslm
-from rslm import MatrixCompletion, ObservedMatrix
+from rslm import MatrixCompletion, Objective, ObservedMatrix
 from rslm.losses import (
     BY_NAME,
     Absolute,
+    Box,
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -277,7 +280,7 @@ def test_there_and_back(tmp_path, loss):
     assert back.get_params() == m.get_params()
     np.testing.assert_array_equal(back.transform(X[:5]), m.transform(X[:5]))
     assert back.certificate_ == m.certificate_
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="loaded from a file has no residuals"):
         _ = back.outlier_scores_
     assert clone(m).get_params()["loss"] == m.loss
 
@@ -290,7 +293,7 @@ def test_a_users_loss_is_only_named_in_a_file(tmp_path):
     m.save(tmp_path / "m")
     back = rslm.load(tmp_path / "m")
     np.testing.assert_array_equal(back.predict([0], [1]), m.predict([0], [1]))
-    with pytest.raises(ValueError, match=r"loss must be one of .* got 'Pseudo'"):
+    with pytest.raises(ValueError, match=r"names its loss, Pseudo, but .*set_params\(loss=Pseudo"):
         back.transform(X[:5])
     np.testing.assert_array_equal(back.set_params(loss=Pseudo()).transform(X[:5]), m.transform(X[:5]))
 
@@ -352,6 +355,150 @@ def test_a_users_loss_that_answers_nonsense(part, answer, message):
 def test_a_users_loss_that_is_not_convex():
     with pytest.raises(ValueError, match=r"hessian of Nonsense\(\) is -1\.0 at y = .*must be convex"):
         MatrixCompletion(1, loss=Nonsense("hessian", lambda y, w: np.full(y.shape, -1.0))).fit(np.ones((4, 3)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda y, s: s * y - 10 * s * s, r"conjugate of Nonsense\(\) is .* value and gradient say"),
+        (lambda y, s: np.full(y.shape, nan), r"conjugate of Nonsense\(\) is nan"),
+        (lambda y, s: np.full(y.shape, np.inf), r"conjugate of Nonsense\(\) is inf"),
+        (lambda y, s: 0.0, r"conjugate of Nonsense\(\) has shape \(\)"),
+    ],
+    ids=["wrong", "nan", "inf", "scalar"],
+)
+def test_a_users_conjugate_that_is_wrong(answer, message):
+    with pytest.raises(ValueError, match=message):
+        MatrixCompletion(1, loss=Nonsense("conjugate", answer)).fit(np.arange(12.0).reshape(4, 3))
+
+
+class WrongFarAway(Pseudo):
+    """A conjugate that is right where it is tried out, and far too small elsewhere."""
+
+    def conjugate(self, y, s):
+        right = super().conjugate(y, s)
+        return np.where(np.isclose(s, super().gradient(y, np.zeros_like(y))), right, right - 1e6)
+
+
+def test_a_dual_value_above_the_primal_one_certifies_nothing():
+    m = fit(np.arange(12.0).reshape(4, 3), WrongFarAway(), C=1.0, rank=1)
+    assert m.outcome_ != "certified"
+    assert m.certificate_.relative_gap == np.inf
+    assert "contradicts" in m.certificate_.method
+
+
+@pytest.mark.parametrize("part", ["targets", "guess"])
+@pytest.mark.parametrize(
+    ("answer", "got"),
+    [
+        (None, "None"),
+        (np.zeros(3), r"float64 of shape \(3,\)"),
+        (np.ones(12, dtype=int), "int64"),
+        ([1.0], r"\[1\.0\]"),
+    ],
+    ids=["none", "short", "whole numbers", "list"],
+)
+def test_targets_and_guesses_of_users_that_are_wrong(part, answer, got):
+    kind = type("Odd", (Pseudo,), {part: lambda self, y: answer})
+    with pytest.raises(ValueError, match=rf"{part} of Odd\(\) must be floats of shape \(12,\).*got {got}"):
+        MatrixCompletion(1, loss=kind()).fit(np.arange(12.0).reshape(4, 3))
+
+
+class OfLogarithms(Pseudo):
+    def targets(self, y):
+        return np.log1p(y)
+
+
+def test_residuals_and_scores_are_in_the_units_of_the_targets():
+    X = np.expm1(np.outer(np.arange(1.0, 7), np.arange(1.0, 6)) / 6)
+    m = fit(X, OfLogarithms(), C=1e3, rank=1)
+    assert np.abs(m.residuals_.values).max() < 0.1
+    assert m.score(X) > 0.99
+
+
+@pytest.mark.parametrize(
+    "box",
+    [(1.0, -1.0), (0.0, 0.0), (0.5, 1.0), (-1.0, np.inf), (nan, 1.0)],
+    ids=["turned", "empty", "off", "open", "nan"],
+)
+def test_a_box_that_is_none(box):
+    with pytest.raises(ValueError, match=r"a box needs lower ≤ 0 ≤ upper.* got lower = "):
+        Box(*box)
+
+
+def test_one_class_only_is_told():
+    with pytest.warns(UserWarning, match="only one class is observed"):
+        fit(sparse.csr_array(np.eye(4)), "logistic", rank=1)
+
+
+def test_stalling_far_from_the_end_is_told():
+    """A user's loss with kinks, which Newton's method cannot find the minimum of."""
+
+    class Kinked(Pseudo):
+        def value(self, y, w):
+            return np.abs(y - w)
+
+        def gradient(self, y, w):
+            return np.sign(w - y)
+
+        def hessian(self, y, w):
+            return np.zeros_like(y)
+
+        def conjugate(self, y, s):
+            return np.where(np.abs(s) <= 1, s * y, np.inf)
+
+    with pytest.warns(ConvergenceWarning, match="no step lowers the objective|not converged"):
+        fit(np.random.default_rng(0).standard_normal((6, 5)), Kinked(), C=10.0, rank=2, max_iter=2)
+
+
+# ---- stopping -------------------------------------------------------------------------------------------------------
+
+
+def ratings():
+    rng = np.random.default_rng(1)
+    W = rng.standard_normal((60, 2)) @ rng.standard_normal((40, 2)).T
+    R = np.clip(np.round(3 + W), 1, 5)
+    R[rng.random(W.shape) < 0.4] = nan
+    return R
+
+
+@pytest.mark.parametrize(("loss", "C"), [(EpsilonInsensitive(0.5), 10.0), (Absolute(), 30.0)], ids=repr)
+def test_a_finer_rounding_never_makes_it_worse(loss, C, monkeypatch):
+    """Of all answers that are certified on the way the best is returned."""
+    gaps = []
+    module = sys.modules["rslm.solvers.solve"]
+    original = module.certify
+
+    def seen(*args):
+        gaps.append(original(*args).relative_gap)
+        return original(*args)
+
+    monkeypatch.setattr(module, "certify", seen)
+    m = fit(ratings(), loss, C=C, rank=10)
+    assert m.converged_
+    assert m.certificate_.relative_gap == min(gaps)
+
+
+@pytest.mark.parametrize("after", [1, 4, 9, 25, 60])
+def test_an_interrupt_at_any_time(after, monkeypatch):
+    """Whatever the stage: the outcome says so, and value, certificate and factors belong to one problem."""
+    counter = iter(range(1, 10**6))
+    original = Objective.evaluate
+
+    def evaluate(self, U):
+        if next(counter) == after + 1:
+            raise KeyboardInterrupt
+        return original(self, U)
+
+    monkeypatch.setattr(Objective, "evaluate", evaluate)
+    m = fit(ratings(), Absolute(), C=30.0, rank=10)
+    assert m.outcome_ == "interrupted"
+    assert not m.converged_
+    X = ratings()
+    W = m.row_factors_ @ m.col_factors_.T
+    value = 30.0 * np.nansum(np.abs(X - W)) + 0.5 * np.linalg.norm(W, "nuc") ** 2
+    assert m.certificate_.primal == pytest.approx(value, rel=1e-9)
+    assert m.certificate_.dual <= m.certificate_.primal
 
 
 # ---- odd data -------------------------------------------------------------------------------------------------------

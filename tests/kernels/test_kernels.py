@@ -398,7 +398,7 @@ def test_input_may_have_any_layout():
 @pytest.mark.parametrize("shape", SHAPES)
 def test_transposed(shape):
     c = SHAPES[shape]()
-    t = c.transposed()
+    t = c.by_rows
     assert t.shape == c.shape[::-1]
     assert t.entries == c.entries
 

@@ -19,7 +19,7 @@ class FitProgress:
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("iteration {task.completed}/{task.total}"),
+            TextColumn("iteration {task.completed}"),
             TextColumn("held-out RMSE {task.fields[error]}"),
             TimeElapsedColumn(),
             console=console,
@@ -27,7 +27,6 @@ class FitProgress:
         self._task = self._bar.add_task("Fitting", total=None, error="–")
 
     def setup(self, estimator: Any, context: Any) -> None:
-        self._bar.update(self._task, total=estimator.max_iter)
         self._bar.start()
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:

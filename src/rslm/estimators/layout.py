@@ -89,7 +89,7 @@ class Layout:
     def _classes(self) -> Floats | None:
         if not self.loss.binary:
             return None
-        return np.array([0.0 if (self.data.values == 0).any() else -1.0, 1.0])
+        return np.array([-1.0 if (self.data.values == -1).any() else 0.0, 1.0])
 
     def _left(self, U: Floats) -> Floats:
         return U if self._p is None else U / np.sqrt(self._p)[:, None]

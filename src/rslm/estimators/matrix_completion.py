@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.special import expit
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
@@ -27,7 +26,16 @@ from rslm.data.convert import to_array
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
-from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array, loss_from_plain, save, storable
+from rslm.estimators.persistence import (
+    OWN,
+    Arrays,
+    Facts,
+    ids_from_array,
+    ids_to_array,
+    loss_from_plain,
+    save,
+    storable,
+)
 from rslm.kernels import Columns, predict_pairs
 from rslm.losses import BY_NAME, BoxDual, Logistic, Loss
 from rslm.solvers import Outcome, solve
@@ -35,6 +43,7 @@ from rslm.solvers.stopping import Progress
 from rslm.threads import thread_count
 from rslm.verbosity import logger, show_log
 
+FAR = 1e-3  # a relative gradient at which a solver that stalls has not found what it was looking for
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
 
 
@@ -69,7 +78,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         Exponent α of the weighted trace norm: rows and columns with n observed entries are weighted by n^α, relative
         to the average. 0 is the plain trace norm; 0.5 often predicts better where some rows have far more entries.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
-    max_iter : int, default=300
+    max_iter : int, default=1000
         Most outer iterations.
     tol : float, default=1e-6
         Converged when the relative gradient, certified when the relative duality gap is at most this.
@@ -91,7 +100,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     history_ : dict of arrays
         objective, gradient_norm, relative_gradient, seconds, evaluations, hessian_products after every iteration, and
         the C and the rounding of the loss that the objective had: where C is large, the solver comes from smaller
-        ones, where the loss has kinks, from a square loss (rounding is NaN) and rounded ones.
+        ones, where the loss has kinks, from a square loss and rounded ones. Rounding is NaN on the way.
     outcome_ : str
         Why the solver ended: certified, stationary, iterations, time, stalled, interrupted or failed.
     converged_ : bool
@@ -100,11 +109,12 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     rank_ : int
         The rank of W, which may be below the limit.
     residuals_ : ObservedMatrix
-        What is left of the observed entries: x − w; for two classes, 0 or 1 less the probability of 1 (or the class
-        that is predicted, where there is no probability). ``.to_dense()`` is an array with NaN at missing entries.
+        What is left of the observed entries: x − w; with the logistic loss 0 or 1 less the probability of 1, with the
+        hinge losses what is missing to the right side by 1. ``.to_dense()`` is an array with NaN at missing entries.
         A model that was loaded from a file has none.
     outlier_scores_ : ObservedMatrix
-        |residuals_| in units of their usual size, 1.4826 times the median: which entries a robust loss has ignored.
+        |residuals_| in units of their usual size, 1.4826 times the median (of those that are not 0, if most are): which
+        entries a robust loss has ignored.
     classes_ : array of two, or None
         How the two classes are written, for a loss of two classes.
     n_features_in_, feature_names_in_
@@ -130,7 +140,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         bounds: None = None,
         weighting: float = 0.0,
         solver: str = "trust-region",
-        max_iter: int = 300,
+        max_iter: int = 1000,
         tol: float = 1e-6,
         max_time: float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
@@ -202,7 +212,13 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.n_iter_ = max(result.n_iter, 1)  # at least the start has been looked at
         self.rank_ = result.numerical_rank()
         self.residuals_ = self._residuals(data)
-        _warn_if_not_converged(result.outcome, self.max_iter)
+        _warn_if_not_converged(result.outcome, self.max_iter, float(result.history["relative_gradient"][-1]))
+        if self.classes_ is not None and (data.values > 0).all() | (data.values <= 0).all():
+            warnings.warn(
+                "only one class is observed; of a sparse matrix the stored entries are, so store the zeros too",
+                UserWarning,
+                stacklevel=3,
+            )
         _warn_of_unobserved(data)
         context.call_on_fit_task_end(estimator=self, X=X)
         return self
@@ -245,7 +261,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         filled = self._reconstructed(data)
         if self.classes_ is not None:
             filled = self.classes_[(filled > 0).astype(int)]
-        filled[data.rows_of_entries(), data.index] = data.values
+        known = data.values if self.classes_ is None else self.classes_[(data.values > 0).astype(int)]
+        filled[data.rows_of_entries(), data.index] = known
         return filled
 
     def _reconstructed(self, data: ObservedMatrix) -> Floats:
@@ -271,7 +288,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             prediction = self._subspace.left_out(data, self._solved_loss(), thread_count(self.n_threads))
         if self.classes_ is not None:
             return float(np.mean((prediction > 0) == (data.values > 0)))
-        return float(r2_score(data.values, prediction))
+        return float(r2_score(self._checked_loss().targets(data.values), prediction))
 
     def _solved_loss(self) -> Loss:
         """The loss as it was solved: with its kinks rounded, if it has any."""
@@ -281,21 +298,23 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     def _residuals(self, data: ObservedMatrix) -> ObservedMatrix:
         columns = Columns(data.indptr, data.index, data.shape[1])
         w = columns.predict(self.col_factors_, self.row_factors_, thread_count(self.n_threads))
-        if self.classes_ is None:
-            residual = data.values - w
-        else:
-            chance = expit(w) if isinstance(self._checked_loss(), Logistic) else (w > 0).astype(np.float64)
-            residual = (data.values > 0) - chance
+        loss = self._checked_loss()
+        residual = loss.targets(data.values) - w
+        if isinstance(loss, Logistic):
+            residual = (data.values > 0) - loss.probability(w)
+        elif self.classes_ is not None:  # on the right side by 1 or more there is nothing left
+            residual[residual * loss.targets(data.values) < 0] = 0.0
         return data.with_values(residual.astype(data.values.dtype, copy=False))
 
     @property
     def outlier_scores_(self) -> ObservedMatrix:
         """|residuals_| in units of their usual size: above 3 an entry is unusual, above 10 hardly part of the rest."""
-        check_is_fitted(self, "residuals_")
+        check_is_fitted(self)
+        if not hasattr(self, "residuals_"):
+            raise AttributeError("a model that was loaded from a file has no residuals; fit it to have them")
         size = np.abs(self.residuals_.values)
-        usual = SCORE_OF_NORMAL * np.median(size)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.residuals_.with_values(np.where(size > 0, size / usual, 0.0))
+        usual = np.median(size) or (np.median(size[size > 0]) if size.any() else 1.0)
+        return self.residuals_.with_values(size / (SCORE_OF_NORMAL * usual))
 
     def _fitted_rows(self, data: ObservedMatrix) -> Indices64 | None:
         """Which of the fitted samples these are; None if they are others. Ids tell, and without them a comparison."""
@@ -377,6 +396,12 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             raise ValueError(f"bounds must be None in this version; got {self.bounds!r}")
         if isinstance(self.loss, Loss):
             return self.loss
+        if isinstance(self.loss, str) and self.loss.startswith(OWN):
+            name = self.loss.removeprefix(OWN)
+            raise ValueError(
+                f"the file of this model names its loss, {name}, but does not hold it; put it in with "
+                f"model.set_params(loss={name}(...))"
+            )
         if not isinstance(self.loss, str) or self.loss not in BY_NAME:
             raise ValueError(
                 f"loss must be one of {sorted(BY_NAME)} or a Loss, such as rslm.losses.Huber(0.5); got {self.loss!r}"
@@ -404,7 +429,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
 def _line(p: Progress) -> str:
     return (
         f"iteration {p.iteration:3d}  objective {p.value:.10e}  relative gradient {p.relative_gradient:.1e}  "
-        f"{p.evaluations} evaluations  {p.hessian_products} Hessian products  {p.seconds:.2f} s"
+        f"{p.evaluations} evaluations  {p.hessian_products} Hessian products  {p.seconds:.2f} s  C {p.C:g}"
+        + (f"  loss rounded by {p.rounding:.1e}" if p.rounding > 0 else "")
     )
 
 
@@ -419,10 +445,16 @@ def _warn_of_unobserved(data: ObservedMatrix) -> None:
         )
 
 
-def _warn_if_not_converged(outcome: Outcome, max_iter: int) -> None:
+def _warn_if_not_converged(outcome: Outcome, max_iter: int, relative_gradient: float) -> None:
     if outcome is Outcome.ITERATIONS:
         warnings.warn(
             f"not converged after max_iter={max_iter} iterations; raise max_iter or tol",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    elif outcome is Outcome.STALLED and relative_gradient > FAR:
+        warnings.warn(
+            f"no step lowers the objective any more, but its relative gradient is {relative_gradient:.1e}; lower C",
             ConvergenceWarning,
             stacklevel=4,
         )

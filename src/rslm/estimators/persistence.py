@@ -17,6 +17,7 @@ from rslm.version import __version__
 
 FORMAT, FORMAT_VERSION = "rslm model", 1
 HEADER = "header"
+OWN = "a loss of your own: "
 ZIP = b"PK\x03\x04"  # how a zip file begins
 
 Arrays = dict[str, NDArray[Any]]
@@ -139,11 +140,11 @@ def loss_to_plain(loss: Loss) -> Facts:
 
 
 def loss_from_plain(plain: Any) -> Any:
-    """The loss of a file; of a user's own loss the name, for which it can be put in with `set_params`."""
+    """The loss of a file; of a user's own loss no more than the name, as a string that no built-in loss has."""
     if not isinstance(plain, dict):
         return plain
     if "own" in plain:
-        return plain["own"]
+        return OWN + plain["own"]
     return BY_NAME[plain["name"]](**{k: v for k, v in plain.items() if k != "name"})
 
 

@@ -20,7 +20,6 @@ from rslm.losses import BoxDual
 from rslm.problem import Problem
 
 STIFF = 1e8  # D |x|² beside the ridge where δ = 0: its inverse and its product with the rounding error are negligible
-SAMPLE = 20_000  # errors that are looked at for their median
 
 
 class CoordinateDescent(WeightedColumns):
@@ -72,12 +71,11 @@ class BoxSolution(WeightedSolution):
         is the same, and that is what a preconditioner needs.
         """
         solver, box = self.solver, self.solver.box
-        beyond = np.abs(self.error[:: len(self.error) // SAMPLE + 1]) - box.epsilon
-        typical = float(np.median(beyond[beyond > 0])) if (beyond > 0).any() else 0.0
-        broad = replace(box, smoothing=max(typical / box.reach, box.smoothing))  # no more where the box has no end
+        wide = box.typical(solver.y, self.error) / box.reach  # 0 where the box has no end
+        broad = replace(box, smoothing=max(wide, box.smoothing))
         if broad.smoothing == 0.0:
             return super().broad_curvature_by_rows()
-        return box_curvature(solver.y, self.error, astuple(broad), solver.n_threads, solver.data.row_order)
+        return box_curvature(solver.y, self.error, astuple(broad), solver.n_threads, solver.columns.row_order)
 
     def release(self) -> None:
         if self._s is not None and self._s is not self.solver.warm:

@@ -7,7 +7,7 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.kernels import Columns, Factors
 
-BLOCK = 1 << 14  # entries at a time, so that memory is not entries × rank²
+BLOCK = 1 << 21  # numbers at a time, so that memory is not entries × rank²
 
 
 def leverages(columns: Columns, X: Floats, factors: Factors, n_threads: int) -> Floats:
@@ -20,8 +20,9 @@ def leverages(columns: Columns, X: Floats, factors: Factors, n_threads: int) -> 
         inverse[:, :, k] = factors.solve(unit, n_threads)
     of_column = np.repeat(np.arange(T), np.diff(columns.indptr))
     out = np.empty(columns.entries)
-    for start in range(0, columns.entries, BLOCK):
-        at = slice(start, start + BLOCK)
+    block = max(BLOCK // rank**2, 1)
+    for start in range(0, columns.entries, block):
+        at = slice(start, start + block)
         x = X[columns.index[at]]
         out[at] = np.einsum("pa,pab,pb->p", x, inverse[of_column[at]], x, optimize=True)
     return out

@@ -1,6 +1,6 @@
 """Smooth losses on entries: Newton's method in every column, all columns of a piece at once.
 
-The loss is known by its functions alone, which are called for some ten thousand entries at a time; all that costs more
+The loss is known by its functions alone, called for about a hundred thousand entries at a time; all that costs more
 than O(entries) is done by kernels that do not know it. Pieces are independent, so threads share them.
 
 Along a step the objective of a column is convex, and the slope at its end comes with the gradient that the next step
@@ -26,7 +26,7 @@ from rslm.losses import BoxDual
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 
-PIECE = 1 << 17  # entries: their temporaries stay in the cache, and calls into NumPy are few
+PIECE = 1 << 17  # entries: few calls into NumPy, and temporaries that need not be cleared by the operating system
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
 SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
 UPHILL = 0.1  # slope at the end of a step, beside that at its start, up to which it has not gone too far
@@ -91,8 +91,11 @@ class NewtonPoint:
         self.V: Floats = warm.copy() if warm is not None and warm.shape == (T, rank) else np.zeros((T, rank))
         room = solver.spare.pop() if solver.spare else None
         if room is None or room[2].rank != rank:
-            room = np.empty_like(solver.y), np.empty_like(solver.y), Factors.room_for(T, rank)
-        self.s, self.D, self.factors = room
+            # In double precision for any data: steps are compared with what rounding leaves of them.
+            room = np.empty(len(solver.y)), np.empty(len(solver.y)), Factors.room_for(T, rank)
+        self.s: Floats = room[0]
+        self.D: Floats = room[1]
+        self.factors = room[2]
         self.step, self.decrement = np.zeros((T, rank)), np.zeros(T)
 
     def solve(self, piece: Piece) -> float:

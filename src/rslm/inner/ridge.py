@@ -16,24 +16,17 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.inner.leverage import leverages
+from rslm.inner.weighted import WeightedColumns
 from rslm.kernels import Factors, Solved
 from rslm.problem import Problem
 
 
-class Ridge:
+class Ridge(WeightedColumns):
     """Inner solver for a quadratic loss on observed entries."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
-        d, T = problem.shape
-        self.C = problem.C
-        self.data = problem.data
-        self.columns = problem.data.columns
-        self.y = problem.data.values
-        self.n_threads = n_threads
-        self.p = np.ones(d) if problem.row_weights is None else problem.row_weights
-        self.q = np.ones(T) if problem.column_weights is None else problem.column_weights
-        self.scale: Floats = (1.0 / np.sqrt(self.p))[:, None]
-        self.ridge: Floats = self.q / (2.0 * self.C)
+        super().__init__(problem, n_threads)
+        self.ridge = self.q / (2.0 * self.C)  # ℓ'' = 2 is left out of the systems
         self.warm: Floats | None = None  # a direct solver needs no start
         self.spare: list[Solved] = []
         self.spare_factors: list[Factors] = []
@@ -78,7 +71,7 @@ class RidgeSolution:
         if self._row_factors is None:
             room = s.spare_factors.pop() if s.spare_factors else None
             shift = max(self.weighted_square, np.finfo(float).tiny)
-            self._row_factors = s.data.by_rows.factorise(self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, room=room)
+            self._row_factors = s.columns.by_rows.factorise(self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, room=room)
         factors, weight = self._row_factors, (s.p / (2.0 * s.C))[:, None]
         return lambda eta: weight * factors.solve(eta, s.n_threads)
 

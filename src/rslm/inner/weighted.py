@@ -60,8 +60,8 @@ class WeightedSolution(ABC):
         """D of every entry."""
 
     def broad_curvature_by_rows(self) -> Floats:
-        """D as a longer step would find it on the average, in the order of `data.by_rows`."""
-        return self.curvature[self.solver.data.row_order]
+        """D as a longer step would find it on the average, in the order of `columns.by_rows`."""
+        return self.curvature[self.solver.columns.row_order]
 
     @cached_property
     def factors(self) -> Factors:
@@ -80,18 +80,18 @@ class WeightedSolution(ABC):
         """Row i is solved with B_i = (C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I."""
         solver, _ = self.solver, self.s  # an error if it has been released
         shift = max(self.weighted_square, np.finfo(float).tiny) / solver.C
-        factors = solver.data.by_rows.factorise(
+        factors = solver.columns.by_rows.factorise(
             self.V, solver.p * shift, solver.n_threads, self.broad_curvature_by_rows()
         )
         weight = (solver.p / solver.C)[:, None]
         return lambda eta: weight * factors.solve(eta, solver.n_threads)
 
     def left_out(self) -> Floats:
-        solver = self.solver
+        solver, s = self.solver, self.s
         h = leverages(solver.columns, self.X, self.factors, solver.n_threads)
         w = solver.columns.predict(self.X, self.V, solver.n_threads)
         rest = 1.0 - self.curvature * h  # 0 for an entry that its column follows wherever it goes
-        return w - self.s * h / np.maximum(rest, STIFFEST)
+        return w - s * h / np.maximum(rest, STIFFEST)
 
     def dual(self) -> Floats:
         return self.solver.C * self.s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
@@ -74,7 +75,7 @@ class Columns:
     """The sparsity pattern of a rows × columns matrix in compressed columns.
 
     Sums over columns are made in an order that the pattern fixes, so results do not depend on `threads`.
-    One object serves one thread of Python at a time.
+    One object serves one thread of Python at a time, but for what works on pieces.
     """
 
     def __init__(self, indptr: NDArray[np.integer[Any]], index: NDArray[np.integer[Any]], rows: int) -> None:
@@ -94,14 +95,16 @@ class Columns:
     def shard_count(self) -> int:
         return self._native.shard_count
 
-    def transposed(self) -> Columns:
-        """The same pattern with rows and columns exchanged."""
+    @cached_property
+    def by_rows(self) -> Columns:
+        """The same pattern with rows and columns exchanged; made when it is first asked for."""
         ones = np.ones(self.entries, dtype=np.int8)
         rows = sparse.csc_array((ones, self.index, self.indptr), shape=self.shape).tocsr()
         return Columns(rows.indptr, rows.indices, self.shape[1])
 
+    @cached_property
     def row_order(self) -> NDArray[np.int64]:
-        """The positions of the entries in the order of the transposed pattern."""
+        """Where the entries of `by_rows` are among these."""
         numbers = sparse.csc_array((np.arange(self.entries), self.index, self.indptr), shape=self.shape)
         return np.asarray(numbers.tocsr().data)
 

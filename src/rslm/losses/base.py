@@ -41,7 +41,10 @@ class Loss(ABC):
     def conjugate(self, y: Floats, s: Floats) -> Floats: ...
 
     def targets(self, y: Floats) -> Floats:
-        """The targets as the other functions want them; an error for those that the loss cannot take."""
+        """The targets as the other functions want them; an error for those that the loss cannot take.
+
+        Predictions, residuals and scores are in the units of what comes out of here.
+        """
         return y
 
     def guess(self, y: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Losses whose dual variable lives in an interval: all piecewise linear and piecewise quadratic ones.
+"""Losses whose dual variable lives in an interval: piecewise linear ones, and those with equally rounded kinks.
 
 With e = y − w,
 
@@ -9,7 +9,7 @@ and s, the maximiser, is −∂ℓ/∂w. The interval, ε and δ are all there i
     absolute             [−1, 1]        ε = 0   δ = 0
     ε-insensitive        [−1, 1]        ε       δ = 0
     quantile τ           [τ − 1, τ]     ε = 0   δ = 0
-    Huber                [−d, d]        ε = 0   δ = 1
+    Huber, of width d    [−d, d]        ε = 0   δ = 1
     hinge                [0, 1] y       ε = 0   δ = 0
     squared hinge        [0, ∞) y       ε = 0   δ = ½
 
@@ -28,6 +28,7 @@ from rslm._typing import Floats
 from rslm.losses.base import Loss
 from rslm.losses.checks import checked_number
 
+SAMPLE = 100_000  # errors that are looked at for their median
 CLIP = 3.0  # medians of the size of the targets, beyond which a target tells nothing of where to start
 
 
@@ -45,6 +46,27 @@ class Box:
     def reach(self) -> float:
         """The largest |s|: the loss is at most so steep. With a width δ · reach the kinks are rounded."""
         return max(-self.lower, self.upper)
+
+    def __post_init__(self) -> None:
+        ends = self.lower <= 0 <= self.upper and self.reach > 0 and (self.reach < np.inf or self.smoothing > 0)
+        if not (ends and self.epsilon >= 0 and self.smoothing >= 0):
+            raise ValueError(
+                "a box needs lower ≤ 0 ≤ upper, not both 0, ε ≥ 0 and δ ≥ 0, and δ > 0 if it has no end; got "
+                f"lower = {self.lower}, upper = {self.upper}, epsilon = {self.epsilon}, smoothing = {self.smoothing}"
+            )
+
+    def beyond(self, y: Floats, error: Floats) -> Floats:
+        """How far errors are where they cost something: beyond ε, on a side where s may go; negative elsewhere."""
+        e = np.sign(y) * error if self.mirrored else error
+        both = np.abs(e) if self.lower < 0 < self.upper else e if self.upper > 0 else -e
+        return np.asarray(both - self.epsilon)
+
+    def typical(self, y: Floats, error: Floats) -> float:
+        """The median of how far errors are where they cost something; 0 where none does. A sample is looked at."""
+        some = slice(None, None, error.size // SAMPLE + 1)
+        beyond = self.beyond(y[some], error[some])
+        positive = beyond[beyond > 0]
+        return float(np.median(positive)) if positive.size else 0.0
 
     def bounds(self, y: Floats) -> tuple[Floats, Floats]:
         """The ends of the interval for every target."""

@@ -15,13 +15,39 @@ class CheckedLoss:
     def __init__(self, loss: Loss) -> None:
         self.loss = loss
 
+    def targets(self, y: Floats) -> Floats:
+        return self._numbers("targets", self.loss.targets(y), y)
+
+    def guess(self, y: Floats) -> Floats:
+        return self._numbers("guess", self.loss.guess(y), y)
+
+    def _numbers(self, name: str, answer: Floats, y: Floats) -> Floats:
+        if not (isinstance(answer, np.ndarray) and answer.shape == y.shape and answer.dtype.kind == "f"):
+            got = f"{answer.dtype} of shape {answer.shape}" if isinstance(answer, np.ndarray) else repr(answer)
+            raise ValueError(f"{name} of {self.loss!r} must be floats of shape {y.shape}, like the targets; got {got}")
+        if not np.isfinite(answer).all():
+            k = int(np.argmin(np.isfinite(answer)))
+            raise ValueError(f"{name} of {self.loss!r} is {answer[k]} for the target {y[k]:g}; it must be finite")
+        return answer
+
     def try_out(self, y: Floats) -> None:
-        """Call every function once, for some targets and predictions of 0, where none may overflow."""
+        """Call every function, for some targets and predictions of 0, where none may overflow."""
         with np.errstate(all="ignore"):
             for name in ("value", "gradient", "hessian"):
                 answer = self(name, y, np.zeros_like(y))
                 if name != "value":  # of data that are too large for it, the solver tells
                     self._refuse(name, ~np.isfinite(answer), answer, y, np.zeros_like(y))
+            # Fenchel–Young at w = 0: ℓ*(ℓ'(0)) = −ℓ(0).
+            value, slope = (self(name, y, np.zeros_like(y)) for name in ("value", "gradient"))
+            conjugate = self("conjugate", y, slope)
+            apart = ~(np.abs(conjugate + value) <= 1e-6 * (1.0 + np.abs(value))) & np.isfinite(value)
+            if apart.any():
+                k = int(np.argmax(apart))
+                raise ValueError(
+                    f"conjugate of {self.loss!r} is {conjugate[k]:g} at y = {y[k]:g}, s = {slope[k]:g}; value and "
+                    f"gradient say {-value[k]:g}. A wrong one gives a wrong certificate. rslm.testing.check_loss finds "
+                    "such mistakes"
+                )
 
     def __call__(self, name: str, y: Floats, w: Floats) -> Floats:
         answer = np.asarray(getattr(self.loss, name)(y, w))

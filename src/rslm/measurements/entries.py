@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
-from rslm._typing import Floats, Indices64
+from rslm._typing import Floats
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
 
@@ -33,16 +32,6 @@ class Entries:
     def _set(self, by_columns: ObservedMatrix) -> None:
         self.columns = Columns(by_columns.indptr, by_columns.index, by_columns.shape[1])
         self.values: Floats = by_columns.values
-
-    @cached_property
-    def by_rows(self) -> Columns:
-        """The pattern by rows; made when it is first asked for."""
-        return self.columns.transposed()
-
-    @cached_property
-    def row_order(self) -> Indices64:
-        """Where the entries of `by_rows` are among those of `columns`."""
-        return self.columns.row_order()
 
     def with_values(self, values: Floats) -> Entries:
         """The same entries with other values."""

@@ -1,4 +1,4 @@
-"""Where C is large, come from smaller ones.
+"""The way to a problem: where C is large, from smaller ones; where the loss has kinks, see `rslm.smoothing`.
 
 With growing C the ridge 1/2C of the inner problems falls below X_tᵀX_t, and g becomes a narrow curved valley in those
 columns of U that a lower rank would not need. From the solution for a smaller C, where they are already gone, the way
@@ -14,12 +14,12 @@ from rslm.smoothing import Reached, Stage, Stages, rounded_stages
 
 HARD = 1e3  # the ratio of X_tᵀX_t to the ridge from which on a start at a smaller C pays
 STEP = 10.0  # from one C to the next
-ENOUGH = 1e-2  # relative gradient at which to go on to the next C
+ENOUGH = 1e-2  # relative gradient at which to go on to the next problem on the way
 
 
-def stages(problem: Problem, rank: int, from_data: bool) -> Stages:
+def stages(problem: Problem, rank: int, from_data: bool, n_threads: int) -> Stages:
     """All problems on the way to this one; quadratic ones are reached from smaller C, unless a start is given."""
-    way = rounded_stages(problem, from_data)
+    way = rounded_stages(problem, from_data, n_threads)
     stage: Stage | None = next(way)
     while stage is not None:
         if from_data and stage.problem.loss.quadratic:

@@ -62,7 +62,7 @@ def solve(
     rank: int,
     *,
     solver: str = "trust-region",
-    max_iter: int = 300,
+    max_iter: int = 1000,
     tol: float = 1e-6,
     max_time: float | None = None,
     start: Floats | None = None,
@@ -107,24 +107,30 @@ def solve(
     # Overflow is not warned of by NumPy but told by the outcome.
     with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
         U = None if start is None else _checked_start(start, problem, rank)
-        way = stages(problem, rank, from_data=start is None)
+        way = stages(problem, rank, start is None, run.n_threads)
         stage: Stage | None = next(way)
         answer: _Answer | None = None
         while stage is not None:
             if U is None:
                 U = initial_point(Objective(stage.problem, n_threads), rank, random_state)
             enough = SmallGradient(tol if stage.last else max(tol, ENOUGH))
-            tries = [] if stage.tries is None else [IterationLimit(run.iteration + stage.tries)]
-            outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *tries, NoProgress()])
-            point, rounding, certificate = run.point, stage.rounding, None
+            tried = None if stage.tries is None else IterationLimit(run.iteration + stage.tries, Outcome.TRIED)
+            outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else []), NoProgress()])
+            # An interrupt may come before the stage has a point of its own.
+            point, rounding, certificate = run.point, stage.rounding if run.problem is stage.problem else None, None
             U, goes_on = point.U, outcome in (Outcome.STATIONARY, Outcome.STALLED)
-            if answer is not None and not goes_on:
-                break  # what was found before is as good as it gets
+            if answer is not None and not goes_on:  # what was found before is as good as it gets
+                if outcome is Outcome.INTERRUPTED:
+                    answer = replace(answer, outcome=outcome)
+                break
+            goes_on = goes_on or outcome is Outcome.TRIED
             if stage.last or not goes_on:
                 if rounding is None:  # a problem on the way says nothing of the one that was asked for
                     point, rounding = Point(Objective(problem, n_threads).evaluate(U)), 0.0
                 certificate, outcome = _certify(problem, point, tol, outcome, run.n_threads, rounding)
-                answer = _Answer(point, outcome, certificate)
+                if answer is not None and not certificate.relative_gap < answer.certificate.relative_gap:
+                    break
+                answer = _Answer(point, outcome if answer is None else answer.outcome, certificate)
                 goes_on = goes_on and certificate.relative_gap > tol
             stage = advance(way, Reached(point.evaluation, certificate)) if goes_on else None
     assert answer is not None

@@ -22,7 +22,7 @@ class Progress:
     evaluations: int
     hessian_products: int
     C: float  #: smaller than the problem's while the solver comes from easier problems
-    rounding: float  #: δ by which the kinks of the loss are rounded; not a number while the loss is another one
+    rounding: float  #: δ by which the kinks of the loss are rounded; not a number while the problem is an easier one
     U: Floats
     V: Floats
 
@@ -73,9 +73,10 @@ class NoProgress:
 @dataclass
 class IterationLimit:
     most: int
+    means: Outcome = Outcome.ITERATIONS
 
     def check(self, progress: Progress) -> Outcome | None:
-        return Outcome.ITERATIONS if progress.iteration >= self.most else None
+        return self.means if progress.iteration >= self.most else None
 
 
 @dataclass

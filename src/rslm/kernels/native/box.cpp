@@ -2,7 +2,7 @@
 //
 //     min over v of  Σ ℓ(y_i − x_i v) + |v|²/2c,     c = C/q,
 //
-// by coordinate ascent in the dual variables s, with v = c Σ s_i x_i at all times. Coordinate ascent alone is slow where
+// by coordinate ascent in the dual variables s, with v = c Σ s_i x_i kept beside them. Coordinate ascent alone is slow where
 // rows are alike, so it takes turns with an exact solution for the variables that are free (inside their box), the others
 // held: a few passes find which ones are free, and then one solution is all that is left to do. Entries that sit firmly at
 // an end of their box are left out until the rest has settled.
@@ -16,7 +16,7 @@ using rslm::Box;
 
 #define RSLM_APART __attribute__((noinline))
 constexpr double EPS = std::numeric_limits<double>::epsilon(), INF = std::numeric_limits<double>::infinity();
-constexpr int MOST_ROUNDS = 500, FACE_STEPS = 4, ACTIVE_PASSES = 3, MOST_NEWTON = 50, MOST_TRIALS = 20;
+constexpr int MOST_ROUNDS = 2000, NEWTON_EVERY = 20, FACE_STEPS = 4, ACTIVE_PASSES = 3, MOST_NEWTON = 50, MOST_TRIALS = 20;
 constexpr double PROXIMAL = 1e-8; // keeps the free variables apart where rows are alike, relative to their curvature
 constexpr double SMALL_GAP = 1e-12, TINY = 1e-290;
 
@@ -68,7 +68,7 @@ template <int Q> struct BoxColumn {
         for (int l = 0; l < LANES; l++) products[l] = v.product(row(i + l));
         return load<vec>(y + i) - sums(products);
     }
-    // rows_of[k] · v for some entries, eight at a time.
+    // The products of a row with those of some entries, eight at a time.
     void products(const Row<Q> &r, const int32_t *entries, int count, double *out) const {
         for (int k = 0; k < count; k += LANES) {
             vec products[LANES];
@@ -186,7 +186,9 @@ template <int Q> struct BoxColumn {
         const Pattern pattern = {all, face.data, padded, 1, nullptr, 0, 0};
         const Values g = {gradient.data, nullptr};
         const Column<Q> column{pattern, x.data, g, 0, face_count, NO_VALUES};
-        double flat[4 * Q * stride], b[stride] = {};
+        alignas(64) double flat[4 * Q * stride];
+        alignas(64) double b[stride] = {};
+        const int used = (rank + 7) / 8; // parts that have columns
         vec *const m = (vec *)flat;
         walk_tiles(rank, [&](int a, int rows, int first, int count) {
             run_tile<false>(column, a, rows, first, count, a == 0, gram.data);
@@ -195,17 +197,17 @@ template <int Q> struct BoxColumn {
             if (a == 0)
                 for (int p = 0; p < count; p++) store(b + 8 * (first + p), load<vec>(gram + (rows * count + p) * 8));
         });
-        for (int p = 0; p < parts; p++) store(b + 8 * p, load<vec>(b + 8 * p) + factor * more.x[p]);
+        for (int p = 0; p < used; p++) store(b + 8 * p, load<vec>(b + 8 * p) + factor * more.x[p]);
         for (int a = 0; a < rank; a++) flat[a * stride + a] += ridge;
         for (int k = 0; k < rank; k++) { // = RᵀR, R in the upper triangle with its diagonal inverted
             const double inverse = 1.0 / std::sqrt(flat[k * stride + k]);
-            for (int p = k / 8; p < parts; p++) m[k * parts + p] *= inverse;
+            for (int p = k / 8; p < used; p++) m[k * parts + p] *= inverse;
             flat[k * stride + k] = inverse;
             b[k] *= inverse;
             for (int i = k + 1; i < rank; i++) {
                 const double f = flat[k * stride + i];
                 b[i] -= f * b[k];
-                for (int p = i / 8; p < parts; p++) m[i * parts + p] -= f * m[k * parts + p];
+                for (int p = i / 8; p < used; p++) m[i * parts + p] -= f * m[k * parts + p];
             }
         }
         for (int k = rank - 1; k >= 0; k--) {
@@ -342,14 +344,18 @@ template <int Q> struct BoxColumn {
             }
             if (!(largest > noise)) break;
             const double inward = scalar_product(v, dv) / c, square_c = square(dv) / c, begin = slope_along(step.data, 0, inward, square_c);
-            double length = 1, low = 0, high = INF, at_low = begin;
+            double length = 1, low = 0, high = INF, at_low = begin, at_high = INF;
             for (int k = 0; k < MOST_TRIALS; k++) {
                 const double here = slope_along(step.data, length, inward, square_c);
                 if (std::abs(here) <= 0.1 * std::abs(begin)) break;
                 if (here < 0) low = length, at_low = here;
-                else high = length;
-                // the secant while it stays well inside
-                length = high == INF ? 4 * length : std::clamp(low + (high - low) * at_low / (at_low - std::max(here, EPS)), low + 0.1 * (high - low), high - 0.1 * (high - low));
+                else high = length, at_high = here;
+                if (high == INF) {
+                    length *= 4;
+                    continue;
+                }
+                const double secant = low + (high - low) * at_low / (at_low - at_high), margin = 0.1 * (high - low);
+                length = secant == secant ? std::min(std::max(secant, low + margin), high - margin) : 0.5 * (low + high);
             }
             v.add(length, dv);
         }
@@ -364,11 +370,16 @@ template <int Q> struct BoxColumn {
             for (int k = 0; k < FACE_STEPS && face_step(noise); k++) {}
             noise = refresh();
             double violation = pass_over_all(noise);
-            if (violation <= noise || rounds >= MOST_ROUNDS) {
+            if (violation <= noise) {
                 const double value = primal(gap);
-                if (gap <= SMALL_GAP * value + n * noise || rounds >= MOST_ROUNDS) return value;
+                if (gap <= SMALL_GAP * value + n * noise) return value;
             }
-            if (box.smoothing > 0 && rounds == 1) { // far from the solution; near it, the dual variables are more accurate
+            if (rounds >= MOST_ROUNDS || !(noise >= 0)) { // or a number is none: the gap tells how far it got
+                refresh();
+                for (int i = 0; i < padded; i += LANES) store(e + i, errors(i));
+                return primal(gap);
+            }
+            if (box.smoothing > 0 && rounds % NEWTON_EVERY == 1) { // far from it; near the solution, s is more accurate
                 newton(1e-6 * largest_target);
                 all_active();
                 continue;

@@ -5,6 +5,7 @@
 // wait for each other, those of eight do not.
 #pragma once
 #include "rows.hpp"
+#include <cstdio>
 
 namespace {
 
@@ -15,7 +16,12 @@ RSLM_INLINE int packed(int r, int i, int j) { return i * r - i * (i - 1) / 2 + (
 
 template <class T> struct Buffer {
     T *data;
-    explicit Buffer(int64_t n) : data((T *)std::aligned_alloc(64, (size_t(n) * sizeof(T) / 64 + 1) * 64)) {}
+    explicit Buffer(int64_t n) : data((T *)std::aligned_alloc(64, (size_t(n) * sizeof(T) / 64 + 1) * 64)) {
+        if (!data) { // an exception could not leave the threads
+            std::fputs("rslm: out of memory\n", stderr);
+            std::abort();
+        }
+    }
     ~Buffer() { std::free(data); }
     Buffer(const Buffer &) = delete;
     T &operator[](int64_t i) const { return data[i]; }
