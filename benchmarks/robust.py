@@ -98,7 +98,7 @@ def movielens() -> None:
         "square": tuned(train, [Square()], [500.0, 700.0, 1000.0], by_mae=False),
         "Huber": tuned(train, [Huber(0.5), Huber(1.0)], [1500.0, 2000.0, 3000.0], by_mae=False),
         "ε-insensitive": tuned(
-            train, [EpsilonInsensitive(e) for e in (0.25, 0.5, 0.75)], [1500.0, 2000.0, 3000.0], by_mae=False
+            train, [EpsilonInsensitive(e) for e in (0.1, 0.25, 0.5)], [1000.0, 1500.0, 2000.0], by_mae=False
         ),
         "absolute, tuned for RMSE": tuned(train, [Absolute()], [700.0, 1000.0, 1400.0, 2000.0], by_mae=False),
         "absolute, tuned for MAE": tuned(train, [Absolute()], [700.0, 1000.0, 1400.0, 2000.0], by_mae=True),

@@ -167,11 +167,18 @@ def walk(p, rank=2, from_data=True):
     return seen
 
 
-def test_smooth_losses_are_solved_as_they_are():
+@pytest.mark.parametrize("from_data", [False, True])
+def test_smooth_losses_are_solved_as_they_are(from_data):
     for loss in (Square(), Logistic(), SquaredHinge(), Poisson()):
         p = Problem(loss, Entries(np.abs(observed(loss)) if isinstance(loss, Poisson) else observed(loss)), C=1.0)
-        (stage,) = rounded_stages(p, True)
+        *before, stage = rounded_stages(p, from_data)
         assert (stage.problem, stage.last, stage.rounding) == (p, True, 0.0)
+        assert [s.problem.loss for s in before] == ([Square()] if from_data and loss != Square() else [])
+
+
+def test_the_square_loss_on_the_way_bends_like_the_loss():
+    p = Problem(Logistic(), Entries(observed(Logistic())), C=8.0)
+    assert next(rounded_stages(p, True)).problem.C == 8.0 * 0.25 / 2
 
 
 def test_without_noise_the_rounding_ends_tiny():

@@ -9,7 +9,8 @@ not small beside the errors. So the way leads from a square loss, over δ of abo
 - and further, if it may be rounding that keeps the duality gap open.
 
 The dual variables of the rounded loss are feasible for the loss with its kinks, so the certificate is about that one.
-Losses that are smooth but for a narrow part of them, such as Huber's with a small δ, are reached in the same way.
+Losses that are smooth but for a narrow part of them, such as Huber's with a small δ, are reached in the same way, and
+all other losses over a square one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.certificate import Certificate
 from rslm.losses import BoxDual, Square
+from rslm.losses.checked import CheckedLoss
 from rslm.objective import Evaluation
 from rslm.problem import Problem
 
@@ -30,6 +32,7 @@ FIRST = 0.5  # the first width, in medians of the errors
 DECISIVE, FASTER = 0.5, 0.1  # with more than this part of the errors in the rounded part, δ is multiplied by that
 SLOWER = 0.3  # and by this else
 NEGLIGIBLE = 0.1  # part of the objective that rounding may change in the end; it changes the optimum by far less
+SAMPLE = 100_000  # targets that are looked at
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
 ON_THE_WAY, TRIES = 200, 100  # iterations that a stage on the way, and a smaller gap, are worth
@@ -63,13 +66,15 @@ def rounded_stages(problem: Problem, from_data: bool, n_threads: int = 1) -> Sta
     """
     loss = problem.loss
     if not isinstance(loss, BoxDual) or loss.box.reach == np.inf or not problem.data.values.any():
+        if from_data and not loss.quadratic and (curvature := _curvature(problem)) > 0:
+            yield Stage(_squared(problem, curvature))
         yield Stage(problem, last=True, rounding=0.0)
         return
     reach, own = loss.box.reach, loss.box.smoothing
     usual = float(np.median(np.abs(problem.data.values[problem.data.values != 0])))
     width = FIRST * usual
     if from_data:
-        reached = yield Stage(_squared(problem, loss, SQUARE * usual))
+        reached = yield Stage(_squared(problem, reach / (SQUARE * usual)))
         # Where no error is beyond ε, the loss is 0 already; any width will do.
         errors = Errors(problem, loss, reached.evaluation, n_threads)
         width = FIRST * (loss.box.typical(problem.data.values, errors.all) or usual)
@@ -90,10 +95,19 @@ def rounded_stages(problem: Problem, from_data: bool, n_threads: int = 1) -> Sta
     yield Stage(problem, last=True, rounding=0.0)
 
 
-def _squared(problem: Problem, loss: BoxDual, width: float) -> Problem:
-    """A square loss of the curvature that the loss has when rounded to this width, on data without gross errors."""
-    data = problem.data.with_values(loss.guess(problem.data.values))
-    return replace(problem, loss=Square(), data=data, C=problem.C * loss.box.reach / (2.0 * width))
+def _squared(problem: Problem, curvature: float) -> Problem:
+    """A square loss of this curvature on the data as the loss sees them: solved at little cost, and near."""
+    data = problem.data.with_values(CheckedLoss(problem.loss).guess(problem.data.values))
+    return replace(problem, loss=Square(), data=data, C=problem.C * curvature / 2.0)
+
+
+def _curvature(problem: Problem) -> float:
+    """ℓ'' at predictions of 0, on the average; where that is 0, what the slope there says; 0 if there is no slope."""
+    loss, y = problem.loss, problem.data.values
+    y = y[:: len(y) // SAMPLE + 1]
+    size = float(np.mean(np.abs(CheckedLoss(loss).guess(y))))
+    slope, curvature = (float(np.mean(np.abs(f(y, np.zeros_like(y))))) for f in (loss.gradient, loss.hessian))
+    return (curvature or slope / size) if size > 0 else 0.0
 
 
 class Errors:

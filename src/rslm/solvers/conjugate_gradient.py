@@ -15,7 +15,7 @@ MOST_TRIALS = 25
 class ConjugateGradient:
     """Takes conjugate-gradient steps; remembers the last direction and step length."""
 
-    def __init__(self) -> None:
+    def __init__(self, rough: bool = False) -> None:  # which makes no difference here
         self.last: tuple[Floats, Floats] | None = None  # step and gradient, both at the present point
         self.length = 1.0  # natural for a preconditioned direction
 

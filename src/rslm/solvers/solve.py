@@ -39,7 +39,7 @@ class Method(Protocol):
     def step(self, point: Point, evaluate: Evaluate) -> Point: ...
 
 
-SOLVERS: dict[str, Callable[[], Method]] = {"trust-region": TrustRegion, "conjugate-gradient": ConjugateGradient}
+SOLVERS: dict[str, Callable[[bool], Method]] = {"trust-region": TrustRegion, "conjugate-gradient": ConjugateGradient}
 
 Callback = Callable[[Progress], object]
 
@@ -160,7 +160,7 @@ class _Run:
     """One run of the loop over one or several stages: the point, the count and the history."""
 
     def __init__(
-        self, make_method: Callable[[], Method], n_threads: int, callback: Callback | None, began: float
+        self, make_method: Callable[[bool], Method], n_threads: int, callback: Callback | None, began: float
     ) -> None:
         self.make_method, self.n_threads, self.callback, self.began = make_method, n_threads, callback, began
         self.iteration = 0
@@ -182,7 +182,7 @@ class _Run:
                 if self.records:
                     self._spent = self._work()
                 self.objective = Objective(problem, self.n_threads, after=getattr(self, "objective", None))
-                self.method = self.make_method()
+                self.method = self.make_method(self.rounding > 0)
                 self.point, self.problem = Point(self.objective.evaluate(U)), problem
             while (outcome := self._stop(criteria)) is None:
                 self._replace(self.method.step(self.point, self._evaluate))

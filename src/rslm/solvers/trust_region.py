@@ -4,7 +4,8 @@ The region is measured in the norm of the preconditioner B, which is an approxim
 of the same meaning whatever the scales of data and C.
 
 Far from a solution the quadratic model is poor and most of its steps are refused. There a few preconditioned
-conjugate-gradient steps, of one evaluation each, come first: on MovieLens-1M they save half of the work.
+conjugate-gradient steps, of one evaluation each, come first: on MovieLens-1M they save half of the work. Where a loss
+with rounded kinks makes the Hessian change from step to step, there are more of them, and down to smaller gradients.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from rslm.solvers.point import Evaluate, Point
 ACCEPT = 0.1  # least ratio of actual to predicted decrease for a step to be taken
 KAPPA, THETA = 0.1, 1.0  # the inner iteration stops at a residual of min(KAPPA, (gradient / first gradient)^THETA)
 MOST_INNER = 500
+SHORTEST = 0.02  # least part of a refused step that is tried next
 OPENING, FAR = 4, 0.1  # so many conjugate-gradient steps first, while the relative gradient is larger than that
+OPENING_IF_ROUGH, FAR_IF_ROUGH = 25, 0.01
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,17 @@ class ModelStep:
 
 
 class TrustRegion:
-    """Takes trust-region steps; remembers the radius between them."""
+    """Takes trust-region steps; remembers the radius between them. `rough`: the Hessian is that of rounded kinks."""
 
-    def __init__(self) -> None:
+    def __init__(self, rough: bool = False) -> None:
         self.radius: float | None = None
         self.first_gradient: float | None = None
-        self.opening, self.opening_steps = ConjugateGradient(), OPENING
+        self.opening = ConjugateGradient()
+        self.opening_steps, self.far = (OPENING_IF_ROUGH, FAR_IF_ROUGH) if rough else (OPENING, FAR)
 
     def step(self, point: Point, evaluate: Evaluate) -> Point:
         """Return the next point, which is the same one if the trial was refused."""
-        if self.opening_steps and point.relative_gradient > FAR:
+        if self.opening_steps and point.relative_gradient > self.far:
             self.opening_steps -= 1
             return self.opening.step(point, evaluate)
         self.opening_steps = 0
@@ -58,10 +62,18 @@ class TrustRegion:
         trial = evaluate(point.tangent.retract(step.eta))
         ratio = agreement(point.value, trial.value, step.decrease)
         if not ratio >= 0.25:  # also when it is not a number
-            self.radius = 0.25 * min(step.length, self.radius)
+            self.radius = min(step.length, self.radius) * shortening(point, trial, step.eta)
         elif ratio > 0.75 and step.at_boundary:
             self.radius *= 2.0
         return trial if ratio > ACCEPT else point
+
+
+def shortening(point: Point, trial: Point, eta: Floats) -> float:
+    """How much of a refused step to try next: to the lowest point of the parabola through value, slope and trial."""
+    slope = inner(point.gradient, eta)
+    bend = trial.value - point.value - slope
+    lowest = -0.5 * slope / bend if bend > 0 else 0.25
+    return min(max(lowest, SHORTEST), 0.5) if math.isfinite(lowest) else SHORTEST
 
 
 def agreement(before: float, after: float, predicted: float) -> float:
