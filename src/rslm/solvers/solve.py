@@ -182,7 +182,7 @@ class _Run:
                 if self.records:
                     self._spent = self._work()
                 self.objective = Objective(problem, self.n_threads, after=getattr(self, "objective", None))
-                self.method = self.make_method(self.rounding > 0)
+                self.method = self.make_method(self.rounding > 0 and not stage.last)
                 self.point, self.problem = Point(self.objective.evaluate(U)), problem
             while (outcome := self._stop(criteria)) is None:
                 self._replace(self.method.step(self.point, self._evaluate))
