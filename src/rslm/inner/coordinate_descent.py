@@ -18,7 +18,9 @@ from rslm.inner.weighted import WeightedColumns, WeightedSolution
 from rslm.kernels import box_curvature
 from rslm.losses import BoxDual
 from rslm.problem import Problem
+from rslm.verbosity import logger
 
+UNSOLVED = 1e-8  # relative duality gap of a column that is worth mentioning
 STIFF = 1e8  # D |x|² beside the ridge where δ = 0: its inverse and its product with the rounding error are negligible
 
 
@@ -42,6 +44,8 @@ class CoordinateDescent(WeightedColumns):
         s[:] = 0.0 if self.warm is None else self.warm
         solved = self.columns.solve_box(self.y, X, 1.0 / self.ridge, astuple(self.box), s, error, self.n_threads)
         self.warm = s
+        if (given_up := np.count_nonzero(solved.gap > UNSOLVED * np.abs(solved.value))) > 0:
+            logger.info("%d of %d columns ended with a duality gap above %g", given_up, len(solved.gap), UNSOLVED)
         loss = math.fsum(solved.value - 0.5 * self.ridge * np.einsum("tk,tk->t", solved.V, solved.V))
         return BoxSolution(self, X, solved.V, s, error, loss)
 
