@@ -4,14 +4,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import xlogy
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVR
 
+from poisson import Poisson
 from rslm import Objective, Problem
 from rslm.inner.coordinate_descent import CoordinateDescent
 from rslm.inner.newton import Newton
-from rslm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Loss, Quantile, SquaredHinge
+from rslm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Quantile, SquaredHinge
 from rslm.measurements import Entries
 from rslm.testing import check_gradient, check_hessian, check_loss
 
@@ -454,23 +454,6 @@ def test_threads_change_nothing(name, monkeypatch):
 
 
 # ---- losses of users ----------------------------------------------------------------------------------------------
-
-
-class Poisson(Loss):
-    """ℓ(y, w) = exp(w) − y w for counts y."""
-
-    def value(self, y, w):
-        return np.exp(w) - y * w
-
-    def gradient(self, y, w):
-        return np.exp(w) - y
-
-    def hessian(self, y, w):
-        return np.exp(w)
-
-    def conjugate(self, y, s):
-        rate = s + y
-        return np.where(rate >= 0, xlogy(rate, np.maximum(rate, 0)) - rate, np.inf)
 
 
 def counts(most=6, seed=0):

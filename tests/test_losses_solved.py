@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from poisson import Poisson
 from rslm import Objective, Problem, solve
 from rslm.certificate import certify
 from rslm.losses import (
@@ -14,7 +15,6 @@ from rslm.losses import (
     Hinge,
     Huber,
     Logistic,
-    Loss,
     Quantile,
     Square,
     SquaredHinge,
@@ -120,21 +120,6 @@ def test_no_scaling_of_the_dual_is_better(name):
 # ---- a loss with values below 0 -------------------------------------------------------------------------------------
 
 
-class Poisson(Loss):
-    def value(self, y, w):
-        return np.exp(w) - y * w
-
-    def gradient(self, y, w):
-        return np.exp(w) - y
-
-    def hessian(self, y, w):
-        return np.exp(w)
-
-    def conjugate(self, y, s):
-        t = np.maximum(s + y, 1e-300)
-        return np.where(s + y < 0, np.inf, t * np.log(t) - t)
-
-
 def test_a_users_loss_is_certified_where_it_is_negative():
     rng = np.random.default_rng(0)
     Y = rng.poisson(6.0, (D, T)).astype(float)
@@ -237,3 +222,25 @@ def test_out_of_iterations_on_the_way(most):
     known = ~np.isnan(Y)
     value = 10.0 * np.abs((Y - W)[known]).sum() + 0.5 * np.linalg.norm(W, "nuc") ** 2
     assert result.certificate.primal == pytest.approx(value, rel=1e-10)
+
+
+@pytest.mark.parametrize("after", range(1, 16))
+def test_an_interrupt_never_mixes_two_problems(after, monkeypatch):
+    """Also before a stage has a point of its own: the value is that of the loss rounded as the certificate says."""
+    counter, original = iter(range(1, 10**6)), Objective.evaluate
+
+    def evaluate(self, U):
+        if next(counter) == after + 1:
+            raise KeyboardInterrupt
+        return original(self, U)
+
+    data = Entries(observed(Absolute(), shape=(40, 30)))
+    with monkeypatch.context() as patch:
+        patch.setattr(Objective, "evaluate", evaluate)
+        result = solve(Problem(Absolute(), data, C=10.0), 2, random_state=0)
+    assert result.outcome.value == "interrupted"
+    rounding = result.certificate.rounding
+    loss = Absolute().smoothed(rounding) if rounding > 0 else Absolute()
+    again = Objective(Problem(loss, data, C=10.0)).evaluate(result.U)
+    # 1e-9: kinks that are not rounded leave V with what rounding errors leave of an exact fit.
+    assert result.value == pytest.approx(again.value, rel=1e-9)

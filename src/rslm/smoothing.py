@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.certificate import Certificate
 from rslm.losses import BoxDual, Square
 from rslm.losses.checked import CheckedLoss
@@ -32,7 +31,7 @@ FIRST = 0.5  # the first width, in medians of the errors
 DECISIVE, FASTER = 0.5, 0.1  # with more than this part of the errors in the rounded part, δ is multiplied by that
 SLOWER = 0.3  # and by this else
 NEGLIGIBLE = 0.1  # part of the objective that rounding may change in the end; it changes the optimum by far less
-SAMPLE = 100_000  # targets that are looked at
+SAMPLE = 100_000  # entries that are looked at
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
 ON_THE_WAY, TRIES = 200, 100  # iterations that a stage on the way, and a smaller gap, are worth
@@ -77,7 +76,7 @@ def rounded_stages(problem: Problem, from_data: bool, n_threads: int = 1) -> Sta
         reached = yield Stage(_squared(problem, reach / (SQUARE * usual)))
         # Where no error is beyond ε, the loss is 0 already; any width will do.
         errors = Errors(problem, loss, reached.evaluation, n_threads)
-        width = FIRST * (loss.box.typical(problem.data.values, errors.all) or usual)
+        width = FIRST * (errors.typical or usual)
     delta = width / reach - own
     while delta > own:
         rounded = replace(problem, loss=loss.smoothed(delta))
@@ -111,15 +110,16 @@ def _curvature(problem: Problem) -> float:
 
 
 class Errors:
-    """The errors of a point."""
+    """The errors of a point, or a sample of them: it lives as long as a stage, and must not be as large as the data."""
 
     def __init__(self, problem: Problem, loss: BoxDual, evaluation: Evaluation, n_threads: int) -> None:
         p = problem.row_weights
         X = evaluation.U if p is None else evaluation.U / np.sqrt(p)[:, None]
         w = problem.data.columns.predict(X, evaluation.V, n_threads)
-        self.all: Floats = problem.data.values - w
         self.reach, self.total, self.value = loss.box.reach, problem.C * len(w), evaluation.value
-        self.beyond = loss.box.beyond(problem.data.values, self.all)
+        some = slice(None, None, len(w) // SAMPLE + 1)
+        y = problem.data.values[some]
+        self.beyond, self.typical = loss.box.beyond(y, y - w[some]), loss.box.typical(y, y - w[some])
 
     def within(self, delta: float) -> float:
         """The part of the errors that is within the part of the loss that δ has rounded."""

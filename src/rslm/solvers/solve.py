@@ -128,9 +128,9 @@ def solve(
                 if rounding is None:  # a problem on the way says nothing of the one that was asked for
                     point, rounding = Point(Objective(problem, n_threads).evaluate(U)), 0.0
                 certificate, outcome = _certify(problem, point, tol, outcome, run.n_threads, rounding)
-                if answer is not None and not certificate.relative_gap < answer.certificate.relative_gap:
+                if answer is not None and not _better(certificate, outcome, answer.certificate, tol):
                     break
-                answer = _Answer(point, outcome if answer is None else answer.outcome, certificate)
+                answer = _Answer(point, outcome, certificate)
                 goes_on = goes_on and certificate.relative_gap > tol
             stage = advance(way, Reached(point.evaluation, certificate)) if goes_on else None
     assert answer is not None
@@ -144,6 +144,11 @@ class _Answer:
     point: Point
     outcome: Outcome
     certificate: Certificate
+
+
+def _better(new: Certificate, outcome: Outcome, old: Certificate, tol: float) -> bool:
+    """Whether a finer rounding has given the better answer: a smaller gap, and found, not stalled."""
+    return new.relative_gap < old.relative_gap and (outcome is Outcome.STATIONARY or new.relative_gap <= tol)
 
 
 def _certify(
