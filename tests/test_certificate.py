@@ -127,7 +127,8 @@ def test_the_primal_is_the_objective_of_the_learned_matrix(C, weighted):
 def at_zero(p, V=None):
     """Not an inner optimum: the dual variables are zero."""
     U = random_point(2)
-    return SimpleNamespace(U=U, V=np.zeros((T, 2)) if V is None else V, value=1.0, dual=lambda: np.zeros(len(p.data)))
+    V = np.zeros((T, 2)) if V is None else V
+    return SimpleNamespace(U=U, V=V, value=1.0, dual=lambda: np.zeros(len(p.data)), multipliers=lambda: None)
 
 
 def test_the_gap_is_large_at_zero(C, weighted):

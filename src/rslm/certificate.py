@@ -1,7 +1,9 @@
 """How far the answer can be from the global optimum of the convex problem, seen from two sides.
 
     primal  C·L(W) + ½‖W‖_*²            at the learned W: at least the optimum
-    dual    −C Σ ℓ*(−αz/C) − ½α²σ₁(S)²   at the dual variables, scaled by the best α: at most the optimum
+    dual    −C Σ ℓ*(−αz/C) + α Σ (lower a⁺ − upper a⁻) − ½α²σ₁(S)²
+                                         at the dual variables z and the multipliers a of the bounds, if there are any,
+                                         both scaled by the best α: at most the optimum
     gap     primal − dual
 
 The convex problem has no limit on the rank. Where the limit binds, the gap says what it costs at most, not that the
@@ -21,6 +23,7 @@ from rslm._typing import Floats
 from rslm.objective import Evaluation
 from rslm.problem import Problem
 from rslm.spectrum import largest_singular_value_squared
+from rslm.structures import Box, Multipliers
 from rslm.thin import singular_values
 
 IMPOSSIBLE = 1e-6  # so far the dual value cannot be above the primal one, relative to it, by rounding
@@ -41,9 +44,8 @@ class Certificate:
     tol: float  #: the relative gap up to which the answer counts as a global optimum
     gap: float  #: primal − dual: the objective is above the optimum by at most this
     relative_gap: float  #: gap / |dual|
-    rounding: float = (
-        0.0  #: δ by which the kinks of the loss were rounded to solve it; the bounds are for the loss itself
-    )
+    rounding: float = 0.0  #: δ by which the kinks of the loss were rounded to solve it
+    softness: float = 0.0  #: ε by which the bounds of W were softened to solve it; primal and dual know neither
 
     def scaled(self, factor: float) -> Certificate:
         """The certificate for data whose squares are `factor` times as large; the relative gap is free of scale."""
@@ -63,12 +65,13 @@ class Certificate:
         if self.relative_gap <= self.tol:
             return f"Global optimum of the convex problem, to a relative gap of {self.relative_gap:.1e}."
         if self.stationary:
-            limit, without = "the limit on the rank costs", "it"
-            if self.rounding > 0:
-                limit, without = "the limit on the rank and the rounding of the loss together cost", "either"
+            also = ["the limit on the rank"]
+            also += ["the rounding of the loss"] if self.rounding > 0 else []
+            also += ["the softness of the bounds"] if self.softness > 0 else []
+            limits = f"{also[0]} costs" if len(also) == 1 else f"{', '.join(also[:-1])} and {also[-1]} together cost"
             return (
-                f"Stationary at rank {self.rank}; {limit} at most {self.gap:.3g} "
-                f"(relative gap {self.relative_gap:.2g}) against the convex problem without {without}."
+                f"Stationary at rank {self.rank}; {limits} at most {self.gap:.3g} (relative gap "
+                f"{self.relative_gap:.2g}) against the convex problem without {'it' if len(also) == 1 else 'them'}."
             )
         return (
             f"Not converged: above the optimum of the convex problem by at most {self.gap:.3g} "
@@ -81,17 +84,30 @@ class Certificate:
             f"primal {self.primal:.10g}, dual {self.dual:.10g}, gap {self.gap:.3g}\n"
             f"σ₁ = {self.sigma_max:.10g} ({self.method}), dual variables scaled by {self.scaling:.6g}"
             + (f"\nsolved with the kinks of the loss rounded by {self.rounding:.3g}" if self.rounding > 0 else "")
+            + (f"\nsolved with bounds softened by {self.softness:.3g}; W keeps them" if self.softness > 0 else "")
         )
 
 
-def certify(problem: Problem, evaluation: Evaluation, tol: float, stationary: bool, n_threads: int) -> Certificate:
-    """Bound the optimum from the point of an evaluation."""
+def certify(
+    problem: Problem,
+    evaluation: Evaluation,
+    tol: float,
+    stationary: bool,
+    n_threads: int,
+    kept: Evaluation | None = None,
+) -> Certificate:
+    """Bound the optimum from below by the dual variables of an evaluation, from above by its W.
+
+    Where the bounds of the evaluation are soft, `kept` is the one whose W is within them.
+    """
+    kept = evaluation if kept is None else kept
     if not math.isfinite(evaluation.value):
         return no_certificate(problem, evaluation, tol, "the objective is not a finite number")
     z = evaluation.dual()
-    square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads)
-    dual, scaling = _best_dual(problem, z, square)
-    primal = _primal(problem, evaluation, n_threads)
+    multipliers = evaluation.multipliers()
+    square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads, multipliers)
+    dual, scaling = _best_dual(problem, z, square, _support(problem, multipliers))
+    primal = _primal(problem, kept.U, kept.V, n_threads)
     if not dual <= primal + IMPOSSIBLE * abs(primal):
         return no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value")
     gap = max(primal - dual, 0.0)
@@ -116,10 +132,9 @@ def no_certificate(problem: Problem, evaluation: Evaluation, tol: float, why: st
     return Certificate(evaluation.value, least, inf, 0.0, f"not computed: {why}", rank, False, tol, inf, inf)
 
 
-def _primal(problem: Problem, evaluation: Evaluation, n_threads: int) -> float:
-    p, q = problem.row_weights, problem.column_weights
-    U, V, y = evaluation.U, evaluation.V, problem.data.values
-    w = problem.data.columns.predict(U if p is None else U / np.sqrt(p)[:, None], V, n_threads)
+def _primal(problem: Problem, U: Floats, V: Floats, n_threads: int) -> float:
+    q, y = problem.column_weights, problem.data.values
+    w = problem.data.columns.predict(U * problem.row_scale, V, n_threads)
     loss = _sum_in_blocks(lambda at: problem.loss.value(y[at].astype(np.float64), w[at]), len(y))
     trace_norm = nuclear_norm(U, V if q is None else V * np.sqrt(q)[:, None])
     return problem.C * loss + 0.5 * trace_norm**2
@@ -130,11 +145,25 @@ def nuclear_norm(U: Floats, V: Floats) -> float:
     return float(singular_values(U, V).sum())
 
 
-def _best_dual(problem: Problem, z: Floats, square: float) -> tuple[float, float]:
+def _support(problem: Problem, multipliers: Multipliers | None) -> float:
+    """Σ lower a⁺ − upper a⁻: the least that ⟨a, W⟩ can be within the bounds."""
+    if multipliers is None or not len(multipliers.values):
+        return 0.0
+    assert isinstance(problem.structure, Box)
+    lower, upper = problem.structure.planes(problem.shape)
+    a, rows = multipliers.values, multipliers.entries.index
+    columns = np.repeat(np.arange(problem.shape[1]), np.diff(multipliers.entries.indptr))
+    pushed_up = a > 0  # a bound that is infinite pushes nowhere
+    return float(a[pushed_up] @ lower[rows[pushed_up], columns[pushed_up]]) + float(
+        a[~pushed_up] @ upper[rows[~pushed_up], columns[~pushed_up]]
+    )
+
+
+def _best_dual(problem: Problem, z: Floats, square: float, support: float) -> tuple[float, float]:
     """The largest dual value along αz, and α. It is 1 at an exact optimum, less where the limit on the rank binds."""
 
     def dual(alpha: float) -> float:
-        return _conjugate_part(problem, z, alpha) - (0.5 * alpha**2 * square if alpha > 0 else 0.0)
+        return _conjugate_part(problem, z, alpha) + (alpha * support - 0.5 * alpha**2 * square if alpha > 0 else 0.0)
 
     most = 1.0 - 2.0 * float(np.finfo(z.dtype).eps)  # rounding must not take z out of the domain of the conjugate
     found = {alpha: dual(alpha) for alpha in (0.0, 0.5 * most, most)}

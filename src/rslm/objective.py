@@ -8,9 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.inner.active_set import ActiveSolution
 from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
 from rslm.problem import Problem
+from rslm.structures import Multipliers
 from rslm.threads import thread_count
 
 
@@ -23,6 +25,7 @@ class Evaluation:
         self._objective = objective
         self.value = solution.value  #: g(U)
         self.gradient = solution.gradient  #: ∇g(U)
+        self.paid = solution.paid  #: the part of the value that W pays for going beyond soft bounds
         self.V = solution.V  #: W = U Vᵀ, with the rows divided by √p where rows are weighted
 
     def hessian_product(self, xi: Floats) -> Floats:
@@ -40,6 +43,19 @@ class Evaluation:
     def dual(self) -> Floats:
         """The dual variable z of every observation."""
         return self._solution.dual()
+
+    def multipliers(self) -> Multipliers | None:
+        """The multipliers of the bounds; None where there are no bounds."""
+        return self._solution.multipliers()
+
+    def within_bounds(self) -> Evaluation:
+        """One nearby whose W keeps the bounds, where those of the problem are soft; else this one itself.
+
+        Its value is infinite if no W near keeps them.
+        """
+        if not isinstance(self._solution, ActiveSolution):
+            return self
+        return Evaluation(*self._solution.within_bounds(), self._objective)
 
     def release(self) -> None:
         """Hand the memory of a point that is done with to the next one; value, gradient and V stay valid."""

@@ -17,6 +17,7 @@ from rslm._typing import Floats
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Entries
+from rslm.structures import Box, SoftBox
 
 SOME = 16  # targets that the loss is tried out with
 
@@ -31,7 +32,7 @@ class Problem:
         For instance ``Square()``.
     data : Entries
         What was observed.
-    structure : None
+    structure : Box, optional
         The set that W lies in; None for all matrices.
     C : float
         Weight of the loss against the trace norm; larger fits the data more closely.
@@ -41,7 +42,7 @@ class Problem:
 
     loss: Loss
     data: Entries
-    structure: None = None
+    structure: Box | SoftBox | None = None
     C: float = 1.0
     row_weights: Floats | None = None
     column_weights: Floats | None = None
@@ -52,7 +53,9 @@ class Problem:
         if not isinstance(self.data, Entries):
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
         if self.structure is not None:
-            raise TypeError(f"structure must be None; got {self.structure!r}")
+            if not isinstance(self.structure, Box | SoftBox):
+                raise TypeError(f"structure must be None or a Box; got {self.structure!r}")
+            self.structure.planes(self.shape)  # an error if it is of another shape
         if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
@@ -64,6 +67,12 @@ class Problem:
             given = getattr(self, name)
             if given is not None:
                 object.__setattr__(self, name, _checked_weights(name, given, length))
+
+    @property
+    def row_scale(self) -> Floats:
+        """1/√p of every row as a column, by which rows of U become those of W's left factor."""
+        p = np.ones(self.shape[0]) if self.row_weights is None else self.row_weights
+        return np.asarray(1.0 / np.sqrt(p))[:, None]
 
     @property
     def shape(self) -> tuple[int, int]:

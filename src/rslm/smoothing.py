@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rslm._typing import Floats
 from rslm.certificate import Certificate
 from rslm.losses import BoxDual, Square
 from rslm.losses.checked import CheckedLoss
@@ -44,6 +45,8 @@ class Stage:
     problem: Problem
     last: bool = False  #: it is solved to the tolerance that was asked for
     rounding: float | None = None  #: δ; None where the problem is not the one that was asked for, rounded
+    softness: float | None = 0.0  #: ε of soft bounds; None where there should be bounds, but are none yet
+    start: Floats | None = None  #: where to begin, if not where the stage before has ended
     tries: int | None = None  #: after so many iterations it is left, for the next stage or the answer of the one before
 
 
@@ -65,7 +68,7 @@ def rounded_stages(problem: Problem, from_data: bool, n_threads: int = 1) -> Sta
     """
     loss = problem.loss
     if not isinstance(loss, BoxDual) or loss.box.reach == np.inf or not problem.data.values.any():
-        if from_data and not loss.quadratic and (curvature := _curvature(problem)) > 0:
+        if from_data and not loss.quadratic and (curvature := typical_curvature(problem)) > 0:
             yield Stage(_squared(problem, curvature))
         yield Stage(problem, last=True, rounding=0.0)
         return
@@ -94,13 +97,21 @@ def rounded_stages(problem: Problem, from_data: bool, n_threads: int = 1) -> Sta
     yield Stage(problem, last=True, rounding=0.0)
 
 
+def advance(way: Stages, reached: Reached) -> Stage | None:
+    """The next stage, None after the last one."""
+    try:
+        return way.send(reached)
+    except StopIteration:
+        return None
+
+
 def _squared(problem: Problem, curvature: float) -> Problem:
     """A square loss of this curvature on the data as the loss sees them: solved at little cost, and near."""
     data = problem.data.with_values(CheckedLoss(problem.loss).guess(problem.data.values))
     return replace(problem, loss=Square(), data=data, C=problem.C * curvature / 2.0)
 
 
-def _curvature(problem: Problem) -> float:
+def typical_curvature(problem: Problem) -> float:
     """ℓ'' at predictions of 0, on the average; where that is 0, what the slope there says; 0 if there is no slope."""
     loss, y = problem.loss, problem.data.values
     y = y[:: len(y) // SAMPLE + 1]

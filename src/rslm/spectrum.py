@@ -1,4 +1,7 @@
-"""Products with, and the largest singular value of, a sparse matrix S = diag(1/√p) · values · diag(1/√q)."""
+"""Products with, and the largest singular value of, a sparse matrix S = diag(1/√p) · values · diag(1/√q).
+
+Where there are bounds, their multipliers are added to the values.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,48 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from rslm._typing import Floats
+from rslm.kernels import Columns
 from rslm.problem import Problem
+from rslm.structures import Multipliers
 
 DENSE = 64  # rows up to which S Sᵀ is formed
 TOO_LARGE = 1e140  # for squares and sums of them to stay finite
 
 
-def weighted_gram(problem: Problem, values: Floats, n_threads: int) -> Callable[[Floats], Floats]:
-    """X ↦ S Sᵀ X."""
+def weighted_gram(
+    problem: Problem, values: Floats, n_threads: int, more: Multipliers | None = None
+) -> Callable[[Floats], Floats]:
+    """X ↦ S Sᵀ X; `more` are further entries of S, which are added."""
     columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
-    if q is not None:
-        weighted = np.repeat(1.0 / np.sqrt(q), np.diff(columns.indptr))
-        weighted *= values
-        values = weighted
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
-    return lambda X: scale * columns.gram(values, scale * X, n_threads)
+    if more is None or not len(more.values):
+        if q is not None:
+            weighted = np.repeat(1.0 / np.sqrt(q), np.diff(columns.indptr))
+            weighted *= values
+            values = weighted
+        return lambda X: scale * columns.gram(values, scale * X, n_threads)
+    turned, inverse_q = values[columns.row_order], 1.0 if q is None else (1.0 / q)[:, None]
+    more_turned = more.values[more.entries.row_order]
+
+    def gram(X: Floats) -> Floats:
+        Y = columns.by_rows.scatter(turned, scale * X, n_threads)
+        Y += more.entries.by_rows.scatter(more_turned, scale * X, n_threads)
+        Y *= inverse_q
+        return scale * (columns.scatter(values, Y, n_threads) + more.entries.scatter(more.values, Y, n_threads))
+
+    return gram
 
 
-def frobenius_squared(problem: Problem, values: Floats) -> float:
-    """‖S‖_F²."""
-    columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
+def frobenius_squared(problem: Problem, values: Floats, more: Multipliers | None) -> float:
+    """‖S‖_F², or what is above it where entries of S are sums of two."""
+    of_data = _frobenius_squared(problem, problem.data.columns, values)
+    if more is None:
+        return of_data
+    return (math.sqrt(of_data) + math.sqrt(_frobenius_squared(problem, more.entries, more.values))) ** 2
+
+
+def _frobenius_squared(problem: Problem, columns: Columns, values: Floats) -> float:
+    p, q = problem.row_weights, problem.column_weights
     squares = values.astype(np.float64) ** 2
     if p is not None:
         squares /= p[columns.index]
@@ -37,13 +62,16 @@ def frobenius_squared(problem: Problem, values: Floats) -> float:
     return float(squares.sum())
 
 
-def largest_singular_value_squared(problem: Problem, values: Floats, U: Floats, n_threads: int) -> tuple[float, str]:
+def largest_singular_value_squared(
+    problem: Problem, values: Floats, U: Floats, n_threads: int, more: Multipliers | None = None
+) -> tuple[float, str]:
     """σ₁(S)² from above, and how it was found. The columns of U are where to look first."""
-    if not values.any():
+    largest = float(np.max([_largest(values), 0.0 if more is None else _largest(more.values)]))  # NaN if one is
+    if largest == 0.0:
         return 0.0, "all dual variables are zero"
-    if not max(float(values.max()), -float(values.min())) < TOO_LARGE:
+    if not largest < TOO_LARGE:
         return math.inf, "not computed: the dual variables are too large"
-    gram, d = weighted_gram(problem, values, n_threads), problem.shape[0]
+    gram, d = weighted_gram(problem, values, n_threads, more), problem.shape[0]
     if d <= DENSE:
         return max(float(np.linalg.eigvalsh(gram(np.eye(d)))[-1]), 0.0), "dense eigenvalues"
     products = 0
@@ -60,8 +88,13 @@ def largest_singular_value_squared(problem: Problem, values: Floats, U: Floats, 
     try:
         (value,), vectors = eigsh(operator, k=1, which="LA", v0=begin, tol=1e-11, ncv=min(d, 24))
     except ArpackError as failure:
-        return frobenius_squared(problem, values), f"Frobenius norm, because Lanczos did not converge ({failure})"
+        return frobenius_squared(problem, values, more), f"Frobenius norm, because Lanczos did not converge ({failure})"
     x = vectors[:, 0]
     # Some eigenvalue lies within the residual of the computed one: adding it keeps σ₁ from being too small.
     error = float(np.linalg.norm(product(x) - value * x))
     return max(float(value) + error, 0.0), f"Lanczos, {products} products, residual {error / max(value, 1e-300):.1e}"
+
+
+def _largest(values: Floats) -> float:
+    """The largest absolute value, without a copy; not a number if one is not."""
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))

@@ -639,7 +639,7 @@ def test_a_column_of_text():
         ({"C": "big"}, "got 'big'"),
         ({"loss": "cubic"}, "loss must be one of .*'square'.*got 'cubic'"),
         ({"loss": 3}, "got 3"),
-        ({"bounds": (0, 1)}, r"bounds must be None .*got \(0, 1\)"),
+        ({"bounds": 0}, r"bounds must be None, \(lower, upper\).*got 0"),
         ({"weighting": nan}, "weighting must be a finite number.*got nan"),
         ({"weighting": "heavy"}, "weighting .*got 'heavy'"),
         ({"weighting": None}, "weighting .*got None"),

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from rslm import kernels
 from rslm.kernels import Columns, Factors, Piece, box_curvature, padded, predict_pairs, reference
@@ -25,21 +24,6 @@ BOXES = {
     "no end": (0.0, np.inf, True, 0.0, 0.5),
     "no ends": (-np.inf, np.inf, False, 0.125, 0.5),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread_for_numpy():
-    """NumPy's own threads only wait for each other in systems as small as these."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
-
-
-@pytest.fixture(params=kernels.instruction_sets(), autouse=True)
-def instruction_set(request):
-    default = kernels.instruction_set()
-    kernels.use_instruction_set(request.param)
-    yield request.param
-    kernels.use_instruction_set(default)
 
 
 def pattern(rows, counts, seed=0, dtype=np.int64):

@@ -17,6 +17,7 @@ from rslm.inner.choose import choose
 from rslm.losses import Loss
 from rslm.measurements import Entries
 from rslm.problem import Problem
+from rslm.structures import Box
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Subspace:
     C: float
     weighting: float
     mean_count: float  #: entries of an average sample, to which `weighting` is relative
+    box: Box | None = None  #: bounds of the data matrix
 
     def fold_in(self, data: ObservedMatrix, loss: Loss, threads: int) -> Floats:
         """The codes a of all samples, (n_samples, rank)."""
@@ -40,7 +42,17 @@ class Subspace:
         """Every observed entry predicted from the other entries of its sample."""
         return self._solve(data, loss, threads).left_out()
 
+    def _structure(self, samples: int) -> Box | None:
+        if self.box is None:
+            return None
+        if self.box.shape[0] not in (1, samples):
+            raise ValueError(
+                f"the bounds are those of {self.box.shape[0]} samples, one by one; of {samples} others they are unknown"
+            )
+        return self.box.transposed()
+
     def _solve(self, data: ObservedMatrix, loss: Loss, threads: int) -> InnerSolution:
         weights = (np.maximum(data.row_counts(), 1) / self.mean_count) ** self.weighting
-        problem = Problem(loss, Entries.of_transposed(data), C=self.C, column_weights=weights)
+        entries = Entries.of_transposed(data)
+        problem = Problem(loss, entries, self._structure(data.shape[0]), C=self.C, column_weights=weights)
         return choose(problem, threads).solve(self.features)

@@ -16,6 +16,7 @@ from rslm.estimators.scaling import extreme_scale
 from rslm.losses import Loss
 from rslm.measurements import Entries
 from rslm.problem import Problem
+from rslm.structures import Box
 from rslm.thin import thin_svd
 
 
@@ -27,6 +28,7 @@ class Layout:
     loss: Loss
     C: float
     weighting: float
+    box: Box | None = None  #: bounds of the data matrix
 
     @cached_property
     def features_first(self) -> bool:
@@ -66,21 +68,36 @@ class Layout:
     def problem(self) -> Problem:
         data = self.data if self.scale == 1.0 else self.data.with_values(self.data.values / self.scale)
         entries = Entries.of_transposed(data) if self.features_first else Entries(data)
-        return Problem(self.loss, entries, C=self.C, row_weights=self._p, column_weights=self._q)
+        return Problem(self.loss, entries, self._structure(), C=self.C, row_weights=self._p, column_weights=self._q)
+
+    def _structure(self) -> Box | None:
+        if self.box is None:
+            return None
+        box = self.box if self.scale == 1.0 else self.box.divided_by(self.scale)
+        return box.transposed() if self.features_first else box
+
+    @cached_property
+    def alike(self) -> tuple[bool, bool]:
+        """Whether all samples, and whether all features, have the same bounds: then an average one is within them."""
+        return (True, True) if self.box is None else (self.box.shape[0] == 1, self.box.shape[1] == 1)
 
     def model(self, U: Floats, V: Floats, rounding: float) -> dict[str, Any]:
         """All that a fitted estimator needs to predict, from a point of the solver and the rounding of the loss."""
         left, V = self._left(U), V * self.scale
         rows, cols = (V, left) if self.features_first else (left, V)
         row_counts, col_counts = self.data.row_counts(), self.data.col_counts()
-        basis = average_where_empty(self._basis(U, V), col_counts)
+        rows = average_where_empty(rows, row_counts) if self.alike[0] else rows
+        basis = self._basis(U, V)
+        if self.alike[1]:
+            cols, basis = average_where_empty(cols, col_counts), average_where_empty(basis, col_counts)
         return {
-            "row_factors_": average_where_empty(rows, row_counts),
-            "col_factors_": average_where_empty(cols, col_counts),
+            "row_factors_": rows,
+            "col_factors_": cols,
             "n_features_in_": self.data.shape[1],
             "_rows": Labels("row", self.data.shape[0], self.data.row_ids),
             "_cols": Labels("column", self.data.shape[1], self.data.col_ids),
-            "_subspace": Subspace(basis, self.C, self.weighting, float(row_counts.mean())),
+            "_subspace": Subspace(basis, self.C, self.weighting, float(row_counts.mean()), self.box),
+            "_box": self.box,
             "_seen": FittedSamples.of(self.data),
             "_rounding": rounding,
             "classes_": self._classes(),

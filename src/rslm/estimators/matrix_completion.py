@@ -23,6 +23,7 @@ from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
 from rslm.data.convert import to_array
+from rslm.estimators.bounds import as_box, check_observed, clipped, from_plain
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
@@ -40,6 +41,7 @@ from rslm.kernels import Columns, predict_pairs
 from rslm.losses import BY_NAME, BoxDual, Logistic, Loss
 from rslm.solvers import Outcome, solve
 from rslm.solvers.stopping import Progress
+from rslm.structures import Box
 from rslm.threads import thread_count
 from rslm.verbosity import logger, show_log
 
@@ -72,8 +74,11 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         "squared_hinge" for two classes (booleans, 0 and 1, or −1 and 1), or an instance with parameters, such as
         ``rslm.losses.Huber(0.5)``. Of those with kinks (absolute, ε-insensitive, quantile, hinge) a rounded form is
         solved; the certificate is for the loss itself, and says how far it was rounded.
-    bounds : None
-        Bounds of the entries of W; only None so far.
+    bounds : (lower, upper), Box or None
+        Bounds of all entries of W, not only of the observed ones: ``(0, None)`` for a non-negative matrix, ``(1, 5)``
+        for ratings. Each is a number, an array with one number for every feature, an array of shape (n_samples, 1) or
+        (n_samples, n_features), or None. Observed values beyond them are fitted as well as the bounds allow, with a
+        warning; ``rslm.structures.Box(lower, upper, strict=True)`` makes them an error.
     weighting : float, default=0.0
         Exponent α of the weighted trace norm: rows and columns with n observed entries are weighted by n^α, relative
         to the average. 0 is the plain trace norm; 0.5 often predicts better where some rows have far more entries.
@@ -99,8 +104,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         Bounds of the objective from both sides; ``print(model.certificate_)`` says what they mean.
     history_ : dict of arrays
         objective, gradient_norm, relative_gradient, seconds, evaluations, hessian_products after every iteration, and
-        the C and the rounding of the loss that the objective had: where C is large, the solver comes from smaller
-        ones, where the loss has kinks, from a square loss and rounded ones. Rounding is NaN on the way.
+        the C, the rounding of the loss and the softness of the bounds that the objective had: where C is large, the
+        solver comes from smaller ones, where the loss has kinks, from a square loss and rounded ones, where there are
+        bounds, from none and soft ones. Rounding and softness are NaN while there is neither.
     outcome_ : str
         Why the solver ended: certified, stationary, iterations, time, stalled, interrupted or failed.
     converged_ : bool
@@ -137,7 +143,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         C: float = 1e3,
         *,
         loss: str | Loss = "square",
-        bounds: None = None,
+        bounds: Any = None,
         weighting: float = 0.0,
         solver: str = "trust-region",
         max_iter: int = 1000,
@@ -174,7 +180,11 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """
         data = self._observed(X, fitting=True)
         self._check_weighting()
-        layout = Layout(data, self._checked_loss(), self.C, float(self.weighting))
+        box = as_box(self.bounds, data.shape, data.col_ids)
+        loss = self._checked_loss()
+        if box is not None and not loss.binary:
+            check_observed(box, data)
+        layout = Layout(data, loss, self.C, float(self.weighting), box)
         problem = layout.problem()
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X)
@@ -212,14 +222,20 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.n_iter_ = max(result.n_iter, 1)  # at least the start has been looked at
         self.rank_ = result.numerical_rank()
         self.residuals_ = self._residuals(data)
-        _warn_if_not_converged(result.outcome, self.max_iter, float(result.history["relative_gradient"][-1]))
+        _warn_if_not_converged(result.outcome, self.max_iter, float(result.history["relative_gradient"][-1]), box)
+        if box is not None and not (self.row_factors_.any() and self.col_factors_.any()):
+            warnings.warn(
+                "the learned matrix is zero everywhere: no other one within the bounds fits the data better, at this C",
+                UserWarning,
+                stacklevel=3,
+            )
         if self.classes_ is not None and (data.values > 0).all() | (data.values <= 0).all():
             warnings.warn(
                 "only one class is observed; of a sparse matrix the stored entries are, so store the zeros too",
                 UserWarning,
                 stacklevel=3,
             )
-        _warn_of_unobserved(data)
+        _warn_of_unobserved(data, layout.alike)
         context.call_on_fit_task_end(estimator=self, X=X)
         return self
 
@@ -243,7 +259,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         i, j = self._rows.positions(rows), self._cols.positions(cols)
         if i.shape != j.shape:
             raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
-        return predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
+        w = predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
+        return clipped(w, self._box, i, j)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
@@ -268,7 +285,10 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     def _reconstructed(self, data: ObservedMatrix) -> Floats:
         codes = self._subspace.fold_in(data, self._solved_loss(), thread_count(self.n_threads))
         W: Floats = self._subspace.fill(codes)
-        W[data.row_counts() == 0] = self.row_factors_.mean(axis=0) @ self.col_factors_.T
+        if self._box is None or self._box.shape[0] == 1:
+            W[data.row_counts() == 0] = self.row_factors_.mean(axis=0) @ self.col_factors_.T
+        if self._box is not None:  # rounding errors
+            np.clip(W, *self._box.planes(W.shape), out=W)
         return W
 
     def score(self, X: Any, y: object = None) -> float:
@@ -337,7 +357,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
-        model = cls(**params | {"loss": loss_from_plain(params["loss"])})
+        model = cls(**params | {"loss": loss_from_plain(params["loss"]), "bounds": from_plain(params["bounds"])})
         model.classes_ = None if facts["classes"] is None else np.array(facts["classes"])
         model.row_factors_, model.col_factors_ = arrays["row_factors_"], arrays["col_factors_"]
         ranks = {arrays[name].shape[1] for name in ("row_factors_", "col_factors_", "subspace")}
@@ -345,7 +365,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             raise KeyError("factors of one rank")
         model._rows = Labels("row", len(model.row_factors_), ids_from_array("row", arrays))
         model._cols = Labels("column", len(model.col_factors_), ids_from_array("col", arrays))
-        model._subspace = Subspace(arrays["subspace"], model.C, model.weighting, facts["mean_count"])
+        model._box = as_box(model.bounds, (len(model.row_factors_), len(model.col_factors_)))
+        model._subspace = Subspace(arrays["subspace"], model.C, model.weighting, facts["mean_count"], model._box)
         model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
         model.certificate_ = Certificate(**facts["certificate"])
         model._rounding = model.certificate_.rounding
@@ -392,8 +413,6 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         return ObservedMatrix.from_any(checked, allow_empty=not fitting)
 
     def _checked_loss(self) -> Loss:
-        if self.bounds is not None:
-            raise ValueError(f"bounds must be None in this version; got {self.bounds!r}")
         if isinstance(self.loss, Loss):
             return self.loss
         if isinstance(self.loss, str) and self.loss.startswith(OWN):
@@ -431,21 +450,28 @@ def _line(p: Progress) -> str:
         f"iteration {p.iteration:3d}  objective {p.value:.10e}  relative gradient {p.relative_gradient:.1e}  "
         f"{p.evaluations} evaluations  {p.hessian_products} Hessian products  {p.seconds:.2f} s  C {p.C:g}"
         + (f"  loss rounded by {p.rounding:.1e}" if p.rounding > 0 else "")
+        + (f"  bounds softened by {p.softness:.1e}" if p.softness > 0 else "")
     )
 
 
-def _warn_of_unobserved(data: ObservedMatrix) -> None:
+def _warn_of_unobserved(data: ObservedMatrix, alike: tuple[bool, bool]) -> None:
     samples, features = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
     if samples or features:
+        average = (alike[0] or not samples) and (alike[1] or not features)
         warnings.warn(
             f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed entry; "
-            "they are predicted like an average one",
+            + (
+                "they are predicted like an average one"
+                if average
+                else "where they have bounds of their own, nothing "
+                "but these are known of them; the others are predicted like an average one"
+            ),
             UserWarning,
             stacklevel=4,
         )
 
 
-def _warn_if_not_converged(outcome: Outcome, max_iter: int, relative_gradient: float) -> None:
+def _warn_if_not_converged(outcome: Outcome, max_iter: int, relative_gradient: float, box: Box | None) -> None:
     if outcome is Outcome.ITERATIONS:
         warnings.warn(
             f"not converged after max_iter={max_iter} iterations; raise max_iter or tol",
@@ -455,6 +481,13 @@ def _warn_if_not_converged(outcome: Outcome, max_iter: int, relative_gradient: f
     elif outcome is Outcome.STALLED and relative_gradient > FAR:
         warnings.warn(
             f"no step lowers the objective any more, but its relative gradient is {relative_gradient:.1e}; lower C",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    elif outcome is Outcome.FAILED and box is not None:
+        warnings.warn(
+            "no matrix of this rank was found within the bounds, and this one is beyond them; raise the rank, or widen "
+            "the bounds",
             ConvergenceWarning,
             stacklevel=4,
         )

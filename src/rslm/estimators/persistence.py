@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.estimators import bounds
 from rslm.losses import BY_NAME, Loss
 from rslm.version import __version__
 
@@ -122,6 +123,8 @@ def _plain(name: str, value: Any) -> Any:
     """A constructor parameter as JSON. A generator cannot be kept, and a model that is fitted does not need it."""
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return None
+    if name == "bounds":
+        return bounds.to_plain(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Loss):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from rslm._typing import Floats
 from rslm.problem import Problem
+from rslm.structures import Multipliers
 
 
 class InnerSolution(Protocol):
@@ -15,6 +16,7 @@ class InnerSolution(Protocol):
     value: float  #: g(U)
     gradient: Floats  #: ∇g(U) = −S V, Euclidean
     V: Floats  #: (T, r); the learned matrix is W = diag(1/√p) U Vᵀ
+    paid: float  #: the part of the value that W pays for going beyond soft bounds
 
     def derivative(self, xi: Floats) -> Floats:
         """D∇g(U)[ξ]."""
@@ -24,6 +26,9 @@ class InnerSolution(Protocol):
 
     def dual(self) -> Floats:
         """The dual variable z of every observation."""
+
+    def multipliers(self) -> Multipliers | None:
+        """The multipliers of the bounds; None where there are no bounds."""
 
     def left_out(self) -> Floats:
         """Every observation predicted from the others of its column: exactly so for the square loss, else to the
@@ -36,7 +41,7 @@ class InnerSolution(Protocol):
 class InnerSolver(Protocol):
     """Solves the inner problem of one `Problem` at any U."""
 
-    warm: Floats | None  #: what the solver remembers of its last solution, to start the next one from
+    warm: Any  #: what the solver remembers of its last solution, to start the next one from
 
     def __init__(self, problem: Problem, n_threads: int) -> None: ...
 

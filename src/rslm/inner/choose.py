@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from rslm.inner.active_set import ActiveSet
 from rslm.inner.base import InnerSolver
 from rslm.inner.coordinate_descent import CoordinateDescent
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.problem import Problem
 
-CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton)
+CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton, ActiveSet)
 
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm._typing import Floats, Indices64
-from rslm.inner.weighted import WeightedColumns, WeightedSolution
+from rslm.inner.weighted import WeightedColumns, WeightedSolution, bounds_are_unknown
 from rslm.kernels import LANES, Factors, Piece, padded
 from rslm.losses import BoxDual
 from rslm.losses.checked import CheckedLoss
@@ -46,6 +46,11 @@ class Newton(WeightedColumns):
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
+        return bounds_are_unknown(problem) or Newton.smooth(problem)
+
+    @staticmethod
+    def smooth(problem: Problem) -> str | None:
+        """Why the loss is not smooth enough; None if it is."""
         loss = problem.loss
         rough = isinstance(loss, BoxDual) and loss.box.smoothing == 0
         return f"needs a second derivative, {loss!r} has kinks" if rough else None
@@ -212,11 +217,16 @@ class Selection:
         self.columns: Any = slice(None) if everything else np.flatnonzero(chosen)
         self.entries: Any = slice(None) if everything else np.flatnonzero(np.repeat(chosen, counts))
         self.counts = counts[self.columns]
-        self._filled = self.counts > 0
-        self._starts = (np.cumsum(self.counts) - self.counts)[self._filled]
 
     def sums(self, values: Floats) -> Floats:
-        out = np.zeros(len(self.counts))
-        if len(self._starts):
-            out[self._filled] = np.add.reduceat(values, self._starts)
-        return out
+        return sums_of(self.counts, values)
+
+
+def sums_of(counts: Indices64, values: Floats) -> Floats:
+    """The sum of the first counts[0] values, of the next counts[1], and so on."""
+    filled = counts > 0
+    starts = (np.cumsum(counts) - counts)[filled]
+    out = np.zeros(len(counts))
+    if len(starts):
+        out[filled] = np.add.reduceat(values, starts)
+    return out

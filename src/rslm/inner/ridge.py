@@ -16,7 +16,7 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.inner.leverage import leverages
-from rslm.inner.weighted import WeightedColumns
+from rslm.inner.weighted import WeightedColumns, bounds_are_unknown
 from rslm.kernels import Factors, Solved
 from rslm.problem import Problem
 
@@ -33,7 +33,9 @@ class Ridge(WeightedColumns):
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        return None if problem.loss.quadratic else f"needs a quadratic loss, {problem.loss!r} is not"
+        if problem.loss.quadratic:
+            return bounds_are_unknown(problem)
+        return f"needs a quadratic loss, {problem.loss!r} is not"
 
     def solve(self, U: Floats) -> RidgeSolution:
         room = self.spare.pop() if self.spare else None
@@ -43,6 +45,8 @@ class Ridge(WeightedColumns):
 
 class RidgeSolution:
     """The ridge regressions of all columns at one U."""
+
+    paid = 0.0
 
     def __init__(self, solver: Ridge, U: Floats, solved: Solved) -> None:
         self._solver = solver
@@ -82,6 +86,9 @@ class RidgeSolution:
 
     def dual(self) -> Floats:
         return (2.0 * self._solver.C) * self.solved.residual
+
+    def multipliers(self) -> None:
+        return None
 
     def release(self) -> None:
         if self._solved is not None:

@@ -34,12 +34,19 @@ class WeightedColumns:
         self.n_threads = n_threads
         self.p = np.ones(d) if problem.row_weights is None else problem.row_weights
         self.q = np.ones(T) if problem.column_weights is None else problem.column_weights
-        self.scale: Floats = (1.0 / np.sqrt(self.p))[:, None]
+        self.scale = problem.row_scale
         self.ridge: Floats = self.q / self.C
+
+
+def bounds_are_unknown(problem: Problem) -> str | None:
+    """The obstacle of solvers that know nothing of a structure."""
+    return None if problem.structure is None else f"knows of no structure, the problem has {problem.structure!r}"
 
 
 class WeightedSolution(ABC):
     """V and s at one U. The curvature D and the factors are made when a derivative is first asked for."""
+
+    paid = 0.0
 
     def __init__(self, solver: WeightedColumns, X: Floats, V: Floats, s: Floats, loss: float) -> None:
         self.solver, self.X, self.V = solver, X, V
@@ -95,6 +102,9 @@ class WeightedSolution(ABC):
 
     def dual(self) -> Floats:
         return self.solver.C * self.s
+
+    def multipliers(self) -> None:
+        return None
 
     def release(self) -> None:
         self._s = None

@@ -12,6 +12,7 @@ if _spin is None:
     del os.environ["GOMP_SPINCOUNT"]
 
 from rslm.kernels._native import instruction_set, instruction_sets, use_instruction_set  # noqa: E402
+from rslm.kernels.bounded import Bound, bound  # noqa: E402
 from rslm.kernels.columns import (  # noqa: E402
     LANES,
     BoxNumbers,
@@ -31,12 +32,14 @@ if hasattr(os, "register_at_fork"):
 
 __all__ = [
     "LANES",
+    "Bound",
     "BoxNumbers",
     "BoxSolved",
     "Columns",
     "Factors",
     "Piece",
     "Solved",
+    "bound",
     "box_curvature",
     "instruction_set",
     "instruction_sets",

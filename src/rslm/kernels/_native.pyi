@@ -24,6 +24,28 @@ def box_curvature(
 ) -> None: ...
 def solve(factors: Floats, rhs: Floats, solution: Floats, threads: int, /) -> None: ...
 def predict_pairs(i: Indices64, t: Indices64, U: Floats, V: Floats, prediction: Floats, threads: int, /) -> None: ...
+def bound(
+    X: Floats,
+    V: Floats,
+    factors: Floats,
+    lower: Floats,
+    upper: Floats,
+    stiffness: float,
+    warm_indptr: Indices64,
+    warm_rows: Indices32,
+    shift_indptr: Indices64,
+    shift_rows: Indices32,
+    shift: Floats,
+    before: Floats,
+    margin: Floats,
+    unrest: float,
+    restless: Indices32,
+    excess: Floats,
+    indptr: Indices64,
+    most: int,
+    threads: int,
+    /,
+) -> tuple[Indices32, Floats, Floats]: ...
 
 class Columns:
     def __init__(self, indptr: Indices64, index: Indices32, rows: int) -> None: ...
@@ -55,11 +77,26 @@ class Columns:
         V: Floats,
         factors: Floats,
         dU: Floats,
+        dV: Floats | None,
         by_rows: Floats,
         threads: int,
         /,
     ) -> None: ...
-    def factorise(self, X: Floats, weight: Floats | None, ridge: Floats, factors: Floats, threads: int, /) -> None: ...
+    def factorise(
+        self,
+        X: Floats,
+        weight: Floats | None,
+        more: Columns | None,
+        more_weight: Floats | None,
+        ridge: Floats,
+        factors: Floats,
+        threads: int,
+        /,
+    ) -> None: ...
+    def regress(self, y: Floats, U: Floats, ridge: Floats, V: Floats, factors: Floats, threads: int, /) -> None: ...
+    def residuals(
+        self, y: Floats, U: Floats, V: Floats, residual: Floats, by_rows: Floats, threads: int, /
+    ) -> float: ...
     def scatter(self, s: Floats, V: Floats, by_rows: Floats, threads: int, /) -> None: ...
     def box(
         self,

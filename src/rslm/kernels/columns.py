@@ -123,32 +123,60 @@ class Columns:
         squares = self._native.evaluate(y, _c(U), ridge, V, factors.data, residual, by_rows, threads)
         return Solved(squares, V, residual, by_rows, factors)
 
+    def regress(self, y: Floats, U: Floats, ridge: Floats, threads: int) -> tuple[Floats, Factors]:
+        """The first half of `evaluate`: V and the factors."""
+        V, factors = np.empty((self.shape[1], U.shape[1])), Factors.room_for(self.shape[1], U.shape[1])
+        self._native.regress(y, _c(U), ridge, V, factors.data, threads)
+        return V, factors
+
+    def residuals(self, y: Floats, U: Floats, V: Floats, threads: int) -> tuple[float, Floats, Floats]:
+        """The second half of `evaluate`, for any V: squares, residual and by_rows."""
+        residual, by_rows = np.empty_like(y), np.empty(U.shape)
+        squares = self._native.residuals(y, _c(U), _c(V), residual, by_rows, threads)
+        return squares, residual, by_rows
+
     def derivative(self, solved: Solved, U: Floats, dU: Floats, threads: int) -> Floats:
         """The directional derivative of −`by_rows` when U moves along `dU`."""
-        out = np.empty(U.shape)
-        self._native.derivative(solved.residual, None, _c(U), solved.V, solved.factors.data, _c(dU), out, threads)
-        return out
+        return self.weighted_derivative(solved.residual, None, U, solved.V, solved.factors, dU, threads)
 
     def weighted_derivative(
-        self, z: Floats, weight: Floats, U: Floats, V: Floats, factors: Factors, dU: Floats, threads: int
+        self,
+        z: Floats,
+        weight: Floats | None,
+        U: Floats,
+        V: Floats,
+        factors: Factors,
+        dU: Floats,
+        threads: int,
+        dV: Floats | None = None,
     ) -> Floats:
         """The directional derivative of −`scatter(z, V)` along `dU`, where ż = −weight · (dX v + X v̇).
 
-        `factors` are those of X_tᵀ diag(weight) X_t + ridge_t.
+        `factors` are those of X_tᵀ diag(weight) X_t + ridge_t. If `dV` is given, it holds what is to be added to the
+        right hand sides of the systems for v̇, and is overwritten by v̇.
         """
         out = np.empty(U.shape)
-        self._native.derivative(z, weight, _c(U), V, factors.data, _c(dU), out, threads)
+        self._native.derivative(z, weight, _c(U), V, factors.data, _c(dU), dV, out, threads)
         return out
 
     def factorise(
-        self, X: Floats, ridge: Floats, threads: int, weight: Floats | None = None, room: Factors | None = None
+        self,
+        X: Floats,
+        ridge: Floats,
+        threads: int,
+        weight: Floats | None = None,
+        room: Factors | None = None,
+        more: tuple[Columns, Floats] | None = None,
     ) -> Factors:
-        """Factors of X_tᵀ diag(weight) X_t + ridge_t for every column, where X_t are the rows of X at its entries."""
+        """Factors of X_tᵀ diag(weight) X_t + ridge_t for every column, where X_t are the rows of X at its entries.
+
+        `more` are other entries of the same columns, with their weights, which are added.
+        """
         if room is None or (room.columns, room.rank) != (self.shape[1], X.shape[1]):
             room = Factors.room_for(self.shape[1], X.shape[1])
-        factors = room
-        self._native.factorise(_c(X), weight, ridge, factors.data, threads)
-        return factors
+        entries, their_weight = (None, None) if more is None else (more[0]._native, more[1])
+        self._native.factorise(_c(X), weight, entries, their_weight, ridge, room.data, threads)
+        return room
 
     def scatter(self, s: Floats, V: Floats, threads: int) -> Floats:
         """S V for the sparse matrix S with the values `s`: row i is Σ_t s_it v_t."""

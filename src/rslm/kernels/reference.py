@@ -47,11 +47,15 @@ def weighted_derivative(
 
 def solve_with_factors(c: Columns, X: Floats, ridge: Floats, rhs: Floats, weight: Floats | None = None) -> Floats:
     """(X_tᵀ diag(weight) X_t + ridge_t)⁻¹ rhs_t for every column; all weights are 1 where none are given."""
+    return np.stack([np.linalg.solve(M, b) for M, b in zip(systems(c, X, ridge, weight), rhs, strict=True)])
+
+
+def systems(c: Columns, X: Floats, ridge: Floats, weight: Floats | None = None) -> Floats:
+    """X_tᵀ diag(weight) X_t + ridge_t for every column."""
     weight = np.ones(c.entries) if weight is None else weight
-    out = np.zeros(rhs.shape)
+    out = np.zeros((c.shape[1], X.shape[1], X.shape[1]))
     for t, (rows, at) in enumerate(_columns(c)):
-        M = (X[rows].T * weight[at]) @ X[rows] + ridge[t] * np.eye(X.shape[1])
-        out[t] = np.linalg.solve(M, rhs[t])
+        out[t] = (X[rows].T * weight[at]) @ X[rows] + ridge[t] * np.eye(X.shape[1])
     return out
 
 
@@ -104,6 +108,26 @@ def box_curvature(y: Floats, error: Floats, box: tuple[float, float, bool, float
     s = (error - np.clip(error, -epsilon, epsilon)) * (1.0 / delta)
     s = np.where(turned, -s, s)
     return np.where((s > lower) & (s < upper) & ((s != 0) | (epsilon == 0)), 1.0 / delta, 0.0)
+
+
+def bound_conditions(
+    X: Floats, centre: Floats, M: Floats, lower: Floats, upper: Floats, stiffness: float, V: Floats, S: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """What `bound` promises, in place of a second solver: three arrays that are 0 at the minimisers, and only there.
+
+    `M` has one matrix for every column, `S` is the rows × columns matrix of s. Returned are the gradients, how far
+    entries are beyond hard bounds, and what s is that it should not be.
+    """
+    W = X @ V.T
+    gradient = np.einsum("tkl,tl->tk", M, V - centre) - S.T @ X
+    beyond = W - np.clip(W, lower, upper)
+    if stiffness < np.inf:
+        return gradient, np.zeros(W.shape), S + stiffness * beyond
+    # s pushes up at lower bounds, down at upper ones, and nowhere else. Small rows count as much as large ones.
+    size = np.linalg.norm(X, axis=1)[:, None]
+    push, unit = S * size, np.where(size > 0, size, 1.0)
+    wrong = np.minimum(np.maximum(push, 0.0), (W - lower) / unit) + np.minimum(np.maximum(-push, 0.0), (upper - W) / unit)
+    return gradient, beyond / unit, np.maximum(wrong, 0.0)
 
 
 def _dual_loss(s: Floats, e: Floats, epsilon: float, delta: float) -> float:

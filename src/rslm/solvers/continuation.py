@@ -1,4 +1,5 @@
-"""The way to a problem: where C is large, from smaller ones; where the loss has kinks, see `rslm.smoothing`.
+"""The way to a problem: where C is large, from smaller ones; where the loss has kinks, see `rslm.smoothing`; where
+W has bounds, `rslm.softening`.
 
 With growing C the ridge 1/2C of the inner problems falls below X_tᵀX_t, and g becomes a narrow curved valley in those
 columns of U that a lower rank would not need. From the solution for a smaller C, where they are already gone, the way
@@ -10,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rslm.problem import Problem
-from rslm.smoothing import Reached, Stage, Stages, rounded_stages
+from rslm.smoothing import Stage, Stages, advance, rounded_stages
+from rslm.softening import bounded_stages
 
 HARD = 1e3  # the ratio of X_tᵀX_t to the ridge from which on a start at a smaller C pays
 STEP = 10.0  # from one C to the next
@@ -19,6 +21,13 @@ ENOUGH = 1e-2  # relative gradient at which to go on to the next problem on the 
 
 def stages(problem: Problem, rank: int, from_data: bool, n_threads: int) -> Stages:
     """All problems on the way to this one; quadratic ones are reached from smaller C, unless a start is given."""
+    if problem.structure is None:
+        return free_stages(problem, rank, from_data, n_threads)
+    return bounded_stages(problem, free_stages(replace(problem, structure=None), rank, from_data, n_threads), from_data)
+
+
+def free_stages(problem: Problem, rank: int, from_data: bool, n_threads: int) -> Stages:
+    """The way to a problem without bounds."""
     way = rounded_stages(problem, from_data, n_threads)
     stage: Stage | None = next(way)
     while stage is not None:
@@ -27,14 +36,6 @@ def stages(problem: Problem, rank: int, from_data: bool, n_threads: int) -> Stag
                 yield Stage(easier)
         reached = yield stage
         stage = advance(way, reached)
-
-
-def advance(way: Stages, reached: Reached) -> Stage | None:
-    """The next stage, None after the last one."""
-    try:
-        return way.send(reached)
-    except StopIteration:
-        return None
 
 
 def ratio_to_ridge(problem: Problem, rank: int) -> float:

@@ -17,9 +17,10 @@ from rslm.initial import initial_point
 from rslm.manifold import norm
 from rslm.objective import Objective
 from rslm.problem import Problem
-from rslm.smoothing import Reached, Stage
+from rslm.smoothing import Reached, Stage, advance
+from rslm.softening import stand_in
 from rslm.solvers.conjugate_gradient import ConjugateGradient
-from rslm.solvers.continuation import ENOUGH, advance, stages
+from rslm.solvers.continuation import ENOUGH, stages
 from rslm.solvers.point import Evaluate, Point
 from rslm.solvers.result import Outcome, Result
 from rslm.solvers.stopping import (
@@ -54,6 +55,7 @@ RECORDED = (
     "hessian_products",
     "C",
     "rounding",
+    "softness",
 )
 
 
@@ -111,13 +113,14 @@ def solve(
         stage: Stage | None = next(way)
         answer: _Answer | None = None
         while stage is not None:
+            if stage.start is not None:
+                U = stage.start
             if U is None:
                 U = initial_point(Objective(stage.problem, n_threads), rank, random_state)
             enough = SmallGradient(tol if stage.last else max(tol, ENOUGH))
             tried = None if stage.tries is None else IterationLimit(run.iteration + stage.tries, Outcome.TRIED)
             outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else []), NoProgress()])
-            # An interrupt may come before the stage has a point of its own.
-            point, rounding, certificate = run.point, stage.rounding if run.problem is stage.problem else None, None
+            point, certificate = run.point, None
             U, goes_on = point.U, outcome in (Outcome.STATIONARY, Outcome.STALLED)
             if answer is not None and not goes_on:  # what was found before is as good as it gets
                 if outcome is Outcome.INTERRUPTED:
@@ -125,40 +128,55 @@ def solve(
                 break
             goes_on = goes_on or outcome is Outcome.TRIED
             if stage.last or not goes_on:
-                if rounding is None:  # a problem on the way says nothing of the one that was asked for
-                    point, rounding = Point(Objective(problem, n_threads).evaluate(U)), 0.0
-                certificate, outcome = _certify(problem, point, tol, outcome, run.n_threads, rounding)
+                # An interrupt may come before the stage has a point of its own.
+                own = stage if run.problem is stage.problem else None
+                new = _answer(problem, own, point, run.objective, tol, outcome)
+                certificate, outcome = new.certificate, new.outcome
                 if answer is not None and not _better(certificate, outcome, answer.certificate, tol):
                     break
-                answer = _Answer(point, outcome, certificate)
+                answer = new
                 goes_on = goes_on and certificate.relative_gap > tol
             stage = advance(way, Reached(point.evaluation, certificate)) if goes_on else None
     assert answer is not None
-    U, V, value = answer.point.U, answer.point.evaluation.V, answer.point.value
     outcome = Outcome.CERTIFIED if answer.certificate.relative_gap <= tol else answer.outcome
-    return Result(problem, U, V, value, outcome, answer.certificate, run.history(), run.iteration)
+    return Result(problem, answer.U, answer.V, answer.value, outcome, answer.certificate, run.history(), run.iteration)
 
 
 @dataclass(frozen=True)
 class _Answer:
-    point: Point
+    U: Floats
+    V: Floats
+    value: float
     outcome: Outcome
     certificate: Certificate
 
 
 def _better(new: Certificate, outcome: Outcome, old: Certificate, tol: float) -> bool:
-    """Whether a finer rounding has given the better answer: a smaller gap, and found, not stalled."""
+    """Whether a finer problem has given the better answer: a smaller gap, and found, not stalled."""
     return new.relative_gap < old.relative_gap and (outcome is Outcome.STATIONARY or new.relative_gap <= tol)
 
 
-def _certify(
-    problem: Problem, point: Point, tol: float, outcome: Outcome, n_threads: int, rounding: float
-) -> tuple[Certificate, Outcome]:
+def _answer(
+    problem: Problem, stage: Stage | None, point: Point, objective: Objective, tol: float, outcome: Outcome
+) -> _Answer:
+    """What a point says of the problem that was asked for, and not only of the stage that it was found in."""
+    if stage is None or stage.rounding is None or stage.softness is None:
+        stage = stand_in(problem)
+        objective = Objective(stage.problem, objective.n_threads)
+        point = Point(objective.evaluate(point.U))
+    evaluation = kept = point.evaluation
     try:
-        certificate = certify(problem, point.evaluation, tol, outcome is Outcome.STATIONARY, n_threads)
+        kept = evaluation.within_bounds()
+        if math.isfinite(kept.value):
+            stationary = outcome is Outcome.STATIONARY
+            certificate = certify(problem, evaluation, tol, stationary, objective.n_threads, kept)
+        else:
+            why = "objective is not a finite number" if problem.structure is None else "bounds are not kept"
+            certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
     except KeyboardInterrupt:
-        certificate, outcome = no_certificate(problem, point.evaluation, tol, "interrupted"), Outcome.INTERRUPTED
-    return replace(certificate, rounding=rounding), outcome
+        certificate, outcome = no_certificate(problem, kept, tol, "interrupted"), Outcome.INTERRUPTED
+    certificate = replace(certificate, rounding=stage.rounding or 0.0, softness=stage.softness or 0.0)
+    return _Answer(kept.U, kept.V, kept.value, outcome, certificate)
 
 
 class _Run:
@@ -177,11 +195,12 @@ class _Run:
         self.point: Point
         self.problem: Problem | None = None  # which the point belongs to
         self._trials: list[Point] = []
-        self.rounding = 0.0
+        self.rounding = self.softness = 0.0
 
     def stage(self, stage: Stage, U: Floats, criteria: list[Criterion]) -> Outcome:
         """Minimise one objective from U until a criterion stops it."""
         problem, self.rounding = stage.problem, math.nan if stage.rounding is None else stage.rounding
+        self.softness = math.nan if stage.softness is None else stage.softness
         try:
             if problem is not self.problem:  # else it goes on where it was, to a smaller tolerance
                 if self.records:
@@ -223,6 +242,7 @@ class _Run:
             *self._work(),
             self.objective.problem.C,
             self.rounding,
+            self.softness,
             self.point.U,
             self.point.evaluation.V,
         )

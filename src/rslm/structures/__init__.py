@@ -1,1 +1,6 @@
-"""Structures: the set that W has to lie in. None means all matrices."""
+"""Sets that the learned matrix lies in."""
+
+from rslm.structures.box import Box
+from rslm.structures.soft_box import Multipliers, SoftBox
+
+__all__ = ["Box", "Multipliers", "SoftBox"]

@@ -5,7 +5,7 @@ namespace {
 
 template <int Q, bool WEIGHTED>
 void derivative(const Pattern &c, Workspace &workspace, int threads, const Values &residual, const Values &weight, const double *U,
-                int rank, const double *V, const double *factors, const double *dU, double *by_rows) {
+                int rank, const double *V, const double *factors, const double *dU, double *dV, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     double *u = workspace.reserve(2 * size_t(c.rows + 1) * width + size_t(c.shard_count * c.rows) * width);
     double *du = u + width; // a row of U and the one of dU side by side: they are needed together
@@ -35,6 +35,7 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
                     }
                 }
                 plus[0].add(plus[1]), minus[0].add(minus[1]), plus[0].add(minus[0]);
+                if (dV) plus[0].add(Row<Q>::of(dV + t * rank, rank));
                 plus[0].put(rows + l * padded);
             }
             const double *row[LANES];
@@ -48,6 +49,7 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l), end = c.indptr[t + 1];
                 const Row<Q> v = Row<Q>::of(V + t * rank, rank), dv = Row<Q>::at(rows + l * padded);
+                if (dV) std::memcpy(dV + t * rank, rows + l * padded, sizeof(double) * size_t(rank));
                 for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
                     const Batch<Q> batch(c, p, end);
                     vec products = load<vec>(a) + batch.template products<2>(u, dv);
@@ -68,11 +70,11 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
 }
 
 void run_derivative(const Pattern &c, Workspace &w, int threads, const Values &residual, const Values &weight, const double *U, int rank,
-                    const double *V, const double *factors, const double *dU, double *by_rows) {
+                    const double *V, const double *factors, const double *dU, double *dV, double *by_rows) {
     with_quads(rank, [&](auto q) {
         constexpr int Q = decltype(q)::value;
         const bool weighted = weight.f64 || weight.f32;
-        (weighted ? derivative<Q, true> : derivative<Q, false>)(c, w, threads, residual, weight, U, rank, V, factors, dU, by_rows);
+        (weighted ? derivative<Q, true> : derivative<Q, false>)(c, w, threads, residual, weight, U, rank, V, factors, dU, dV, by_rows);
     });
 }
 

@@ -4,8 +4,10 @@
 
 namespace {
 
+using rslm::Part;
+
 template <int Q>
-double evaluate(const Pattern &c, Workspace &workspace, int threads, const Values &y, const double *U, int rank, const double *ridge,
+double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, const Values &y, const double *U, int rank, const double *ridge,
                 double *V, double *factors, const Values &residual, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     double *u = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.shard_count * c.rows) * width);
@@ -15,22 +17,24 @@ double evaluate(const Pattern &c, Workspace &workspace, int threads, const Value
 
     const auto make = [&] {
         return [&, systems = Systems(rank, true), rows = Buffer<double>(LANES * padded)](int64_t shard, const Group &group, double *sum) mutable {
-            for (int l = 0; l < group.lanes; l++) {
-                const int64_t t = group.column(l);
-                systems.template collect<false>(Column<Q>{c, u, y, c.indptr[t], c.indptr[t + 1], NO_VALUES}, l);
+            if (part != Part::FOLLOW) {
+                for (int l = 0; l < group.lanes; l++) {
+                    const int64_t t = group.column(l);
+                    systems.template collect<false>(Column<Q>{c, u, y, c.indptr[t], c.indptr[t + 1], NO_VALUES}, l);
+                }
+                systems.turn_and_factorise(group.shifts(ridge));
+                ::solve(rank, systems.factors(), systems.rhs());
+                const size_t size = size_t(triangle(rank)) * LANES;
+                std::memcpy(factors + size_t(group.g) * size, systems.factors(), sizeof(double) * size);
+                lanes_to_rows(systems.rhs(), rank, rows.data, padded);
+                for (int l = 0; l < group.lanes; l++) std::memcpy(V + group.column(l) * rank, rows + l * padded, sizeof(double) * size_t(rank));
             }
-            systems.turn_and_factorise(group.shifts(ridge));
-            ::solve(rank, systems.factors(), systems.rhs());
-            const size_t size = size_t(triangle(rank)) * LANES;
-            std::memcpy(factors + size_t(group.g) * size, systems.factors(), sizeof(double) * size);
-
-            lanes_to_rows(systems.rhs(), rank, rows.data, padded);
+            if (part == Part::SOLVE) return;
 
             vec square = {};
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l), end = c.indptr[t + 1];
-                const Row<Q> v = Row<Q>::at(rows + l * padded);
-                std::memcpy(V + t * rank, rows + l * padded, sizeof(double) * size_t(rank));
+                const Row<Q> v = Row<Q>::of(V + t * rank, rank);
                 for (int64_t p = c.indptr[t]; p < end; p += LANES) {
                     const Batch<Q> batch(c, p, end);
                     const vec e = load_values(y, p, batch.n) - batch.products(u, v);
@@ -128,11 +132,11 @@ void predict_pairs(const int64_t *i, const int64_t *t, int64_t n, int threads, c
     for (int64_t p = 0; p < n; p++) prediction[p] = dot(U + i[p] * rank, V + t[p] * rank, rank);
 }
 
-double run_evaluate(const Pattern &c, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *ridge,
+double run_evaluate(Part part, const Pattern &c, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *ridge,
                     double *V, double *factors, const Values &residual, double *by_rows) {
     double squares = 0;
     with_quads(rank, [&](auto q) {
-        squares = evaluate<decltype(q)::value>(c, w, threads, y, U, rank, ridge, V, factors, residual, by_rows);
+        squares = evaluate<decltype(q)::value>(part, c, w, threads, y, U, rank, ridge, V, factors, residual, by_rows);
     });
     return squares;
 }
@@ -148,7 +152,7 @@ const rslm::Kernels *rslm::RSLM_ISA::kernels() {
         k.name = RSLM_NAME;
         k.evaluate = run_evaluate, k.solve = solve_columns;
         k.gram = run_gram, k.predict = predict, k.predict_pairs = predict_pairs;
-        add_derivative(k), add_weighted(k), add_box(k);
+        add_derivative(k), add_weighted(k), add_box(k), add_bounds(k);
         return k;
     }();
     return &kernels;

@@ -18,7 +18,7 @@ struct Group {
     }
 };
 
-// make() builds what a thread needs; work(shard, group, sum) adds to the shard's own rows × 4 Q array. out = the sum.
+// make() builds what a thread needs; work(shard, group, sum) adds to the shard's own rows × 4 Q array. out = the sum, where it is wanted.
 template <int Q, class Make> void sum_over_shards(const Pattern &c, double *sums, int rank, int threads, double *out, Make &&make) {
     constexpr int width = 4 * Q;
     const int64_t size = c.rows * width;
@@ -32,7 +32,7 @@ template <int Q, class Make> void sum_over_shards(const Pattern &c, double *sums
             for (int64_t g = c.shards[s]; g < c.shards[s + 1]; g++) work(s, Group(c, g), sum);
         }
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < c.rows; i++) {
+        for (int64_t i = 0; i < (out ? c.rows : 0); i++) {
             Row<Q> total = Row<Q>::at(sums + i * width);
             for (int64_t s = 1; s < c.shard_count; s++) total.add(Row<Q>::at(sums + s * size + i * width));
             double row[8 * Row<Q>::N];

@@ -45,21 +45,59 @@ struct Box {
     double epsilon, smoothing;
 };
 
+// Bounds of every entry of a rows × columns matrix; a stride is 0 where they do not vary.
+struct Bounds {
+    const double *lower;
+    int64_t lower_row, lower_column;
+    const double *upper;
+    int64_t upper_row, upper_column;
+};
+// What the bounds change of the columns. `margin` says how far the rows were from their bounds at least when v was `before`, in
+// units of their norms, not counting those that were beyond; since then no row has moved by more than `unrest` of its norm,
+// except the restless ones. A margin of −∞ says nothing.
+struct Bounded {
+    double *V, *factors; // in: the minimiser without bounds, and the factors of M; out: with bounds
+    const int64_t *warm_indptr; // the rows that bounds pushed at before, where to look first
+    const int32_t *warm_rows;
+    const int64_t *shift_indptr; // the rows whose soft bounds are moved, and by how much
+    const int32_t *shift_rows;
+    const double *shift;
+    const double *before;
+    double *margin;
+    double unrest;
+    const int32_t *restless;
+    int64_t restless_count;
+    double *excess; // out: how far the column is beyond hard bounds where it cannot be within; ∞ where that is not known
+    int64_t most;   // entries beyond their bounds that may be met: with more, all ends there, and nothing is known of any column
+};
+// The entries that bounds push at, by columns: v minimises ½(v − c)ᵀM(v − c) − Σ s x_j v, and s changes by weight · distance.
+struct Active {
+    int64_t *indptr;       // columns + 1 numbers, room for which is given; the others are made with `allocate`
+    int32_t *row = nullptr;
+    double *s = nullptr, *weight = nullptr;
+};
+void *allocate(size_t bytes); // aligned to a cache line, to be freed by std::free; ends the program where there is no memory, as threads cannot throw
+
 // Factors hold an upper triangle of rank × rank for every column, eight columns interleaved:
 // groups × rank (rank + 1) / 2 × 8 numbers, with the diagonal inverted.
+enum class Part { ALL, SOLVE, FOLLOW };
+
 struct Kernels {
     const char *name;
     // For every column t, with x the rows of U at its entries: v minimises |y − X v|² + ridge_t |v|².
     // Writes v, the factors of XᵀX + ridge, y − X v, and Σ_t (y − X v)_i v by rows i; returns Σ |y − X v|².
-    double (*evaluate)(const Pattern &, Workspace &, int threads, const Values &y, const double *U, int rank, const double *ridge,
+    // Part SOLVE ends with v and the factors, part FOLLOW begins with a given v.
+    double (*evaluate)(Part, const Pattern &, Workspace &, int threads, const Values &y, const double *U, int rank, const double *ridge,
                        double *V, double *factors, const Values &residual, double *by_rows);
     // The derivative of the above along dU: v̇ = factor⁻¹(dXᵀ residual − Xᵀ W dX v), rows Σ_t W (dX v + X v̇)_i v − residual_i v̇,
-    // with a weight W of every entry, or W = 1 where there is none.
+    // with a weight W of every entry, or W = 1 where there is none. What v̇ is of is what `dV` holds, plus that, and `dV` becomes v̇,
+    // where it is given.
     void (*derivative)(const Pattern &, Workspace &, int threads, const Values &residual, const Values &weight, const double *U,
-                       int rank, const double *V, const double *factors, const double *dU, double *by_rows);
-    // Factors of XᵀWX + ridge for every column, with a weight W of every entry, or W = 1 where there is none.
-    void (*factorise)(const Pattern &, Workspace &, int threads, const double *X, int rank, const Values &weight, const double *ridge,
-                      double *factors);
+                       int rank, const double *V, const double *factors, const double *dU, double *dV, double *by_rows);
+    // Factors of XᵀWX + ridge for every column, with a weight W of every entry, or W = 1 where there is none; and with more entries of
+    // the same columns, which have weights, where they are given.
+    void (*factorise)(const Pattern &, Workspace &, int threads, const double *X, int rank, const Values &weight, const Pattern *more,
+                      const Values &more_weight, const double *ridge, double *factors);
     // One Newton step for every column of the groups first … last that are active: factors of XᵀWX + ridge, step =
     // factor⁻¹(Xᵀz − ridge v), decrement = step · (Xᵀz − ridge v). `x` is padded. Runs in the calling thread.
     void (*newton)(const Pattern &, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const Values &z,
@@ -76,6 +114,10 @@ struct Kernels {
     // ℓ'' of a loss in its dual form, δ > 0, where the errors are these. Entry k of the result is that of entry order[k], or of
     // entry k where there is no order.
     void (*box_curvature)(int64_t n, int threads, const Values &y, const Values &error, const int64_t *order, const Box &, const Values &out);
+    // For every column the minimiser of ½(v − c)ᵀM(v − c) with x_j v within bounds for all rows j, or with a finite stiffness k of that and
+    // ½ k Σ distance².
+    void (*bound)(int64_t rows, int64_t columns, int threads, const double *X, int rank, const Bounds &, double stiffness, const Bounded &,
+                  Active &);
     // How many numbers a padded row has, and the padding of rows × rank numbers with a zero row behind.
     int (*padded_width)(int rank);
     void (*padded)(const double *U, int64_t rows, int rank, double *out);
@@ -97,6 +139,7 @@ struct Kernels {
     void add_derivative(Kernels &);                                                                                                   \
     void add_weighted(Kernels &);                                                                                                     \
     void add_box(Kernels &);                                                                                                          \
+    void add_bounds(Kernels &);                                                                                                       \
     }
 RSLM_DECLARE(baseline)
 #if defined(RSLM_X86)

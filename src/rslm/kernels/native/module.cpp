@@ -2,6 +2,7 @@
 #include "kernels.hpp"
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <nanobind/nanobind.h>
@@ -29,8 +30,17 @@ double *rslm::Workspace::reserve(size_t n) {
 }
 rslm::Workspace::~Workspace() { std::free(data); }
 
+void *rslm::allocate(size_t bytes) {
+    void *p = std::aligned_alloc(64, (bytes / 64 + 1) * 64);
+    if (!p) {
+        std::fputs("rslm: out of memory\n", stderr);
+        std::abort();
+    }
+    return p;
+}
+
 namespace {
-using rslm::Kernels, rslm::LANES, rslm::Pattern, rslm::Values, rslm::Workspace;
+using rslm::Kernels, rslm::LANES, rslm::Part, rslm::Pattern, rslm::Values, rslm::Workspace;
 
 // ---- instruction sets -----------------------------------------------------------------------------------------
 
@@ -176,21 +186,47 @@ class Columns {
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
-        return chosen->evaluate(pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out, by_rows.data());
+        return chosen->evaluate(Part::ALL, pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out, by_rows.data());
+    }
+    void regress(const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V, const VectorOut &factors, int threads) {
+        const int rank = rank_of(U.shape(1));
+        threads = useful_threads(threads, entries() * rank * rank);
+        const Values in = values_of(y, entries());
+        require_shape(U, rows(), rank), require_shape(V, columns(), rank);
+        require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
+        require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
+        chosen->evaluate(Part::SOLVE, pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), {}, nullptr);
+    }
+    double residuals(const Numbers &y, const Matrix &U, const Matrix &V, const NumbersOut &residual, const MatrixOut &by_rows, int threads) {
+        const int rank = rank_of(U.shape(1));
+        threads = useful_threads(threads, entries() * rank * 2);
+        const Values in = values_of(y, entries()), out = values_of(residual, entries());
+        require_shape(U, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
+        double *v = const_cast<double *>(V.data()); // only read in this part
+        return chosen->evaluate(Part::FOLLOW, pattern, workspace, threads, in, U.data(), rank, nullptr, v, nullptr, out, by_rows.data());
     }
     void derivative(const Numbers &residual, const std::optional<Numbers> &weight, const Matrix &U, const Matrix &V, const Vector &factors,
-                    const Matrix &dU, const MatrixOut &by_rows, int threads) {
+                    const Matrix &dU, const std::optional<MatrixOut> &dV, const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(U.shape(1));
         threads = useful_threads(threads, entries() * rank * 5);
         const Values in = values_of(residual, entries()), w = values_or_none(weight, entries());
         require_shape(U, rows(), rank), require_shape(dU, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
+        if (dV) require_shape(*dV, columns(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
-        chosen->derivative(pattern, workspace, threads, in, w, U.data(), rank, V.data(), factors.data(), dU.data(), by_rows.data());
+        chosen->derivative(pattern, workspace, threads, in, w, U.data(), rank, V.data(), factors.data(), dU.data(),
+                           dV ? dV->data() : nullptr, by_rows.data());
     }
-    void factorise(const Matrix &X, const std::optional<Numbers> &weight, const Vector &ridge, const VectorOut &factors, int threads) {
+    void factorise(const Matrix &X, const std::optional<Numbers> &weight, const Columns *more, const std::optional<Numbers> &more_weight,
+                   const Vector &ridge, const VectorOut &factors, int threads) {
         const int rank = rank_of(X.shape(1));
+        require(!more || (more->rows() == rows() && more->columns() == columns() && more_weight), "more entries must be of the same shape, with weights");
+        const Values more_w = more ? values_of(*more_weight, more->entries()) : Values{nullptr, nullptr};
         threads = useful_threads(threads, (entries() + columns() * rank) * rank * rank);
         const Values w = values_or_none(weight, entries());
         require_shape(X, rows(), rank);
@@ -198,7 +234,7 @@ class Columns {
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
-        chosen->factorise(pattern, workspace, threads, X.data(), rank, w, ridge.data(), factors.data());
+        chosen->factorise(pattern, workspace, threads, X.data(), rank, w, more ? &more->pattern : nullptr, more_w, ridge.data(), factors.data());
     }
     void scatter(const Numbers &s, const Matrix &V, const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(V.shape(1));
@@ -282,6 +318,46 @@ void solve(const Vector &factors, const Matrix &rhs, const MatrixOut &solution, 
     chosen->solve(int64_t(rhs.shape(0)), threads, factors.data(), rank, rhs.data(), solution.data());
 }
 
+// A scalar, a row, a column or a matrix of bounds, by its strides.
+using Plane = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
+template <class T> auto owned(T *data, size_t n) {
+    nb::capsule owner(data, [](void *p) noexcept { std::free(p); });
+    return nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {n}, owner);
+}
+
+nb::tuple bound(const Matrix &X, const MatrixOut &V, const VectorOut &factors, const Plane &lower, const Plane &upper, double stiffness,
+                const Indptr &warm_indptr, const Index &warm_rows, const Indptr &shift_indptr, const Index &shift_rows, const Vector &shift, const Matrix &before, const VectorOut &margin, double unrest,
+                const Index &restless, const VectorOut &excess, const Array<int64_t, 1> &indptr, int64_t most, int threads) {
+    const int rank = rank_of(X.shape(1));
+    const int64_t rows = int64_t(X.shape(0)), columns = int64_t(V.shape(0));
+    threads = useful_threads(threads, rows * columns * rank);
+    require_shape(V, columns, rank), require_shape(before, columns, rank);
+    for (const Plane *plane : {&lower, &upper})
+        require(int64_t(plane->shape(0)) == rows && int64_t(plane->shape(1)) == columns, "bounds of every entry are needed");
+    require(int64_t(factors.shape(0)) >= factor_size(columns, rank), "the array of the factors is too small");
+    require(int64_t(margin.shape(0)) == columns && int64_t(excess.shape(0)) == columns, "one number for every column is needed");
+    require(int64_t(indptr.shape(0)) == columns + 1, "indptr must have one number more than there are columns");
+    require(stiffness > 0, "the stiffness must be positive");
+    const auto require_lists = [&](const Indptr &starts, const Index &list) {
+        require(int64_t(starts.shape(0)) == columns + 1, "indptr must have one number more than there are columns");
+        require(starts.data()[0] == 0 && starts.data()[columns] == int64_t(list.shape(0)), "indptr must run from 0 to the number of entries");
+        for (int64_t t = 0; t < columns; t++) require(starts.data()[t] <= starts.data()[t + 1], "indptr must not decrease");
+    };
+    require_lists(warm_indptr, warm_rows), require_lists(shift_indptr, shift_rows);
+    require(shift.shape(0) == shift_rows.shape(0), "one shift for every entry is needed");
+    for (const Index *list : {&warm_rows, &shift_rows, &restless})
+        for (size_t p = 0; p < list->shape(0); p++) require(list->data()[p] >= 0 && list->data()[p] < rows, "a row index is out of range");
+    const rslm::Bounds bounds{lower.data(), lower.stride(0), lower.stride(1), upper.data(), upper.stride(0), upper.stride(1)};
+    const rslm::Bounded out{V.data(), factors.data(), warm_indptr.data(), warm_rows.data(), shift_indptr.data(), shift_rows.data(), shift.data(), before.data(), margin.data(), unrest, restless.data(), int64_t(restless.shape(0)), excess.data(), most};
+    rslm::Active active{indptr.data()};
+    {
+        nb::gil_scoped_release release;
+        chosen->bound(rows, columns, threads, X.data(), rank, bounds, stiffness, out, active);
+    }
+    const size_t n = size_t(active.indptr[columns]);
+    return nb::make_tuple(owned(active.row, n), owned(active.s, n), owned(active.weight, n));
+}
+
 void predict_pairs(const Pairs &i, const Pairs &t, const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
     const int64_t n = int64_t(i.shape(0));
     threads = useful_threads(threads, n * int64_t(U.shape(1)));
@@ -327,6 +403,7 @@ NB_MODULE(_native, m) {
     m.def("padded", &padded, IN, OUT);
     m.def("box_curvature", &box_curvature, IN, IN, nb::arg().none(), IN, IN, IN, IN, IN, OUT, IN);
     m.def("solve", &solve, IN, IN, OUT, IN);
+    m.def("bound", &bound, IN, OUT, OUT, IN, IN, IN, IN, IN, IN, IN, IN, IN, OUT, IN, IN, OUT, OUT, IN, IN);
     m.def("predict_pairs", &predict_pairs, IN, IN, IN, IN, OUT, IN);
     nb::class_<Columns>(m, "Columns")
         .def(nb::init<Indptr, Index, int64_t>(), nb::arg("indptr"), nb::arg("index"), nb::arg("rows"))
@@ -336,8 +413,10 @@ NB_MODULE(_native, m) {
         .def_prop_ro("shard_count", &Columns::shard_count)
         // Outputs are not converted: what was written to a copy would be lost.
         .def("evaluate", &Columns::evaluate, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
-        .def("derivative", &Columns::derivative, IN, nb::arg().none(), IN, IN, IN, IN, OUT, IN)
-        .def("factorise", &Columns::factorise, IN, nb::arg().none(), IN, OUT, IN)
+        .def("regress", &Columns::regress, IN, IN, IN, OUT, OUT, IN)
+        .def("residuals", &Columns::residuals, IN, IN, IN, OUT, OUT, IN)
+        .def("derivative", &Columns::derivative, IN, nb::arg().none(), IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, IN)
+        .def("factorise", &Columns::factorise, IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)
         .def("scatter", &Columns::scatter, IN, IN, OUT, IN)
         .def("box", &Columns::box, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, OUT, OUT, IN)
         .def("newton", &Columns::newton, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT)

@@ -71,7 +71,8 @@ template <int Q> constexpr bool has_tile(int rows, int parts) {
 }
 
 // rows a … a + A of the Gram matrix, parts v … v + P, and with RHS those of Xᵀy behind them; the weight is in the former only
-template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q> &column, int a, int v, double *out) {
+// `add` adds to what is there
+template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q> &column, int a, int v, double *out, bool add) {
     vec acc[A + RHS][P] = {};
     const int64_t last = column.c.entries() - 1;
     for (int64_t p = column.p; p < column.end; p++) {
@@ -97,19 +98,22 @@ template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q
             for (int j = i / 8; j < P; j++) acc[i][j] += u[a + i] * x[j]; // parts left of i / 8 are below the diagonal
     }
     for (int i = 0; i < A + RHS; i++)
-        for (int j = 0; j < P; j++) store(out + (i * P + j) * 8, acc[i][j]);
+        for (int j = 0; j < P; j++) {
+            double *to = out + (i * P + j) * 8;
+            store(to, add ? load<vec>(to) + acc[i][j] : acc[i][j]);
+        }
 }
 
 template <bool WEIGHTED, int Q, int A = MOST_TILE_ROWS, int P = MOST_TILE_PARTS>
-RSLM_INLINE void run_tile(const Column<Q> &column, int a, int rows, int v, int parts, bool rhs, double *out) {
+RSLM_INLINE void run_tile(const Column<Q> &column, int a, int rows, int v, int parts, bool rhs, double *out, bool add = false) {
     if constexpr (has_tile<Q>(A, P))
         if (rows == A && parts == P) {
-            if (rhs) tile<Q, A, P, true, WEIGHTED>(column, a, v, out);
-            else tile<Q, A, P, false, WEIGHTED>(column, a, v, out);
+            if (rhs) tile<Q, A, P, true, WEIGHTED>(column, a, v, out, add);
+            else tile<Q, A, P, false, WEIGHTED>(column, a, v, out, add);
             return;
         }
-    if constexpr (P > 1) run_tile<WEIGHTED, Q, A, P - 1>(column, a, rows, v, parts, rhs, out);
-    else if constexpr (A > 1) run_tile<WEIGHTED, Q, A - 1, MOST_TILE_PARTS>(column, a, rows, v, parts, rhs, out);
+    if constexpr (P > 1) run_tile<WEIGHTED, Q, A, P - 1>(column, a, rows, v, parts, rhs, out, add);
+    else if constexpr (A > 1) run_tile<WEIGHTED, Q, A - 1, MOST_TILE_PARTS>(column, a, rows, v, parts, rhs, out, add);
 }
 
 // M = RᵀR in place for eight systems; lane l of m[packed(i, j)] belongs to system l. The diagonal of R is inverted.
@@ -180,11 +184,11 @@ struct Systems {
     vec *rhs() { return lanes + triangle(r); }
     const double *factors() { return (const double *)lanes.data; }
 
-    template <bool WEIGHTED, int Q> RSLM_INLINE void collect(const Column<Q> &column, int lane) {
+    template <bool WEIGHTED, int Q> RSLM_INLINE void collect(const Column<Q> &column, int lane, bool add = false) {
         double *out = collected + int64_t(lane) * collected_size;
         walk_tiles(r, [&](int a, int rows, int v, int parts) {
             const bool rhs = with_rhs && a == 0;
-            run_tile<WEIGHTED>(column, a, rows, v, parts, rhs, out);
+            run_tile<WEIGHTED>(column, a, rows, v, parts, rhs, out, add);
             out += (rows + rhs) * parts * 8;
         });
     }

@@ -57,8 +57,8 @@ void products(const Pattern &c, int64_t first, int64_t last, const uint8_t *acti
 }
 
 template <int Q, bool WEIGHTED>
-void factorise(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const Values &weight, const double *ridge,
-               double *factors) {
+void factorise(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const Values &weight, const Pattern *more,
+               const Values &more_weight, const double *ridge, double *factors) {
     double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
     pad<Q>(X, c.rows, rank, x);
 #pragma omp parallel num_threads(threads)
@@ -70,6 +70,8 @@ void factorise(const Pattern &c, Workspace &workspace, int threads, const double
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);
                 systems.template collect<WEIGHTED>(Column<Q>{c, x, NO_VALUES, c.indptr[t], c.indptr[t + 1], weight}, l);
+                if (more && more->indptr[t] < more->indptr[t + 1])
+                    systems.template collect<true>(Column<Q>{*more, x, NO_VALUES, more->indptr[t], more->indptr[t + 1], more_weight}, l, true);
             }
             systems.turn_and_factorise(group.shifts(ridge));
             const size_t size = size_t(triangle(rank)) * LANES;
@@ -112,11 +114,12 @@ void run_products(const Pattern &c, int64_t first, int64_t last, const uint8_t *
                   double *product) {
     with_quads(rank, [&](auto q) { products<decltype(q)::value>(c, first, last, active, x, rank, R, product); });
 }
-void run_factorise(const Pattern &c, Workspace &w, int threads, const double *X, int rank, const Values &weight, const double *ridge,
-                   double *factors) {
+void run_factorise(const Pattern &c, Workspace &w, int threads, const double *X, int rank, const Values &weight, const Pattern *more,
+                   const Values &more_weight, const double *ridge, double *factors) {
     with_quads(rank, [&](auto q) {
         constexpr int Q = decltype(q)::value;
-        (weight.f64 || weight.f32 ? factorise<Q, true> : factorise<Q, false>)(c, w, threads, X, rank, weight, ridge, factors);
+        (weight.f64 || weight.f32 ? factorise<Q, true> : factorise<Q, false>)(c, w, threads, X, rank, weight, more, more_weight, ridge,
+                                                                                      factors);
     });
 }
 void run_scatter(const Pattern &c, Workspace &w, int threads, const Values &s, const double *V, int rank, double *by_rows) {

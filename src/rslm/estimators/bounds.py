@@ -1,0 +1,108 @@
+"""The user's bounds of a samples × features matrix."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.data import ObservedMatrix
+from rslm.structures import Box
+
+FORMS = "bounds must be None, (lower, upper), each a number, an array or None, or a rslm.structures.Box"
+
+
+def as_box(bounds: Any, shape: tuple[int, int], names: Any = None) -> Box | None:
+    """Bounds as they were given to an estimator; None where there are none. `names` are those of the features."""
+    if bounds is None:
+        return None
+    if not isinstance(bounds, Box):
+        if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+            raise ValueError(f"{FORMS}; got {bounds!r}")
+        lower, upper = (_checked(name, b, shape, names) for name, b in zip(("lower", "upper"), bounds, strict=True))
+        _check_order(lower, upper, shape, names)
+        bounds = Box(lower, upper)
+    try:
+        bounds.planes(shape)
+    except ValueError:
+        raise ValueError(
+            f"bounds of shape {bounds.shape} do not go with {shape[0]} samples of {shape[1]} features; needed is one "
+            f"number, ({shape[1]},) for one of every feature, ({shape[0]}, 1) for every sample, or {shape}"
+        ) from None
+    return None if bounds.trivial else bounds
+
+
+def _checked(name: str, bound: Any, shape: tuple[int, int], names: Any) -> Floats | None:
+    if bound is None:
+        return None
+    try:
+        values = np.asarray(bound, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{FORMS}; the {name} one is {bound!r}") from None
+    if values.ndim == 1 and values.shape != (1,) and len(values) != shape[1]:
+        raise ValueError(f"the {name} bound has {len(values)} numbers, but X has {shape[1]} features")
+    bad = np.argwhere(np.isnan(np.atleast_2d(values)))
+    if len(bad):
+        where = "" if values.size == 1 else f" for {_feature(int(bad[0][1]), names)}"
+        raise ValueError(f"the {name} bound is NaN{where}; None or ±inf stand for no bound")
+    return values
+
+
+def _check_order(lower: Floats | None, upper: Floats | None, shape: tuple[int, int], names: Any) -> None:
+    if lower is None or upper is None:
+        return
+    try:
+        low, high = np.broadcast_arrays(np.atleast_2d(lower), np.atleast_2d(upper))
+    except ValueError:
+        raise ValueError(f"the bounds do not go together: their shapes are {lower.shape} and {upper.shape}") from None
+    crossed = np.argwhere(low > high)
+    if len(crossed):
+        i, j = (int(k) for k in crossed[0])
+        where = "" if low.size == 1 else f" for {_feature(j, names)}" + (f" of sample {i}" if low.shape[0] > 1 else "")
+        raise ValueError(f"the lower bound is above the upper one{where}: {low[i, j]:g} > {high[i, j]:g}")
+
+
+def _feature(j: int, names: Any) -> str:
+    return f"feature {j}" if names is None else f"feature {names[j]!r}"
+
+
+def check_observed(box: Box, data: ObservedMatrix) -> None:
+    """Tell of observed values beyond the bounds, or refuse them if the bounds are strict."""
+    rows = data.rows_of_entries()
+    beyond = box.beyond(rows, data.index, data.values)
+    count = int(np.count_nonzero(beyond))
+    if count == 0:
+        return
+    k = int(np.argmax(np.abs(beyond)))
+    i, j = int(rows[k]), int(data.index[k])
+    place = f"row {i if data.row_ids is None else data.row_ids[i]!r}"
+    place += f", column {j if data.col_ids is None else data.col_ids[j]!r}"
+    side = "below the lower" if beyond[k] < 0 else "above the upper"
+    message = (
+        f"{count} of {len(data)} observed values are beyond the bounds; the worst one, {data.values[k]:g} at {place}"
+    )
+    message += f", is {abs(beyond[k]):g} {side} bound"
+    if box.strict:
+        raise ValueError(f"{message}. Correct them, or leave out strict=True to fit them as well as the bounds allow.")
+    warnings.warn(f"{message}; they are fitted as well as the bounds allow", UserWarning, stacklevel=4)
+
+
+def clipped(values: Floats, box: Box | None, rows: Any, cols: Any) -> Floats:
+    """Predictions without the rounding errors that may take them beyond the bounds."""
+    return values if box is None else np.asarray(values - box.beyond(rows, cols, values))
+
+
+def to_plain(bounds: Any) -> Any:
+    """Bounds as JSON."""
+    if isinstance(bounds, Box):
+        lower, upper = np.asarray(bounds.lower), np.asarray(bounds.upper)
+        return {"lower": lower.tolist(), "upper": upper.tolist(), "strict": bounds.strict}
+    return None if bounds is None else [None if b is None else np.asarray(b).tolist() for b in bounds]
+
+
+def from_plain(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return Box(plain["lower"], plain["upper"], strict=plain["strict"])
+    return None if plain is None else tuple(np.asarray(b) if isinstance(b, list) else b for b in plain)

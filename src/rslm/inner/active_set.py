@@ -1,0 +1,284 @@
+"""Entries with bounds on all of W: in every column the regression of its loss, with few rows that the bounds push at.
+
+With x_j = u_j/√p_j for all rows j, column t is
+
+    v_t = argmin_v Σ_i ℓ(y_i, x_iᵀv) + (q_t/2C) |v|²     with lower_jt ≤ x_jᵀv ≤ upper_jt,
+
+or, where the bounds are softened by ε, with (1/2ε) Σ_j distance² added (`structures.soft_box`). A bound that pushes is
+one more entry of the column, with s = distance/ε and the curvature 1/ε; the multipliers are a = C s. With hard bounds s
+is what keeps x_jᵀv where it is, also when U moves, which is the limit of large curvature.
+
+For a quadratic loss that is one quadratic problem, for the others one in every Newton step: its centre is the Newton
+point, its matrix the Hessian of the column. Along such a step the column's objective is convex, and it is taken whole
+if its slope at the end is not uphill.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from rslm._typing import Floats, Indices64
+from rslm.inner.leverage import leverages
+from rslm.inner.newton import Newton, sums_of
+from rslm.inner.weighted import STIFFEST, WeightedColumns
+from rslm.kernels import Bound, Columns, Factors, bound, padded
+from rslm.losses.checked import CheckedLoss
+from rslm.problem import Problem
+from rslm.structures import Multipliers, SoftBox
+
+PIECE = 1 << 17  # entries that a thread takes at a time
+ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
+SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
+UPHILL = 0.1  # slope at the end of a step, beside that at its start, up to which it has not gone too far
+MOST_STEPS, MOST_TRIALS = 100, 30
+FAR = 3  # a point with so many times more entries beyond their bounds than entries at all is not looked at further
+
+
+class ActiveSet(WeightedColumns):
+    """Inner solver for bounds, with any loss that has a second derivative."""
+
+    def __init__(self, problem: Problem, n_threads: int) -> None:
+        super().__init__(problem, n_threads)
+        assert problem.structure is not None
+        self.problem = problem
+        self.lower, self.upper = problem.structure.planes(problem.shape)
+        self.loss = CheckedLoss(problem.loss)
+        self.quadratic = problem.loss.quadratic
+        # ℓ'' = 2 of the square loss is left out of its systems: s = y − w, with the curvature 1.
+        self.unit = 2.0 * self.C if self.quadratic else self.C
+        self.ridge = self.q / self.unit
+        self.stiffness, self.shift, self.expected = math.inf, None, 0.0
+        if isinstance(problem.structure, SoftBox):
+            epsilon, expected = problem.structure.softness, problem.structure.expected
+            self.stiffness = self.C / (self.unit * epsilon)
+            if expected is not None:
+                self.shift = expected.entries, expected.values * (epsilon / self.C)
+                self.expected = float(expected.values @ expected.values) / self.unit**2
+        self.warm: Bound | None = None
+
+    @staticmethod
+    def obstacle(problem: Problem) -> str | None:
+        if problem.structure is None:
+            return "needs bounds"
+        return Newton.smooth(problem)
+
+    def solve(self, U: Floats) -> ActiveSolution:
+        X = U * self.scale
+        solution = self._solve_quadratic(X) if self.quadratic else self._solve_smooth(X)
+        if math.isfinite(solution.value):
+            self.warm = solution.bound
+        return solution
+
+    def _bound(self, X: Floats, centre: Floats, factors: Factors, before: Bound | None) -> Bound:
+        most = None if before is None or self.stiffness == math.inf else FAR * (len(before.s) + len(self.y))
+        return bound(
+            X, centre, factors, self.lower, self.upper, self.stiffness, self.n_threads, before, self.shift, most
+        )
+
+    def _solve_quadratic(self, X: Floats) -> ActiveSolution:
+        centre, factors = self.columns.regress(self.y, X, self.ridge, self.n_threads)
+        b = self._bound(X, centre, factors, self.warm)
+        squares, residual, by_rows = self.columns.residuals(self.y, X, b.V, self.n_threads)
+        return ActiveSolution(self, b, residual, None, factors, squares, by_rows)
+
+    def _solve_smooth(self, X: Floats) -> ActiveSolution:
+        with np.errstate(all="ignore"):  # what overflows is a step that goes too far
+            return SmoothColumns(self, X).solve()
+
+
+class ActiveSolution:
+    """V, s and D of the observed entries, and the bounds that push, at one U."""
+
+    def __init__(
+        self,
+        solver: ActiveSet,
+        b: Bound,
+        s: Floats,
+        curvature: Floats | None,
+        factors: Factors,
+        loss: float,
+        by_rows: Floats,
+    ) -> None:
+        self.solver, self.bound, self.V = solver, b, b.V
+        self._s: Floats | None = s
+        self._D, self._factors = curvature, factors
+        self.weighted_square = float(np.einsum("t,tk,tk->", solver.q, b.V, b.V))  # ‖UᵀS‖²
+        self.paid = 0.5 * solver.unit * (float(b.s @ b.s) - solver.expected) / solver.stiffness
+        self.value = solver.C * loss + 0.5 * self.weighted_square + self.paid
+        if b.excess.any():  # no v of some column is within the bounds
+            self.value = math.inf
+        self.gradient: Floats = -solver.unit * solver.scale * (by_rows + b.entries.scatter(b.s, b.V, solver.n_threads))
+
+    @property
+    def s(self) -> Floats:
+        if self._s is None:
+            raise RuntimeError("this evaluation has been released; evaluate the point again")
+        return self._s
+
+    def derivative(self, xi: Floats) -> Floats:
+        solver, s, b = self.solver, self.s, self.bound
+        at, threads = b.entries, solver.n_threads
+        dX = xi * solver.scale
+        moved = at.predict(dX, self.V, threads)
+        order, by_rows = at.row_order, at.by_rows
+        # The part of the bounds in the right hand side, ẋ s − x weight ẋᵀv; it becomes v̇.
+        dV = by_rows.scatter(b.s[order], dX, threads) - by_rows.scatter((b.weight * moved)[order], b.X, threads)
+        out = solver.columns.weighted_derivative(s, self._D, b.X, self.V, self._factors, dX, threads, dV)
+        out += at.scatter(b.weight * (moved + at.predict(b.X, dV, threads)), self.V, threads)
+        out -= at.scatter(b.s, dV, threads)
+        return solver.unit * solver.scale * out
+
+    def _row_factors(self, more: tuple[Columns, Floats] | None) -> Factors:
+        """Of Σ_t D_it v_t v_tᵀ + p_i ‖UᵀS‖²/C for every row i, with more entries if they are given."""
+        solver, _ = self.solver, self.s  # an error if it has been released
+        shift = max(self.weighted_square, np.finfo(float).tiny) / solver.unit
+        D = None if self._D is None else self._D[solver.columns.row_order]
+        return solver.columns.by_rows.factorise(self.V, solver.p * shift, solver.n_threads, D, more=more)
+
+    def preconditioner(self) -> Callable[[Floats], Floats]:
+        """Row i is solved with B_i = (C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I, where bounds that push are entries."""
+        solver, at = self.solver, self.bound.entries
+        factors = self._row_factors((at.by_rows, self.bound.weight[at.row_order]))
+        weight = (solver.p / solver.unit)[:, None]
+        return lambda eta: weight * factors.solve(eta, solver.n_threads)
+
+    def within_bounds(self) -> tuple[Floats, ActiveSolution]:
+        """U with its rows moved into the bounds, and the columns there, solved with bounds that hold.
+
+        The columns alone would do where no row is small. But small rows that are almost within their bounds move by
+        little, whereas columns that have to respect the directions of such rows may have to move far.
+        """
+        solver, box = self.solver, self.solver.problem.structure
+        if isinstance(box, SoftBox):
+            solver = ActiveSet(replace(solver.problem, structure=box.box), solver.n_threads)
+        lower, upper = solver.lower.T, solver.upper.T
+        rows = bound(self.V, self.bound.X, self._row_factors(None), lower, upper, math.inf, solver.n_threads)
+        U = rows.V / solver.scale
+        size = float(np.linalg.norm(U))
+        solver.warm = Bound.nothing(rows.V / size, self.V * size)
+        return U / size, solver.solve(U / size)
+
+    def left_out(self) -> Floats:
+        solver, s = self.solver, self.s
+        h = leverages(solver.columns, self.bound.X, self._factors, solver.n_threads)
+        w = solver.columns.predict(self.bound.X, self.V, solver.n_threads)
+        rest = 1.0 - h * (1.0 if self._D is None else self._D)
+        of_column = np.repeat(np.arange(len(self.V)), np.diff(solver.columns.indptr))
+        lower, upper = (plane[solver.columns.index, of_column] for plane in (solver.lower, solver.upper))
+        return np.asarray(np.clip(w - s * h / np.maximum(rest, STIFFEST), lower, upper))
+
+    def dual(self) -> Floats:
+        return self.solver.unit * self.s
+
+    def multipliers(self) -> Multipliers:
+        return Multipliers(self.bound.entries, self.solver.unit * self.bound.s)
+
+    def release(self) -> None:
+        self._s = None
+
+
+class SmoothColumns:
+    """The columns of a loss that is not quadratic, solved together at one U."""
+
+    def __init__(self, solver: ActiveSet, X: Floats) -> None:
+        T, rank = solver.columns.shape[1], X.shape[1]
+        self.solver, self.X, self.x = solver, X, padded(X)
+        warm = solver.warm
+        known = warm is not None and warm.V.shape == (T, rank)
+        self.V: Floats = warm.V.copy() if warm is not None and known else np.zeros((T, rank))
+        self.counts = np.diff(solver.columns.indptr)
+        self.y = solver.y.astype(np.float64)
+        self.w = self._products(self.V)
+        self.s = self._slopes(self.w)
+        if not np.isfinite(self.s).all():  # the last solution is too far away
+            self.V[:], self.w[:] = 0.0, 0.0
+            self.s = self._slopes(self.w)
+        self.factors = Factors.room_for(T, rank)
+
+    def solve(self) -> ActiveSolution:
+        solver = self.solver
+        b = Bound.nothing(self.X, self.V) if solver.warm is None else solver.warm
+        before = np.full(len(self.V), np.inf)
+        for count in range(MOST_STEPS):
+            D = np.asarray(solver.loss("hessian", self.y, self.w))
+            b = solver._bound(self.X, self.V + self._newton_steps(D), self.factors, b)
+            step = b.V - self.V
+            change = self._products(step)
+            square = self._sums(D * change**2) + solver.ridge * np.einsum("tk,tk->t", step, step)
+            size = self._sums(D * self.w**2) + solver.ridge * np.einsum("tk,tk->t", self.V, self.V)
+            # From where a hard bound is not kept the whole step is taken, wherever it leads.
+            within = count > 0 or solver.stiffness < math.inf
+            length = self._lengths(b, step, change, square) if within else np.ones(len(step))
+            self.V += length[:, None] * step
+            self.w = self._products(self.V)
+            self.s = self._slopes(self.w)
+            done = (square <= ENOUGH**2 * size) | ((square <= SETTLED**2 * size) & (square >= before)) | (square == 0)
+            if bool(done.all()) and bool((length == 1.0).all()):
+                break
+            before = square
+        loss = float(np.sum(solver.loss("value", self.y, self.w)))
+        by_rows = solver.columns.scatter(self.s, b.V, solver.n_threads)
+        return ActiveSolution(solver, b, self.s, D, self.factors, loss, by_rows)
+
+    def _newton_steps(self, D: Floats) -> Floats:
+        solver, columns = self.solver, self.solver.columns
+        step, decrement = np.zeros(self.V.shape), np.zeros(len(self.V))
+
+        def of_piece(piece):  # type: ignore[no-untyped-def]
+            active = np.ones(piece.last - piece.first, dtype=np.uint8)
+            columns.newton_step(piece, active, self.x, self.s, D, self.V, solver.ridge, self.factors, step, decrement)
+
+        with ThreadPoolExecutor(solver.n_threads) as pool:
+            list(pool.map(of_piece, columns.pieces(PIECE)))
+        return step
+
+    def _lengths(self, b: Bound, step: Floats, change: Floats, square: Floats) -> Floats:
+        """How much of its step every column takes: all of it, unless the objective rises at its end."""
+        solver = self.solver
+        inward = solver.ridge * np.einsum("tk,tk->t", self.V, step)
+        outward = solver.ridge * np.einsum("tk,tk->t", step, step)
+        length = np.ones(len(step))
+        slope = inward + outward - self._sums(self._slopes(self.w + change) * change)
+        if solver.stiffness < math.inf:
+            push = b.s * b.entries.predict(self.X, step, solver.n_threads)
+            slope -= sums_of(np.diff(b.entries.indptr), push)
+        far = np.flatnonzero(~(slope <= UPHILL * square))
+        for _ in range(MOST_TRIALS):
+            if not len(far):
+                break
+            length[far] *= 0.5
+            entries = np.flatnonzero(np.isin(np.repeat(np.arange(len(step)), self.counts), far))
+            w = self.w[entries] + np.repeat(length[far], self.counts[far]) * change[entries]
+            slopes = -np.asarray(solver.loss("gradient", self.y[entries], w)) * change[entries]
+            here = inward[far] + length[far] * outward[far]
+            here -= sums_of(self.counts[far], slopes)
+            if solver.stiffness < math.inf:
+                here += self._push(far, length[far], step)
+            far = far[~(here <= UPHILL * square[far])]
+        return length
+
+    def _push(self, columns: Indices64, length: Floats, step: Floats) -> Floats:
+        """The slope of what soft bounds cost, part of the way along the steps of some columns."""
+        out, shift = np.empty(len(columns)), self.solver.shift
+        for k, t in enumerate(columns):  # few, and seldom
+            w = self.X @ (self.V[t] + length[k] * step[t])
+            if shift is not None:
+                at = slice(*shift[0].indptr[t : t + 2])
+                w[shift[0].index[at]] -= shift[1][at]
+            distance = w - np.clip(w, self.solver.lower[:, t], self.solver.upper[:, t])
+            out[k] = self.solver.stiffness * (distance @ (self.X @ step[t]))
+        return out
+
+    def _products(self, V: Floats) -> Floats:
+        return self.solver.columns.predict(self.X, V, self.solver.n_threads)
+
+    def _slopes(self, w: Floats) -> Floats:
+        return -np.asarray(self.solver.loss("gradient", self.y, w))
+
+    def _sums(self, values: Floats) -> Floats:
+        return sums_of(self.counts, values)

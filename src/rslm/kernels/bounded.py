@@ -1,0 +1,113 @@
+"""Columns whose products with all rows of a factor have to stay within bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm._typing import Floats, Indices64
+from rslm.kernels import _native
+from rslm.kernels.columns import Columns, Factors, _c
+
+RESTLESS = 16  # one row in so many, those that have moved furthest, is looked at in any case
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The entries that bounds push at, a sparse matrix, and the columns that they have changed.
+
+    v_t minimises ½(v − c_t)ᵀM_t(v − c_t) − Σ_j s_jt x_jᵀv, and s_jt changes by −weight_jt for every unit of x_jᵀv.
+    """
+
+    X: Floats  #: (rows, rank)
+    V: Floats  #: (columns, rank)
+    entries: Columns  #: where the bounds push
+    s: Floats  #: how hard: positive at a lower bound, negative at an upper one
+    weight: Floats
+    margin: Floats  #: of every column: how far other rows are from their bounds at least, in units of their norms
+    excess: Floats  #: of every column: how far it is beyond hard bounds, where no v is within them
+
+    @classmethod
+    def nothing(cls, X: Floats, V: Floats) -> Self:
+        """Nothing is known of the columns yet."""
+        none = Columns(np.zeros(len(V) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), len(X))
+        empty, unknown = np.zeros(0), np.full(len(V), -np.inf)
+        return cls(X, V, none, empty, empty, unknown, np.zeros(len(V)))
+
+
+def bound(
+    X: Floats,
+    centre: Floats,
+    factors: Factors,
+    lower: Floats,
+    upper: Floats,
+    stiffness: float,
+    threads: int,
+    before: Bound | None = None,
+    shift: tuple[Columns, Floats] | None = None,
+    most: int | None = None,
+) -> Bound:
+    """Minimise ½(v − c_t)ᵀM_t(v − c_t) for every column t, with lower_jt ≤ x_jᵀv ≤ upper_jt for all rows j.
+
+    Parameters
+    ----------
+    X : array of shape (rows, rank)
+    centre : array of shape (columns, rank)
+        The minimisers c without bounds.
+    factors : Factors
+        Of M; overwritten by those of M + Σ weight x xᵀ over the entries that bounds push at.
+    lower, upper : arrays of shape (rows, columns), of any strides
+        ±∞ where there is no bound.
+    stiffness : float
+        k of soft bounds, which add ½ k · distance² instead; infinite for hard ones.
+    before : Bound, optional
+        What the same function has returned for a similar problem with the same bounds: where to start, and, if it was
+        with the same rank, what need not be looked at again.
+    shift : (Columns, values), optional
+        Entries whose soft bounds are moved, and by how much.
+    most : int, optional
+        How many entries beyond their bounds may be met; with more, `excess` is infinite for all columns, and nothing
+        else has a meaning.
+    """
+    X, V = _c(X), centre.copy()
+    before = before if before is not None and before.V.shape == V.shape else Bound.nothing(X, V)
+    restless, unrest = _movement(before.X, X)
+    margin, excess, indptr = before.margin.copy(), np.empty(len(V)), np.empty(len(V) + 1, dtype=np.int64)
+    moved, by = (Bound.nothing(X, V).entries, np.zeros(0)) if shift is None else shift
+    index, s, weight = _native.bound(
+        X,
+        V,
+        factors.data,
+        lower,
+        upper,
+        stiffness,
+        before.entries.indptr,
+        before.entries.index,
+        moved.indptr,
+        moved.index,
+        by,
+        before.V,
+        margin,
+        unrest,
+        restless,
+        excess,
+        indptr,
+        np.iinfo(np.int64).max if most is None else most,
+        threads,
+    )
+    return Bound(X, V, Columns(indptr, index, len(X)), s, weight, margin, excess)
+
+
+def _movement(before: Floats, now: Floats) -> tuple[NDArray[np.int32], float]:
+    """The rows that have moved furthest beside their norms, and how far the others have at most."""
+    if before is now:
+        return np.zeros(0, dtype=np.int32), 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = np.linalg.norm(now - before, axis=1) / np.linalg.norm(now, axis=1)
+    moved[np.isnan(moved)] = 0.0  # rows that were 0 and still are
+    few = len(moved) // RESTLESS
+    order: Indices64 = np.argpartition(moved, len(moved) - few - 1)
+    return order[len(moved) - few :].astype(np.int32), float(moved[order[len(moved) - few - 1]])

@@ -1,0 +1,602 @@
+// Columns whose products with all rows have to stay within bounds.
+//
+// Of column t a quadratic function is given, ½(v − c)ᵀM(v − c), and wanted is its minimiser under lower ≤ x_j v ≤ upper for every
+// row j. With a finite stiffness k the bounds are soft: ½ k · distance² is added instead. Few rows are beyond their bounds at
+// a solution. They are found by the products of all rows with sixteen columns at a time, and the problem is solved for
+// those that have been found so far, until there are no others.
+#include "systems.hpp"
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <omp.h>
+#include <vector>
+
+namespace {
+using rslm::Active, rslm::Bounded, rslm::Bounds;
+
+constexpr int SIDE = 2 * LANES, BLOCK = 4 * SIDE; // columns that are checked side by side, and that a thread takes at a time
+constexpr int SAMPLE = 16; // one block of columns in so many is looked at first
+constexpr int MOST_ROUNDS = 200, MOST_STEPS = 200, MOST_TRIALS = 40;
+constexpr double ENOUGH = 1e-22, SETTLED = 1e-14; // squares of relative steps: not worth taking; worth taking while they get smaller
+constexpr double UPHILL = 1e-3;                   // slope at the end of a step, beside that at its start, up to which it is not too long
+constexpr double EXACT = 1e-12;                   // relative violation of a bound that is made of rounding errors
+constexpr double ALIKE = 1e-7;                    // normals this near to those of other faces count as combinations of them
+constexpr double STIFF = 1e8;                     // curvature of a hard bound beside that of the quadratic function
+constexpr double INF = std::numeric_limits<double>::infinity();
+
+// A vector of this file alone: those of two instruction sets must not be taken for one by the linker.
+template <class T> struct Local {
+    using value_type = T;
+    Local() = default;
+    template <class S> Local(const Local<S> &) {}
+    T *allocate(size_t n) { return static_cast<T *>(rslm::allocate(n * sizeof(T))); }
+    void deallocate(T *p, size_t) { std::free(p); }
+    template <class S> bool operator==(const Local<S> &) const { return true; }
+    template <class S> bool operator!=(const Local<S> &) const { return false; }
+};
+template <class T> using List = std::vector<T, Local<T>>;
+
+struct Limits { // of one column
+    const Bounds &b;
+    int64_t t;
+    double lower(int64_t j) const { return b.lower[j * b.lower_row + t * b.lower_column]; }
+    double upper(int64_t j) const { return b.upper[j * b.upper_row + t * b.upper_column]; }
+};
+
+// Bit l is set where a[l] < b[l].
+RSLM_INLINE unsigned lanes_below(vec a, vec b) {
+#if defined(__AVX512F__)
+    return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_LT_OQ);
+#elif defined(__AVX2__)
+    const double *p = (const double *)&a, *q = (const double *)&b;
+    const auto half = [&](int h) { return _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(p + h), _mm256_loadu_pd(q + h), _CMP_LT_OQ)); };
+    return unsigned(half(0)) | unsigned(half(4)) << 4;
+#else
+    unsigned bits = 0;
+    for (int l = 0; l < LANES; l++) bits |= unsigned(a[l] < b[l]) << l;
+    return bits;
+#endif
+}
+RSLM_INLINE vec smaller(vec a, vec b) { return a < b ? a : b; }
+RSLM_INLINE vec same(double a) { return vec{} + a; }
+
+double dot(const double *a, const double *b, int padded) {
+    vec s = load<vec>(a) * load<vec>(b);
+    for (int k = LANES; k < padded; k += LANES) s += load<vec>(a + k) * load<vec>(b + k);
+    return sum(s);
+}
+void add(double *a, double f, const double *b, int padded) {
+    for (int k = 0; k < padded; k += LANES) store(a + k, load<vec>(a + k) + f * load<vec>(b + k));
+}
+
+// A symmetric matrix of r rows, each padded with zeros, and its triangular factor.
+struct Dense {
+    int r, padded;
+    List<double> a;
+    explicit Dense(int r) : r(r), padded((r + LANES - 1) / LANES * LANES), a(size_t(r) * size_t(padded)) {}
+    double *row(int i) { return a.data() + size_t(i) * size_t(padded); }
+    const double *row(int i) const { return a.data() + size_t(i) * size_t(padded); }
+    void add_outer(double f, const double *x) {
+        for (int i = 0; i < r; i++) add(row(i), f * x[i], x, padded);
+    }
+    // Rows become those of R with A = RᵀR and the diagonal inverted; what is left of the diagonal is not read again.
+    void factorise() {
+        for (int k = 0; k < r; k++) {
+            double *top = row(k);
+            const double inverse = 1.0 / std::sqrt(std::max(top[k], std::numeric_limits<double>::min()));
+            for (int j = k + 1; j < r; j++) top[j] *= inverse;
+            top[k] = inverse;
+            for (int i = k + 1; i < r; i++) {
+                double *target = row(i);
+                const double f = top[i];
+                for (int j = i / LANES * LANES; j < padded; j += LANES) store(target + j, load<vec>(target + j) - f * load<vec>(top + j));
+            }
+        }
+    }
+    void solve_transposed(double *b) const { // b ← R⁻ᵀ b
+        for (int k = 0; k < r; k++) {
+            const double x = b[k] *= row(k)[k];
+            for (int j = k + 1; j < r; j++) b[j] -= row(k)[j] * x;
+        }
+    }
+    void solve_upper(double *b) const { // b ← R⁻¹ b
+        for (int k = r - 1; k >= 0; k--) {
+            double x = b[k];
+            for (int j = k + 1; j < r; j++) x -= row(k)[j] * b[j];
+            b[k] = x * row(k)[k];
+        }
+    }
+    void solve(double *b) const { solve_transposed(b), solve_upper(b); }
+    // A = RᵀR from a factor among eight interleaved ones, and back.
+    void take(const double *factors, int lane) {
+        std::fill(a.begin(), a.end(), 0.0);
+        alignas(64) double top[rslm::MOST_RANK] = {};
+        for (int k = 0; k < r; k++) {
+            if (k > 0) top[k - 1] = 0.0;
+            for (int j = k; j < r; j++) top[j] = factors[packed(r, k, j) * LANES + lane];
+            top[k] = 1.0 / top[k];
+            for (int i = k; i < r; i++)
+                for (int j = i / LANES * LANES; j < padded; j += LANES) store(row(i) + j, load<vec>(row(i) + j) + top[i] * load<vec>(top + j));
+        }
+        for (int i = 0; i < r; i++)
+            for (int j = 0; j < i; j++) row(i)[j] = row(j)[i];
+    }
+    void put(double *triangle) const {
+        for (int i = 0; i < r; i++, triangle += r - i + 1) std::memcpy(triangle, row(i) + i, sizeof(double) * size_t(r - i));
+    }
+};
+
+// A row that may be beyond a bound of a column.
+struct Contact {
+    int32_t row;
+    int8_t side; // −1 below the lower bound, 1 above the upper one, 0 between them
+    double s;      // how hard the bound pushes: s x_j is its part of M(v − c)
+    double weight; // how s grows with the distance
+    double shift;  // by which both bounds are moved
+};
+
+// The problem of one column, for the rows that have been found.
+struct Solver {
+    int r, padded;
+    double stiffness;
+    const double *X;
+    Dense M, system;
+    List<double> v, c, from, step, slope, inward;
+    List<double> x, w, change, low, high; // of the rows that have been found
+    double reach = 0; // the norm of c in that of M
+    struct Face {
+        size_t contact;
+        double sign, size, distance, noise; // noise: what rounding may do to the distance
+        double lambda;
+    };
+    List<Face> faces; // of hard bounds, with their normals, and those that the solution lies on
+    List<double> normals;
+    List<size_t> on;
+
+    Solver(int r, double stiffness, const double *X)
+        : r(r), padded((r + LANES - 1) / LANES * LANES), stiffness(stiffness), X(X), M(r), system(r), v(size_t(padded)), c(size_t(padded)),
+          step(size_t(padded)), slope(size_t(padded)) {}
+
+    void begin(const double *centre, const double *factors, int lane, const double *from) {
+        std::copy(centre, centre + r, c.begin());
+        std::copy(from, from + r, v.begin());
+        M.take(factors, lane);
+        reach = 0;
+        for (int k = 0; k < r; k++) reach += c[size_t(k)] * dot(M.row(k), c.data(), padded);
+        reach = std::sqrt(reach);
+    }
+    const double *found(size_t i) const { return x.data() + i * size_t(padded); }
+
+    void solve(List<Contact> &contacts, const Limits &limits) {
+        const size_t n = contacts.size();
+        from = v;
+        if (n == 0 || stiffness == INF) v = c;
+        x.assign(n * size_t(padded), 0.0);
+        for (List<double> *list : {&w, &change, &low, &high}) list->resize(n);
+        for (size_t i = 0; i < n; i++) {
+            const int64_t j = contacts[i].row;
+            std::copy(X + j * r, X + (j + 1) * r, x.begin() + int64_t(i) * padded);
+            low[i] = limits.lower(j) + contacts[i].shift, high[i] = limits.upper(j) + contacts[i].shift;
+            w[i] = dot(found(i), v.data(), padded);
+        }
+        system = M;
+        if (n == 0) system.factorise();
+        else if (stiffness < INF) soft(contacts);
+        else hard(contacts);
+    }
+
+    // ½(v − c)ᵀM(v − c) + ½ k Σ distance² is convex and, while no row comes into touch or loses it, quadratic: Newton's steps,
+    // shortened where they go too far, end after finitely many.
+    void soft(List<Contact> &contacts) {
+        const size_t n = contacts.size();
+        const auto beyond = [&](size_t i, double w) { return w < low[i] ? w - low[i] : w > high[i] ? w - high[i] : 0.0; };
+        bool whole = false;
+        double before = INF;
+        for (int count = 0; count < MOST_STEPS; count++) {
+            bool moved = count == 0;
+            for (size_t i = 0; i < n; i++) {
+                const int8_t side = w[i] < low[i] ? -1 : w[i] > high[i] ? 1 : 0;
+                moved = moved || side != contacts[i].side;
+                contacts[i].side = side;
+            }
+            if (!moved && whole) break; // the minimiser of this quadratic function
+            system = M;
+            for (int k = 0; k < r; k++) step[size_t(k)] = v[size_t(k)] - c[size_t(k)];
+            for (int k = 0; k < r; k++) slope[size_t(k)] = dot(M.row(k), step.data(), padded);
+            inward = slope; // M(v − c)
+            for (size_t i = 0; i < n; i++)
+                if (contacts[i].side) {
+                    system.add_outer(stiffness, found(i));
+                    add(slope.data(), stiffness * beyond(i, w[i]), found(i), padded);
+                }
+            system.factorise();
+            for (int k = 0; k < r; k++) step[size_t(k)] = -slope[size_t(k)];
+            system.solve(step.data());
+            const double start = dot(slope.data(), step.data(), padded);
+            double square = 0, size = 0;
+            for (int k = 0; k < r; k++) {
+                square += step[size_t(k)] * dot(M.row(k), step.data(), padded);
+                size += v[size_t(k)] * dot(M.row(k), v.data(), padded);
+            }
+            for (size_t i = 0; i < n; i++)
+                if (contacts[i].side) size += stiffness * w[i] * w[i];
+            if (!(-start > ENOUGH * size) || (-start <= SETTLED * size && -start >= before)) break;
+            before = -start;
+            for (size_t i = 0; i < n; i++) change[i] = dot(found(i), step.data(), padded);
+            const double along = dot(inward.data(), step.data(), padded);
+            const auto slope_at = [&](double length) {
+                double total = 0;
+                for (size_t i = 0; i < n; i++) total += beyond(i, w[i] + length * change[i]) * change[i];
+                return along + length * square + stiffness * total;
+            };
+            double length = 1, end = slope_at(1);
+            if (end > -UPHILL * start) { // the lowest point is between: by false position, never nearer to an end than a tenth
+                double a = 0, b = 1, at_a = start, at_b = end;
+                for (int trial = 0; trial < MOST_TRIALS && std::abs(end) > -UPHILL * start; trial++) {
+                    const double guess = at_a / (at_a - at_b);
+                    length = a + (b - a) * std::min(std::max(guess == guess ? guess : 0.5, 0.1), 0.9);
+                    end = slope_at(length);
+                    if (end > 0) b = length, at_b = end;
+                    else a = length, at_a = end;
+                }
+            }
+            whole = length == 1;
+            add(v.data(), length, step.data(), padded);
+            for (size_t i = 0; i < n; i++) w[i] = dot(found(i), v.data(), padded);
+        }
+        for (size_t i = 0; i < n; i++)
+            contacts[i].s = -stiffness * beyond(i, w[i]), contacts[i].weight = stiffness, contacts[i].side = w[i] < low[i] ? -1 : w[i] > high[i] ? 1 : 0;
+    }
+
+    // No v is found within the bounds: it stays where it was, and what is still beyond them tells the caller.
+    void give_up(List<Contact> &contacts) {
+        v = from;
+        for (Contact &contact : contacts) contact.side = 0, contact.s = 0;
+        system = M, system.factorise();
+    }
+
+    // In y = R(v − c) the point of a polyhedron next to 0 is wanted, y = Σ λ_f n_f with λ ≥ 0 for unit normals n_f of the faces f that it lies
+    // on. The dual method of Goldfarb and Idnani: from face to violated face, giving up those that are in the way.
+    void hard(List<Contact> &contacts) {
+        system.factorise();
+        faces.clear(), normals.clear(), on.clear();
+        for (size_t i = 0; i < contacts.size(); i++)
+            for (const double sign : {1.0, -1.0}) {
+                const double bound = sign > 0 ? low[i] : high[i];
+                if (std::isinf(bound)) continue;
+                std::copy(found(i), found(i) + padded, step.begin());
+                system.solve_transposed(step.data());
+                const double size = std::sqrt(dot(step.data(), step.data(), padded));
+                if (size == 0) { // a row of zeros stays at 0
+                    if (sign * bound > 0) return give_up(contacts);
+                    continue;
+                }
+                for (double &a : step) a *= sign / size;
+                faces.push_back({i, sign, size, sign * (bound - w[i]) / size, EXACT / 10 * (std::abs(bound) / size + reach), 0.0});
+                normals.insert(normals.end(), step.begin(), step.end());
+            }
+        std::fill(slope.begin(), slope.end(), 0.0); // y
+        for (size_t count = 0; count < 20 * (faces.size() + size_t(r)); count++) {
+            size_t worst = faces.size();
+            for (size_t f = 0; f < faces.size(); f++)
+                if (std::find(on.begin(), on.end(), f) == on.end() && missing(f) > std::max(faces[f].noise, worst < faces.size() ? missing(worst) : 0.0))
+                    worst = f;
+            if (worst == faces.size() || !go_to(worst)) break;
+        }
+        for (int again = 0; again < 3 && !on.empty(); again++) { // what rounding has left
+            const Dense K = products();
+            change.assign(size_t(K.padded), 0.0);
+            for (size_t i = 0; i < on.size(); i++) change[i] = missing(on[i]);
+            K.solve(change.data());
+            for (size_t i = 0; i < on.size(); i++) faces[on[i]].lambda = std::max(faces[on[i]].lambda + change[i], 0.0);
+            collect();
+        }
+        for (size_t f = 0; f < faces.size(); f++)
+            if (!(missing(f) <= 100 * faces[f].noise)) return give_up(contacts);
+        system.solve_upper(slope.data());
+        for (int k = 0; k < r; k++) v[size_t(k)] = c[size_t(k)] + slope[size_t(k)];
+        for (Contact &contact : contacts) contact.side = 0, contact.s = 0;
+        system = M;
+        for (size_t f : on) {
+            Contact &contact = contacts[faces[f].contact];
+            contact.side = faces[f].sign > 0 ? -1 : 1;
+            contact.s += faces[f].sign * faces[f].lambda / faces[f].size;
+            contact.weight = STIFF / (faces[f].size * faces[f].size);
+            system.add_outer(contact.weight, found(faces[f].contact));
+        }
+        system.factorise();
+    }
+    const double *normal(size_t f) const { return normals.data() + f * size_t(padded); }
+    double missing(size_t f) const { return faces[f].distance - dot(normal(f), slope.data(), padded); }
+    void collect() {
+        std::fill(slope.begin(), slope.end(), 0.0);
+        for (size_t f : on) add(slope.data(), faces[f].lambda, normal(f), padded);
+    }
+    Dense products() const { // of the normals of the faces that y lies on, factorised
+        Dense K(int(on.size()));
+        for (size_t i = 0; i < on.size(); i++)
+            for (size_t k = 0; k < on.size(); k++) K.row(int(i))[k] = dot(normal(on[i]), normal(on[k]), padded);
+        K.factorise();
+        return K;
+    }
+    // Moves y to a face, along those that it lies on; false if they leave no way.
+    bool go_to(size_t f) {
+        for (size_t count = 0; count <= 2 * (faces.size() + size_t(r)); count++) {
+            const Dense K = products();
+            List<double> along(size_t(K.padded) + 1, 0.0), rest(normal(f), normal(f) + padded);
+            for (int again = 0; again < 2; again++) { // twice is enough to be orthogonal
+                List<double> part(size_t(K.padded) + 1, 0.0);
+                for (size_t i = 0; i < on.size(); i++) part[i] = dot(normal(on[i]), rest.data(), padded);
+                K.solve(part.data());
+                for (size_t i = 0; i < on.size(); i++) along[i] += part[i], add(rest.data(), -part[i], normal(on[i]), padded);
+            }
+            const double square = dot(rest.data(), rest.data(), padded);
+            const bool dependent = !(square > ALIKE * ALIKE) || int(on.size()) >= r;
+            double length = dependent ? INF : missing(f) / square;
+            size_t first = on.size(); // the face whose multiplier becomes 0 first
+            for (size_t i = 0; i < on.size(); i++)
+                if (along[i] > 1e-14 && faces[on[i]].lambda < length * along[i]) length = faces[on[i]].lambda / along[i], first = i;
+            if (length == INF) return false;
+            if (!dependent) add(slope.data(), length, rest.data(), padded);
+            for (size_t i = 0; i < on.size(); i++) faces[on[i]].lambda = std::max(faces[on[i]].lambda - length * along[i], 0.0);
+            faces[f].lambda += length;
+            if (first == on.size()) {
+                on.push_back(f);
+                collect();
+                return true;
+            }
+            faces[on[first]].lambda = 0;
+            on.erase(on.begin() + int64_t(first));
+        }
+        return false;
+    }
+};
+
+// Some rows, or all of them: where they are, and which.
+struct Rows {
+    const double *x;
+    const int32_t *number; // nullptr for all
+    int64_t count;
+    int64_t at(int64_t i) const { return number ? number[i] : i; }
+};
+
+// Up to sixteen columns that are checked side by side.
+struct Sweep {
+    const Bounds &bounds;
+    const double *inverse_norm; // of every row
+    int r;
+    List<vec> v;
+    vec tolerance[2], margin[2]; // how far beyond a bound counts, and how far the others are from it, in units of their norms
+    int64_t column[SIDE];
+    List<int32_t> *beyond[SIDE];
+    vec worst[2];
+
+    Sweep(const Bounds &bounds, const double *inverse_norm, int r) : bounds(bounds), inverse_norm(inverse_norm), r(r), v(size_t(2 * r)) {}
+
+    vec bound(const double *b, int64_t row_stride, int64_t column_stride, int64_t j, int h) const {
+        if (column_stride == 0) return same(b[j * row_stride]);
+        vec out;
+        for (int l = 0; l < LANES; l++) out[l] = b[j * row_stride + column[h * LANES + l] * column_stride];
+        return out;
+    }
+    template <int N> RSLM_INLINE void rows(const Rows &rows, int64_t first) {
+        vec w[N][2] = {};
+        const double *x = rows.x + first * r;
+        for (int k = 0; k < r; k++) {
+            const vec a = v[size_t(2 * k)], b = v[size_t(2 * k + 1)];
+#pragma GCC unroll 4
+            for (int i = 0; i < N; i++) w[i][0] += x[i * r + k] * a, w[i][1] += x[i * r + k] * b;
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < N; i++) {
+            const int64_t j = rows.at(first + i);
+            const double inverse = inverse_norm[j];
+            for (int h = 0; h < 2; h++) {
+                const vec low = bound(bounds.lower, bounds.lower_row, bounds.lower_column, j, h);
+                const vec high = bound(bounds.upper, bounds.upper_row, bounds.upper_column, j, h);
+                const vec room = smaller(w[i][h] - low, high - w[i][h]);
+                const vec relative = room * inverse; // not a number where a row of zeros is just at its bound: it stays there
+                if (unsigned out = lanes_below(room, tolerance[h])) {
+                    for (int l = 0; l < LANES; l++)
+                        if (out >> l & 1) {
+                            if (beyond[h * LANES + l]) beyond[h * LANES + l]->push_back(int32_t(j));
+                            worst[h][l] = std::min(worst[h][l], room[l]);
+                        } else if (relative[l] < margin[h][l]) margin[h][l] = relative[l];
+                } else margin[h] = relative < margin[h] ? relative : margin[h];
+            }
+        }
+    }
+    void all(const Rows &which) {
+        int64_t i = 0;
+        for (; i + 4 <= which.count; i += 4) rows<4>(which, i);
+        for (; i < which.count; i++) rows<1>(which, i);
+    }
+};
+
+// All columns of one call, and what a thread needs to treat some of them.
+struct Job {
+    int64_t rows, columns;
+    const double *X;
+    int rank;
+    const Bounds &bounds;
+    double stiffness;
+    const Bounded &out;
+    List<double> inverse_norm{}, restless{}; // of every row; the rows that have moved far, one after the other
+    double longest = 0, scale = 0; // of the rows; of the products without bounds
+    List<List<Contact>> found{};
+    std::atomic<int64_t> met{0}; // contacts so far; what is too many in the end does not depend on who meets which first
+
+    bool too_many() const { return met > out.most; }
+    void measure_rows() {
+        inverse_norm.resize(size_t(rows)), found.resize(size_t(columns));
+        for (int64_t j = 0; j < rows; j++) {
+            double square = 0;
+            for (int k = 0; k < rank; k++) square += X[j * rank + k] * X[j * rank + k];
+            inverse_norm[size_t(j)] = 1.0 / std::sqrt(square), longest = std::max(longest, std::sqrt(square));
+        }
+        for (int64_t t = 0; t < columns; t++) {
+            double square = 0;
+            for (int k = 0; k < rank; k++) square += out.V[t * rank + k] * out.V[t * rank + k];
+            scale = std::max(scale, longest * std::sqrt(square));
+        }
+        for (int64_t i = 0; i < out.restless_count; i++) restless.insert(restless.end(), X + out.restless[i] * rank, X + (out.restless[i] + 1) * rank);
+    }
+    // How far all rows but the restless ones are from their bounds at least, in units of their norms: what it was, less what
+    // the column and the rows have moved since.
+    double margin_left(int64_t t) const {
+        double square = 0, moved = 0;
+        for (int k = 0; k < rank; k++) {
+            const double v = out.V[t * rank + k], d = v - out.before[t * rank + k];
+            square += v * v, moved += d * d;
+        }
+        return std::max(out.margin[t] - std::sqrt(moved), 0.0) * std::max(1 - out.unrest, 0.0) - out.unrest * std::sqrt(square);
+    }
+};
+
+struct Worker {
+    Job &job;
+    int rank;
+    Solver solver;
+    Sweep sweep;
+    List<int32_t> beyond[SIDE];
+    List<double> centre, systems; // of a block: the minimisers without bounds; the factors with them
+    List<int64_t> busy, next;
+
+    explicit Worker(Job &job)
+        : job(job), rank(job.rank), solver(rank, job.stiffness, job.X), sweep(job.bounds, job.inverse_norm.data(), rank),
+          centre(size_t(BLOCK) * size_t(rank)), systems(size_t(BLOCK) * size_t(triangle(rank))) {}
+
+    // Solves the problem of a column for the rows that have been found, from v on.
+    void improve(int64_t t, const double *from) {
+        solver.begin(centre.data() + t % BLOCK * rank, job.out.factors + t / LANES * triangle(rank) * LANES, int(t % LANES), from);
+        solver.solve(job.found[size_t(t)], Limits{job.bounds, t});
+        std::copy(solver.v.begin(), solver.v.begin() + rank, job.out.V + t * rank);
+        solver.system.put(systems.data() + t % BLOCK * triangle(rank));
+    }
+    void block(int64_t first, int64_t last) {
+        if (job.too_many()) return;
+        const Bounded &out = job.out;
+        busy.clear();
+        for (int64_t t = first; t < last; t++) {
+            std::copy(out.V + t * rank, out.V + (t + 1) * rank, centre.begin() + (t - first) * rank);
+            List<Contact> &contacts = job.found[size_t(t)];
+            for (int64_t p = out.shift_indptr[t]; p < out.shift_indptr[t + 1]; p++) contacts.push_back({out.shift_rows[p], 0, 0.0, 0.0, out.shift[p]});
+            for (int64_t p = out.warm_indptr[t]; p < out.warm_indptr[t + 1]; p++)
+                if (!known(contacts, contacts.size(), out.warm_rows[p])) contacts.push_back({out.warm_rows[p], 0, 0.0, 0.0, 0.0});
+            if (!contacts.empty()) improve(t, out.before + t * rank);
+            busy.push_back(t);
+        }
+        for (int round = 0; round < MOST_ROUNDS && !busy.empty() && !job.too_many(); round++) {
+            const auto proved = std::partition(busy.begin(), busy.end(), [&](int64_t t) { return job.margin_left(t) > 0; });
+            next.clear();
+            check(busy.data(), proved - busy.begin(), true);
+            check(busy.data() + (proved - busy.begin()), busy.end() - proved, false);
+            busy.swap(next);
+        }
+        for (int64_t t : busy) out.excess[t] = INF, out.margin[t] = -INF; // never seen to be settled
+        if (job.too_many()) return;
+        for (int64_t t = first; t < last; t++) {
+            List<Contact> &contacts = job.found[size_t(t)];
+            if (contacts.empty()) continue;
+            const double *system = systems.data() + t % BLOCK * triangle(rank);
+            double *factors = out.factors + t / LANES * triangle(rank) * LANES + t % LANES;
+            for (int k = 0; k < triangle(rank); k++) factors[k * LANES] = system[k];
+            for (const Contact &contact : contacts) // the margin did not count these
+                if (contact.side == 0) out.margin[t] = std::min(out.margin[t], room(contact, t) * job.inverse_norm[size_t(contact.row)]);
+            contacts.erase(std::remove_if(contacts.begin(), contacts.end(), [](const Contact &c) { return c.side == 0; }), contacts.end());
+            std::sort(contacts.begin(), contacts.end(), [](const Contact &a, const Contact &b) { return a.row < b.row; });
+        }
+    }
+    double room(const Contact &contact, int64_t t) const {
+        double w = -contact.shift;
+        for (int k = 0; k < rank; k++) w += job.X[contact.row * rank + k] * job.out.V[t * rank + k];
+        const Limits limits{job.bounds, t};
+        return std::min(w - limits.lower(contact.row), limits.upper(contact.row) - w);
+    }
+    // How many entries of some columns are beyond their bounds as they are.
+    int64_t count(int64_t first, int64_t last) {
+        int64_t total = 0;
+        for (int64_t start = first; start < last; start += SIDE) {
+            const int n = int(std::min<int64_t>(SIDE, last - start));
+            for (int l = 0; l < SIDE; l++) load_column(l, start + std::min(l, n - 1), l < n);
+            sweep.all(Rows{job.X, nullptr, job.rows});
+            for (int l = 0; l < n; l++) total += int64_t(beyond[l].size());
+        }
+        return total;
+    }
+    static bool known(const List<Contact> &contacts, size_t among, int32_t row) {
+        for (size_t i = 0; i < among; i++)
+            if (contacts[i].row == row) return true;
+        return false;
+    }
+    // Looks for rows beyond their bounds; among the restless ones alone for columns whose margin proves the others to be within.
+    void check(const int64_t *list, int64_t count, bool proved) {
+        const Rows rows = proved ? Rows{job.restless.data(), job.out.restless, job.out.restless_count} : Rows{job.X, nullptr, job.rows};
+        for (int64_t start = 0; start < count; start += SIDE) {
+            const int n = int(std::min<int64_t>(SIDE, count - start));
+            for (int l = 0; l < SIDE; l++) load_column(l, list[start + std::min(l, n - 1)], l < n); // the last one again where there are fewer
+            for (int h = 0; h < 2; h++) sweep.margin[h] = same(INF), sweep.worst[h] = vec{};
+            sweep.all(rows);
+            for (int l = 0; l < n; l++) conclude(list[start + l], l, proved);
+        }
+    }
+    void load_column(int l, int64_t t, bool wanted) {
+        for (int k = 0; k < rank; k++) sweep.v[size_t(2 * k + l / LANES)][l % LANES] = job.out.V[t * rank + k];
+        sweep.column[l] = t;
+        sweep.tolerance[l / LANES][l % LANES] = job.stiffness < INF ? 0.0 : -EXACT * job.scale;
+        beyond[l].clear();
+        sweep.beyond[l] = wanted ? &beyond[l] : nullptr;
+    }
+    void conclude(int64_t t, int l, bool proved) {
+        List<Contact> &contacts = job.found[size_t(t)];
+        const size_t before = contacts.size();
+        for (int32_t j : beyond[l])
+            if (!known(contacts, before, j)) contacts.push_back({j, 0, 0.0, 0.0, 0.0});
+        job.met += int64_t(contacts.size() - before);
+        if (contacts.size() > before) {
+            improve(t, (job.stiffness < INF ? job.out.V : job.out.before) + t * rank), next.push_back(t);
+            return;
+        }
+        const double seen = sweep.margin[l / LANES][l % LANES];
+        job.out.excess[t] = job.stiffness < INF ? 0.0 : -sweep.worst[l / LANES][l % LANES];
+        job.out.margin[t] = job.out.excess[t] > 0 ? -INF : proved ? std::min(job.margin_left(t), seen) : seen;
+    }
+};
+
+void bound(int64_t rows, int64_t columns, int threads, const double *X, int rank, const Bounds &bounds, double stiffness,
+           const Bounded &out, Active &active) {
+    Job job{rows, columns, X, rank, bounds, stiffness, out};
+    job.measure_rows();
+    std::atomic<int64_t> counted{0}, columns_counted{0};
+#pragma omp parallel num_threads(threads)
+    {
+        Worker worker(job);
+        if (out.most < std::numeric_limits<int64_t>::max()) { // a look at some columns: where far too much is beyond, nothing is solved
+#pragma omp for schedule(dynamic, 1)
+            for (int64_t first = 0; first < columns; first += SAMPLE * BLOCK) {
+                const int64_t last = std::min(columns, first + BLOCK);
+                counted += worker.count(first, last), columns_counted += last - first;
+            }
+#pragma omp single
+            if (double(counted) / double(columns_counted) * double(columns) > double(out.most)) job.met = std::numeric_limits<int64_t>::max();
+        }
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t first = 0; first < columns; first += BLOCK) worker.block(first, std::min(columns, first + BLOCK));
+    }
+    if (job.too_many())
+        for (int64_t t = 0; t < columns; t++) out.excess[t] = INF, job.found[size_t(t)].clear();
+    active.indptr[0] = 0;
+    for (int64_t t = 0; t < columns; t++) active.indptr[t + 1] = active.indptr[t] + int64_t(job.found[size_t(t)].size());
+    const size_t n = size_t(active.indptr[columns]);
+    active.row = static_cast<int32_t *>(rslm::allocate(n * sizeof(int32_t)));
+    active.s = static_cast<double *>(rslm::allocate(n * sizeof(double)));
+    active.weight = static_cast<double *>(rslm::allocate(n * sizeof(double)));
+    size_t p = 0;
+    for (const List<Contact> &contacts : job.found)
+        for (const Contact &c : contacts) active.row[p] = c.row, active.s[p] = c.s, active.weight[p] = c.weight, p++;
+}
+
+} // namespace
+
+void rslm::RSLM_ISA::add_bounds(Kernels &kernels) { kernels.bound = bound; }

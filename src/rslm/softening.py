@@ -1,0 +1,102 @@
+"""Bounds: solved softened, which is made less and less, and kept in the end.
+
+Where a row of U is almost 0 its bounds depend on its direction alone, and g is not smooth; where no v of some column is
+within its bounds, g is not even finite. Softened by ε, see `structures.box`, bounds have neither trouble. So the way
+leads from the problem without bounds over an ε at which going beyond a bound costs somewhat more than an error of an observed
+entry, to smaller ε, each with the multipliers that the last one has found, until to keep the bounds costs no more than
+a small part of the objective; and further, if it may be softness that keeps the duality gap open.
+
+At the end rows and columns are solved once more, with bounds that hold. The certificate is about that W and the bounds
+themselves: multipliers of soft bounds are feasible for hard ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.losses import BoxDual
+from rslm.manifold import norm
+from rslm.objective import Evaluation
+from rslm.problem import Problem
+from rslm.smoothing import Reached, Stage, Stages, advance, typical_curvature
+from rslm.structures import Box, SoftBox
+
+FIRST = 3.0  # curvature of the first soft bounds, beside that of an observed entry
+STIFFER, MUCH_STIFFER = 5.0, 10.0  # from one to the next; where the gap asks for it
+NEGLIGIBLE = 3e-3  # part of the objective that keeping the bounds may add in the end
+STIFFEST = 1e8  # curvature beside that of an observed entry beyond which nothing is gained
+NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
+OPEN = 0.1  # softness may be the reason of a gap of which it can explain this part
+TRIES = 100  # iterations that a stage on the way, and a smaller gap, are worth
+SPREAD = 2.0  # rows of the start are moved until their bounds are so many standard deviations from their mean
+
+
+def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
+    """The way to a problem with bounds; `way` is that to the same one without them."""
+    box, start, expected = problem.structure, None, None
+    assert isinstance(box, Box)
+    epsilon = 1.0 / (FIRST * typical_curvature(problem))
+    least = epsilon * FIRST / STIFFEST
+    stage: Stage | None = next(way)
+    while stage is not None:
+        if not stage.last:
+            stage = advance(way, (yield replace(stage, softness=None)))
+            continue
+        free = stage.problem
+        if from_data:
+            reached = yield replace(stage, last=False, softness=None)
+            start, from_data = moved_inward(box, reached.evaluation, free.row_scale), False
+        while True:
+            soft = replace(stage, problem=replace(free, structure=SoftBox(box, epsilon, expected)), softness=epsilon)
+            reached = yield replace(soft, last=False, tries=TRIES, start=start)
+            start, value = None, reached.evaluation.value
+            if reached.evaluation.within_bounds().value - value <= NEGLIGIBLE * value or epsilon <= least:
+                break
+            expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
+        reached = yield soft
+        while reached.certificate is not None and epsilon > least and _may_explain(reached):
+            expected, epsilon = reached.evaluation.multipliers(), epsilon / MUCH_STIFFER
+            finer = replace(free, structure=SoftBox(box, epsilon, expected))
+            reached = yield replace(soft, problem=finer, softness=epsilon, tries=TRIES)
+        stage = advance(way, reached)
+
+
+def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
+    """U with the rows that are beyond their bounds on the average moved inward, along the average column.
+
+    Without bounds, rows with few observed entries are small; lower bounds above 0 are then far away for most columns.
+    """
+    X, V = evaluation.U * scale, evaluation.V
+    average = V.mean(axis=0)
+    square = float(average @ average)
+    if square == 0.0:
+        return evaluation.U
+    lower, upper = box.of_rows()
+    mean = X @ average
+    spread = SPREAD * np.sqrt(np.einsum("jk,kl,jl->j", X, np.cov(V.T, bias=True).reshape(len(average), -1), X))
+    middle = np.clip(0.5 * (lower + upper), lower + spread, upper - spread)
+    wanted = np.where(mean < lower, np.minimum(lower + spread, middle), mean)
+    wanted = np.where(mean > upper, np.maximum(upper - spread, middle), wanted)
+    U = (X + np.outer((wanted - mean) / square, average)) / scale
+    return np.asarray(U / norm(U))
+
+
+def stand_in(problem: Problem) -> Stage:
+    """The problem in a form that can be evaluated anywhere, where the solver has to end on the way to it."""
+    if not isinstance(problem.structure, Box):
+        return Stage(problem, rounding=0.0)
+    loss, rounding = problem.loss, 0.0
+    if isinstance(loss, BoxDual) and loss.box.smoothing == 0:
+        rounding = NEAR / typical_curvature(problem)
+        loss = loss.smoothed(rounding)
+    softness = NEAR / typical_curvature(problem)
+    return Stage(replace(problem, loss=loss, structure=SoftBox(problem.structure, softness)), False, rounding, softness)
+
+
+def _may_explain(reached: Reached) -> bool:
+    """Whether the duality gap may be open because the bounds were soft."""
+    assert reached.certificate is not None
+    return OPEN * reached.certificate.gap <= reached.certificate.primal - reached.evaluation.value

@@ -1,0 +1,124 @@
+"""Bounds of every entry:  lower ≤ W ≤ upper."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rslm._typing import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """All matrices with entries between two bounds.
+
+    Parameters
+    ----------
+    lower, upper : number, array or None
+        None for no bound. Arrays are of a shape that NumPy broadcasts to that of W: one bound for each of its columns,
+        (d, 1) for each of its rows, or one for every entry.
+    strict : bool
+        Whether observed values beyond the bounds are an error.
+    """
+
+    lower: ArrayLike | None = None
+    upper: ArrayLike | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        for name, none in (("lower", -math.inf), ("upper", math.inf)):
+            object.__setattr__(self, name, _plane(name, getattr(self, name), none))
+        try:
+            np.broadcast_shapes(self._lower.shape, self._upper.shape)
+        except ValueError:
+            raise ValueError(
+                f"lower and upper do not go together: their shapes are {self._lower.shape} and {self._upper.shape}"
+            ) from None
+        crossed = np.argwhere(self._lower > self._upper)
+        if len(crossed):
+            raise ValueError(f"lower must not be above upper; {self._name_of(crossed[0])}")
+        if (self._lower == math.inf).any() or (self._upper == -math.inf).any():
+            raise ValueError("a lower bound of ∞ or an upper one of −∞ leaves no number between them")
+
+    @property
+    def _lower(self) -> Floats:
+        return self.lower  # type: ignore[return-value]
+
+    @property
+    def _upper(self) -> Floats:
+        return self.upper  # type: ignore[return-value]
+
+    def _name_of(self, where: NDArray[np.int64]) -> str:
+        """Which bounds these are, and what they are."""
+        lower, upper = np.broadcast_arrays(self._lower, self._upper)
+        at = tuple(int(k) for k in where)
+        place = "they are" if lower.size == 1 else f"at {list(at[-1:]) if lower.shape[0] == 1 else list(at)} they are"
+        return f"{place} {lower[at]:g} and {upper[at]:g}"
+
+    @property
+    def trivial(self) -> bool:
+        """Whether there is no bound at all."""
+        return bool((self._lower == -math.inf).all() and (self._upper == math.inf).all())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the bounds; 1 where they do not vary."""
+        rows, columns = np.broadcast_shapes(self._lower.shape, self._upper.shape)
+        return rows, columns
+
+    def planes(self, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+        """The bounds of every entry of a matrix of this shape, in no more memory than was given."""
+        if any(own not in (1, n) for own, n in zip(self.shape, shape, strict=True)):
+            raise ValueError(f"bounds of shape {self.shape} are not those of a matrix of shape {shape}")
+        return np.broadcast_to(self._lower, shape), np.broadcast_to(self._upper, shape)
+
+    def of_rows(self) -> tuple[Floats, Floats]:
+        """Bounds of whole rows: the innermost of those of their entries."""
+        return self._lower.max(axis=1), self._upper.min(axis=1)
+
+    def __repr__(self) -> str:
+        def shown(bound: Floats, none: float) -> str:
+            if bound.size == 1:
+                return "None" if bound.item() == none else f"{bound.item():g}"
+            return f"array of shape {bound.shape}"
+
+        strict = ", strict=True" if self.strict else ""
+        return f"Box({shown(self._lower, -math.inf)}, {shown(self._upper, math.inf)}{strict})"
+
+    def transposed(self) -> Box:
+        return replace(self, lower=self._lower.T, upper=self._upper.T)
+
+    def divided_by(self, scale: float) -> Box:
+        return replace(self, lower=self._lower / scale, upper=self._upper / scale)
+
+    def part(self, rows: slice) -> Box:
+        """The bounds of some rows."""
+        lower, upper = (b[rows] if b.shape[0] > 1 else b for b in (self._lower, self._upper))
+        return replace(self, lower=lower, upper=upper)
+
+    def beyond(self, rows: NDArray[np.integer], columns: NDArray[np.integer], values: Floats) -> Floats:
+        """How far values of these entries are beyond their bounds: negative below, positive above, 0 between."""
+
+        def at(plane: Floats) -> Floats:
+            i = rows if plane.shape[0] > 1 else 0
+            return np.asarray(plane[i, columns if plane.shape[1] > 1 else 0])
+
+        return np.asarray(values - np.clip(values, at(self._lower), at(self._upper)))
+
+
+def _plane(name: str, given: ArrayLike | None, none: float) -> Floats:
+    """A bound as an array of two dimensions."""
+    try:
+        bound = np.atleast_2d(np.asarray(none if given is None else given, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, an array of numbers or None; got {given!r}") from None
+    if bound.ndim != 2 or bound.size == 0:
+        raise ValueError(f"{name} must be a number or an array of one or two dimensions; got shape {bound.shape}")
+    bad = np.argwhere(np.isnan(bound))
+    if len(bad):
+        where = "" if bound.size == 1 else f" at {[int(k) for k in (bad[0] if bound.shape[0] > 1 else bad[0][1:])]}"
+        raise ValueError(f"{name} must not be NaN{where}; None or ±∞ stand for no bound")
+    return bound

@@ -1,0 +1,40 @@
+"""Bounds that W may go beyond, at a cost.
+
+    C Σ (1/2ε) distance(w − ε a⁰/C)²      with the multipliers a⁰ that are expected, 0 unless given
+
+Where a⁰ are the multipliers at the solution with bounds that hold, so is the solution with soft ones, whatever ε: the
+method of multipliers. In the dual there is a term −(ε/2C) ‖a − a⁰‖² for the multipliers a.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rslm._typing import Floats
+from rslm.kernels import Columns
+from rslm.structures.box import Box
+
+
+class Multipliers(NamedTuple):
+    """Multipliers of bounds, a sparse matrix: positive at lower bounds, negative at upper ones."""
+
+    entries: Columns
+    values: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class SoftBox:
+    """A `Box` softened by ε > 0."""
+
+    box: Box
+    softness: float
+    expected: Multipliers | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.softness < float("inf"):
+            raise ValueError(f"softness must be a positive number; got {self.softness!r}")
+
+    def planes(self, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+        """The bounds of every entry, as `Box.planes`."""
+        return self.box.planes(shape)
