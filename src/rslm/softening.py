@@ -2,9 +2,9 @@
 
 Where a row of U is almost 0 its bounds depend on its direction alone, and g is not smooth; where no v of some column is
 within its bounds, g is not even finite. Softened by ε, see `structures.box`, bounds have neither trouble. So the way
-leads from the problem without bounds over an ε at which going beyond a bound costs somewhat more than an error of an observed
-entry, to smaller ε, each with the multipliers that the last one has found, until to keep the bounds costs no more than
-a small part of the objective; and further, if it may be softness that keeps the duality gap open.
+leads from the problem without bounds over an ε at which going beyond a bound costs somewhat more than an error of an
+observed entry, to smaller ε, each with the multipliers that the last one has found, until to keep the bounds costs no
+more than a small part of the objective; and further, if it may be softness that keeps the duality gap open.
 
 At the end rows and columns are solved once more, with bounds that hold. The certificate is about that W and the bounds
 themselves: multipliers of soft bounds are feasible for hard ones.
@@ -25,12 +25,14 @@ from rslm.smoothing import Reached, Stage, Stages, advance, typical_curvature
 from rslm.structures import Box, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, beside that of an observed entry
-STIFFER, MUCH_STIFFER = 5.0, 10.0  # from one to the next; where the gap asks for it
+STIFFER = 5.0  # from one to the next
 NEGLIGIBLE = 3e-3  # part of the objective that keeping the bounds may add in the end
+PART = 0.4  # of what it costs to keep bounds that is paid, at most, for going beyond them
 STIFFEST = 1e8  # curvature beside that of an observed entry beyond which nothing is gained
 NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
 OPEN = 0.1  # softness may be the reason of a gap of which it can explain this part
-TRIES = 100  # iterations that a stage on the way, and a smaller gap, are worth
+STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1, where the gap stays open
+TRIES = 300  # iterations that a stage on the way, and a smaller gap, are worth
 SPREAD = 2.0  # rows of the start are moved until their bounds are so many standard deviations from their mean
 
 
@@ -52,15 +54,17 @@ def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
         while True:
             soft = replace(stage, problem=replace(free, structure=SoftBox(box, epsilon, expected)), softness=epsilon)
             reached = yield replace(soft, last=False, tries=TRIES, start=start)
-            start, value = None, reached.evaluation.value
-            if reached.evaluation.within_bounds().value - value <= NEGLIGIBLE * value or epsilon <= least:
+            start = None
+            if _negligible(reached.evaluation) or epsilon <= least:
                 break
             expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
         reached = yield soft
         while reached.certificate is not None and epsilon > least and _may_explain(reached):
-            expected, epsilon = reached.evaluation.multipliers(), epsilon / MUCH_STIFFER
+            expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
             finer = replace(free, structure=SoftBox(box, epsilon, expected))
-            reached = yield replace(soft, problem=finer, softness=epsilon, tries=TRIES)
+            start = stirred(reached.evaluation.U)
+            reached = yield replace(soft, problem=finer, softness=epsilon, tries=TRIES, start=start)
+        start = None
         stage = advance(way, reached)
 
 
@@ -94,6 +98,19 @@ def stand_in(problem: Problem) -> Stage:
         loss = loss.smoothed(rounding)
     softness = NEAR / typical_curvature(problem)
     return Stage(replace(problem, loss=loss, structure=SoftBox(problem.structure, softness)), False, rounding, softness)
+
+
+def stirred(U: Floats) -> Floats:
+    """U with a little of everything: stiffer bounds may need directions that softer ones had given up."""
+    noise = np.random.default_rng(0).standard_normal(U.shape)
+    U = U + noise * (STIRRED / norm(noise))
+    return np.asarray(U / norm(U))
+
+
+def _negligible(evaluation: Evaluation) -> bool:
+    """Whether to keep the bounds costs little; what is paid for going beyond them is but a part of that."""
+    most = NEGLIGIBLE * evaluation.value
+    return evaluation.paid <= PART * most and evaluation.within_bounds().value - evaluation.value <= most
 
 
 def _may_explain(reached: Reached) -> bool:

@@ -26,22 +26,27 @@ def weighted_gram(
     """X ↦ S Sᵀ X; `more` are further entries of S, which are added."""
     columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
+    values = _divided(values, columns, q)
     if more is None or not len(more.values):
-        if q is not None:
-            weighted = np.repeat(1.0 / np.sqrt(q), np.diff(columns.indptr))
-            weighted *= values
-            values = weighted
         return lambda X: scale * columns.gram(values, scale * X, n_threads)
-    turned, inverse_q = values[columns.row_order], 1.0 if q is None else (1.0 / q)[:, None]
-    more_turned = more.values[more.entries.row_order]
+    others = _divided(more.values, more.entries, q)
+    turned = others[more.entries.row_order]
 
     def gram(X: Floats) -> Floats:
-        Y = columns.by_rows.scatter(turned, scale * X, n_threads)
-        Y += more.entries.by_rows.scatter(more_turned, scale * X, n_threads)
-        Y *= inverse_q
-        return scale * (columns.scatter(values, Y, n_threads) + more.entries.scatter(more.values, Y, n_threads))
+        Y = more.entries.by_rows.scatter(turned, scale * X, n_threads)
+        of_data = columns.gram(values, scale * X, n_threads, Y)  # Y is now Sᵀ X
+        return scale * (of_data + more.entries.scatter(others, Y, n_threads))
 
     return gram
+
+
+def _divided(values: Floats, columns: Columns, q: Floats | None) -> Floats:
+    """The values of every column divided by √q."""
+    if q is None:
+        return values
+    weighted = np.repeat(1.0 / np.sqrt(q), np.diff(columns.indptr))
+    weighted *= values
+    return weighted
 
 
 def frobenius_squared(problem: Problem, values: Floats, more: Multipliers | None) -> float:

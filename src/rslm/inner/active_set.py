@@ -60,6 +60,7 @@ class ActiveSet(WeightedColumns):
                 self.shift = expected.entries, expected.values * (epsilon / self.C)
                 self.expected = float(expected.values @ expected.values) / self.unit**2
         self.warm: Bound | None = None
+        self.spare: list[tuple[Floats, Factors]] = []  # memory of points that are done with
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
@@ -81,9 +82,10 @@ class ActiveSet(WeightedColumns):
         )
 
     def _solve_quadratic(self, X: Floats) -> ActiveSolution:
-        centre, factors = self.columns.regress(self.y, X, self.ridge, self.n_threads)
+        room = self.spare.pop() if self.spare else (None, None)
+        centre, factors = self.columns.regress(self.y, X, self.ridge, self.n_threads, room[1])
         b = self._bound(X, centre, factors, self.warm)
-        squares, residual, by_rows = self.columns.residuals(self.y, X, b.V, self.n_threads)
+        squares, residual, by_rows = self.columns.residuals(self.y, X, b.V, self.n_threads, room[0])
         return ActiveSolution(self, b, residual, None, factors, squares, by_rows)
 
     def _solve_smooth(self, X: Floats) -> ActiveSolution:
@@ -151,17 +153,33 @@ class ActiveSolution:
         """U with its rows moved into the bounds, and the columns there, solved with bounds that hold.
 
         The columns alone would do where no row is small. But small rows that are almost within their bounds move by
-        little, whereas columns that have to respect the directions of such rows may have to move far.
+        little, whereas columns that have to respect the directions of such rows may have to move far; and the other way
+        round. So the columns that are the cheaper ones to move than the rows they meet come first, then the rows.
         """
-        solver, box = self.solver, self.solver.problem.structure
+        solver, box, X = self.solver, self.solver.problem.structure, self.bound.X
         if isinstance(box, SoftBox):
             solver = ActiveSet(replace(solver.problem, structure=box.box), solver.n_threads)
-        lower, upper = solver.lower.T, solver.upper.T
-        rows = bound(self.V, self.bound.X, self._row_factors(None), lower, upper, math.inf, solver.n_threads)
-        U = rows.V / solver.scale
+        lower, upper, threads = solver.lower, solver.upper, solver.n_threads
+
+        def rows(V: Floats) -> Bound:
+            return bound(V, X, self._row_factors(None), lower.T, upper.T, math.inf, threads)
+
+        factors = solver.columns.factorise(X, solver.ridge, threads, self._D)
+        columns = bound(X, self.V, factors, lower, upper, math.inf, threads)
+        V = np.where((_costs(columns, self.V) <= self._costs_of_rows(rows(self.V)))[:, None], columns.V, self.V)
+        left = rows(V).V
+        U = left / solver.scale
         size = float(np.linalg.norm(U))
-        solver.warm = Bound.nothing(rows.V / size, self.V * size)
+        solver.warm = Bound.nothing(left / size, V * size)
         return U / size, solver.solve(U / size)
+
+    def _costs_of_rows(self, rows: Bound) -> Floats:
+        """For every column what it costs to move the rows that are beyond their bounds there."""
+        at, V, solver = self.bound.entries, self.V, self.solver
+        of_column = np.repeat(np.arange(len(V)), np.diff(at.indptr))
+        w = at.predict(self.bound.X, V, solver.n_threads)
+        beyond = (w < solver.lower[at.index, of_column]) | (w > solver.upper[at.index, of_column])
+        return sums_of(np.diff(at.indptr), np.where(beyond, _costs(rows, self.bound.X)[at.index], 0.0))
 
     def left_out(self) -> Floats:
         solver, s = self.solver, self.s
@@ -179,7 +197,16 @@ class ActiveSolution:
         return Multipliers(self.bound.entries, self.solver.unit * self.bound.s)
 
     def release(self) -> None:
+        if self._s is not None and self.solver.quadratic:
+            self.solver.spare.append((self._s, self._factors))
         self._s = None
+
+
+def _costs(b: Bound, before: Floats) -> Floats:
+    """½ (v − c)ᵀM(v − c) of every column, from M(v − c) = Σ s x."""
+    at = b.entries
+    pushed = b.s * (at.predict(b.X, b.V, 1) - at.predict(b.X, before, 1))
+    return 0.5 * sums_of(np.diff(at.indptr), pushed)
 
 
 class SmoothColumns:
@@ -203,7 +230,7 @@ class SmoothColumns:
     def solve(self) -> ActiveSolution:
         solver = self.solver
         b = Bound.nothing(self.X, self.V) if solver.warm is None else solver.warm
-        before = np.full(len(self.V), np.inf)
+        before, done = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
         for count in range(MOST_STEPS):
             D = np.asarray(solver.loss("hessian", self.y, self.w))
             b = solver._bound(self.X, self.V + self._newton_steps(D), self.factors, b)
@@ -211,14 +238,15 @@ class SmoothColumns:
             change = self._products(step)
             square = self._sums(D * change**2) + solver.ridge * np.einsum("tk,tk->t", step, step)
             size = self._sums(D * self.w**2) + solver.ridge * np.einsum("tk,tk->t", self.V, self.V)
+            done |= (square <= ENOUGH**2 * size) | ((square <= SETTLED**2 * size) & (square >= before))
             # From where a hard bound is not kept the whole step is taken, wherever it leads.
             within = count > 0 or solver.stiffness < math.inf
             length = self._lengths(b, step, change, square) if within else np.ones(len(step))
+            length[done] = 1.0  # what is left is made of rounding errors
             self.V += length[:, None] * step
             self.w = self._products(self.V)
             self.s = self._slopes(self.w)
-            done = (square <= ENOUGH**2 * size) | ((square <= SETTLED**2 * size) & (square >= before)) | (square == 0)
-            if bool(done.all()) and bool((length == 1.0).all()):
+            if bool(done.all()):
                 break
             before = square
         loss = float(np.sum(solver.loss("value", self.y, self.w)))

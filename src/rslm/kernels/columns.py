@@ -123,15 +123,21 @@ class Columns:
         squares = self._native.evaluate(y, _c(U), ridge, V, factors.data, residual, by_rows, threads)
         return Solved(squares, V, residual, by_rows, factors)
 
-    def regress(self, y: Floats, U: Floats, ridge: Floats, threads: int) -> tuple[Floats, Factors]:
-        """The first half of `evaluate`: V and the factors."""
-        V, factors = np.empty((self.shape[1], U.shape[1])), Factors.room_for(self.shape[1], U.shape[1])
-        self._native.regress(y, _c(U), ridge, V, factors.data, threads)
-        return V, factors
+    def regress(
+        self, y: Floats, U: Floats, ridge: Floats, threads: int, room: Factors | None = None
+    ) -> tuple[Floats, Factors]:
+        """The first half of `evaluate`: V and the factors, for which `room` may be given."""
+        V = np.empty((self.shape[1], U.shape[1]))
+        if room is None or (room.columns, room.rank) != V.shape:
+            room = Factors.room_for(*V.shape)
+        self._native.regress(y, _c(U), ridge, V, room.data, threads)
+        return V, room
 
-    def residuals(self, y: Floats, U: Floats, V: Floats, threads: int) -> tuple[float, Floats, Floats]:
-        """The second half of `evaluate`, for any V: squares, residual and by_rows."""
-        residual, by_rows = np.empty_like(y), np.empty(U.shape)
+    def residuals(
+        self, y: Floats, U: Floats, V: Floats, threads: int, room: Floats | None = None
+    ) -> tuple[float, Floats, Floats]:
+        """The second half of `evaluate`, for any V: squares, residual, for which `room` may be given, and by_rows."""
+        residual, by_rows = np.empty_like(y) if room is None else room, np.empty(U.shape)
         squares = self._native.residuals(y, _c(U), _c(V), residual, by_rows, threads)
         return squares, residual, by_rows
 
@@ -243,10 +249,10 @@ class Columns:
         """Write x_i · rows_t at the entries of a piece's active groups; `x` is `padded(U)`."""
         self._native.products(piece.first, piece.last, active, x, rows, out)
 
-    def gram(self, s: Floats, X: Floats, threads: int) -> Floats:
-        """S Sᵀ X for the sparse matrix S with the values `s`."""
+    def gram(self, s: Floats, X: Floats, threads: int, Y: Floats | None = None) -> Floats:
+        """S (Sᵀ X + Y) for the sparse matrix S with the values `s`; Y is overwritten by Sᵀ X + Y."""
         product = np.empty(X.shape)
-        self._native.gram(s, _c(X), product, threads)
+        self._native.gram(s, _c(X), Y, product, threads)
         return product
 
     def predict(self, U: Floats, V: Floats, threads: int) -> Floats:

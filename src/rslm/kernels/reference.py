@@ -126,7 +126,9 @@ def bound_conditions(
     # s pushes up at lower bounds, down at upper ones, and nowhere else. Small rows count as much as large ones.
     size = np.linalg.norm(X, axis=1)[:, None]
     push, unit = S * size, np.where(size > 0, size, 1.0)
-    wrong = np.minimum(np.maximum(push, 0.0), (W - lower) / unit) + np.minimum(np.maximum(-push, 0.0), (upper - W) / unit)
+    wrong = np.minimum(np.maximum(push, 0.0), (W - lower) / unit) + np.minimum(
+        np.maximum(-push, 0.0), (upper - W) / unit
+    )
     return gradient, beyond / unit, np.maximum(wrong, 0.0)
 
 

@@ -45,6 +45,7 @@ SOLVERS: dict[str, Callable[[bool], Method]] = {"trust-region": TrustRegion, "co
 Callback = Callable[[Progress], object]
 
 MOST_RANK = 128
+MOST_IN_VAIN = 2
 
 RECORDED = (
     "gradient_norm",
@@ -112,6 +113,7 @@ def solve(
         way = stages(problem, rank, start is None, run.n_threads)
         stage: Stage | None = next(way)
         answer: _Answer | None = None
+        in_vain = 0  # finer problems in a row that have given no better answer
         while stage is not None:
             if stage.start is not None:
                 U = stage.start
@@ -121,21 +123,21 @@ def solve(
             tried = None if stage.tries is None else IterationLimit(run.iteration + stage.tries, Outcome.TRIED)
             outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else []), NoProgress()])
             point, certificate = run.point, None
-            U, goes_on = point.U, outcome in (Outcome.STATIONARY, Outcome.STALLED)
+            U, goes_on = point.U, outcome in (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)
             if answer is not None and not goes_on:  # what was found before is as good as it gets
                 if outcome is Outcome.INTERRUPTED:
                     answer = replace(answer, outcome=outcome)
                 break
-            goes_on = goes_on or outcome is Outcome.TRIED
             if stage.last or not goes_on:
                 # An interrupt may come before the stage has a point of its own.
                 own = stage if run.problem is stage.problem else None
                 new = _answer(problem, own, point, run.objective, tol, outcome)
                 certificate, outcome = new.certificate, new.outcome
-                if answer is not None and not _better(certificate, outcome, answer.certificate, tol):
-                    break
-                answer = new
-                goes_on = goes_on and certificate.relative_gap > tol
+                if answer is None or _better(certificate, outcome, answer.certificate, tol):
+                    answer, in_vain = new, 0
+                else:  # with new multipliers of bounds a gap may be larger once, and smaller again
+                    in_vain += 1
+                goes_on = goes_on and certificate.relative_gap > tol and in_vain < MOST_IN_VAIN
             stage = advance(way, Reached(point.evaluation, certificate)) if goes_on else None
     assert answer is not None
     outcome = Outcome.CERTIFIED if answer.certificate.relative_gap <= tol else answer.outcome

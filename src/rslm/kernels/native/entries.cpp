@@ -76,7 +76,7 @@ void solve_columns(int64_t columns, int threads, const double *factors, int rank
 }
 
 template <int Q>
-void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, const double *X, int rank, double *product) {
+void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, const double *X, int rank, double *Y, double *product) {
     constexpr int width = 4 * Q;
     double *x = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.shard_count * c.rows) * width);
     pad<Q>(X, c.rows, rank, x);
@@ -95,6 +95,12 @@ void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, 
                     }
                 }
                 even.add(odd);
+                if (Y) {
+                    even.add(Row<Q>::of(Y + t * rank, rank));
+                    double row[8 * Row<Q>::N];
+                    even.put(row);
+                    std::memcpy(Y + t * rank, row, sizeof(double) * size_t(rank));
+                }
                 for (int64_t p = c.indptr[t]; p < end; p += LANES) {
                     const Batch<Q> batch(c, p, end);
                     const Spilled e = Spilled::of(load_values(s, p, batch.n));
@@ -140,8 +146,8 @@ double run_evaluate(Part part, const Pattern &c, Workspace &w, int threads, cons
     });
     return squares;
 }
-void run_gram(const Pattern &c, Workspace &w, int threads, const Values &s, const double *X, int rank, double *product) {
-    with_quads(rank, [&](auto q) { gram<decltype(q)::value>(c, w, threads, s, X, rank, product); });
+void run_gram(const Pattern &c, Workspace &w, int threads, const Values &s, const double *X, int rank, double *Y, double *product) {
+    with_quads(rank, [&](auto q) { gram<decltype(q)::value>(c, w, threads, s, X, rank, Y, product); });
 }
 
 } // namespace

@@ -123,8 +123,8 @@ struct Kernels {
     void (*padded)(const double *U, int64_t rows, int rank, double *out);
     // One right hand side and solution of `rank` numbers for every column.
     void (*solve)(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution);
-    // S (Sᵀ X) for the sparse matrix S with these values.
-    void (*gram)(const Pattern &, Workspace &, int threads, const Values &s, const double *X, int rank, double *product);
+    // S (Sᵀ X + Y) for the sparse matrix S with these values; Y is overwritten by what is in the brackets, and may be left out.
+    void (*gram)(const Pattern &, Workspace &, int threads, const Values &s, const double *X, int rank, double *Y, double *product);
     // u_iᵀ v_t at the entries of the pattern.
     void (*predict)(const Pattern &, int threads, const double *U, const double *V, int rank, double *prediction);
     // u_iᵀ v_t at n pairs.

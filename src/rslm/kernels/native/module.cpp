@@ -290,14 +290,15 @@ class Columns {
         nb::gil_scoped_release release;
         chosen->products(pattern, first, last, active.data(), x.data(), rank, R.data(), product.data());
     }
-    void gram(const Numbers &s, const Matrix &X, const MatrixOut &product, int threads) {
+    void gram(const Numbers &s, const Matrix &X, const std::optional<MatrixOut> &Y, const MatrixOut &product, int threads) {
         const int rank = rank_of(X.shape(1));
         threads = useful_threads(threads, entries() * rank * 2);
         const Values in = values_of(s, entries());
         require_shape(X, rows(), rank), require_shape(product, rows(), rank);
+        if (Y) require_shape(*Y, columns(), rank);
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
-        chosen->gram(pattern, workspace, threads, in, X.data(), rank, product.data());
+        chosen->gram(pattern, workspace, threads, in, X.data(), rank, Y ? Y->data() : nullptr, product.data());
     }
     void predict(const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
         const int rank = int(U.shape(1));
@@ -421,6 +422,6 @@ NB_MODULE(_native, m) {
         .def("box", &Columns::box, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, OUT, OUT, IN)
         .def("newton", &Columns::newton, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT)
         .def("products", &Columns::products, IN, IN, IN, IN, IN, OUT)
-        .def("gram", &Columns::gram, IN, IN, OUT, IN)
+        .def("gram", &Columns::gram, IN, IN, nb::arg().none().noconvert(), OUT, IN)
         .def("predict", &Columns::predict, IN, IN, OUT, IN);
 }
