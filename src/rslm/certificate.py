@@ -153,10 +153,8 @@ def _support(problem: Problem, multipliers: Multipliers | None) -> float:
     lower, upper = problem.structure.planes(problem.shape)
     a, rows = multipliers.values, multipliers.entries.index
     columns = np.repeat(np.arange(problem.shape[1]), np.diff(multipliers.entries.indptr))
-    pushed_up = a > 0  # a bound that is infinite pushes nowhere
-    return float(a[pushed_up] @ lower[rows[pushed_up], columns[pushed_up]]) + float(
-        a[~pushed_up] @ upper[rows[~pushed_up], columns[~pushed_up]]
-    )
+    up, down = a > 0, a < 0  # a bound that is infinite pushes nowhere
+    return float(a[up] @ lower[rows[up], columns[up]]) + float(a[down] @ upper[rows[down], columns[down]])
 
 
 def _best_dual(problem: Problem, z: Floats, square: float, support: float) -> tuple[float, float]:

@@ -40,14 +40,16 @@ def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
     """The way to a problem with bounds; `way` is that to the same one without them."""
     box, start, expected = problem.structure, None, None
     assert isinstance(box, Box)
-    epsilon = 1.0 / (FIRST * typical_curvature(problem))
+    epsilon = 1.0 / (FIRST * _curvature(problem))
     least = epsilon * FIRST / STIFFEST
     stage: Stage | None = next(way)
     while stage is not None:
         if not stage.last:
             stage = advance(way, (yield replace(stage, softness=None)))
             continue
-        free = stage.problem
+        free, rounding = _without_kinks(stage.problem)
+        if rounding > 0:  # zeros alone are solved without rounding where there are no bounds
+            stage = replace(stage, rounding=rounding)
         if from_data:
             reached = yield replace(stage, last=False, softness=None)
             start, from_data = moved_inward(box, reached.evaluation, free.row_scale), False
@@ -92,12 +94,22 @@ def stand_in(problem: Problem) -> Stage:
     """The problem in a form that can be evaluated anywhere, where the solver has to end on the way to it."""
     if not isinstance(problem.structure, Box):
         return Stage(problem, rounding=0.0)
-    loss, rounding = problem.loss, 0.0
-    if isinstance(loss, BoxDual) and loss.box.smoothing == 0:
-        rounding = NEAR / typical_curvature(problem)
-        loss = loss.smoothed(rounding)
-    softness = NEAR / typical_curvature(problem)
-    return Stage(replace(problem, loss=loss, structure=SoftBox(problem.structure, softness)), False, rounding, softness)
+    softness = NEAR / _curvature(problem)
+    smooth, rounding = _without_kinks(problem)
+    return Stage(replace(smooth, structure=SoftBox(problem.structure, softness)), False, rounding, softness)
+
+
+def _curvature(problem: Problem) -> float:
+    return typical_curvature(problem) or 1.0  # there are no data but zeros
+
+
+def _without_kinks(problem: Problem) -> tuple[Problem, float]:
+    """The problem with a loss that Newton's method can solve, and how far that was rounded."""
+    loss = problem.loss
+    if not isinstance(loss, BoxDual) or loss.box.smoothing > 0:
+        return problem, 0.0
+    rounding = NEAR / _curvature(problem)
+    return replace(problem, loss=loss.smoothed(rounding)), rounding
 
 
 def stirred(U: Floats) -> Floats:

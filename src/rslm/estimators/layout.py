@@ -37,7 +37,8 @@ class Layout:
     @cached_property
     def scale(self) -> float:
         """What the data are divided by before they are solved; only with a square loss is that the same problem."""
-        return extreme_scale(self.data.values) if self.loss.quadratic else 1.0
+        bounds = np.zeros(0) if self.box is None else self.box.finite()
+        return extreme_scale(np.append(bounds, np.abs(self.data.values).max())) if self.loss.quadratic else 1.0
 
     @cached_property
     def squared_scale(self) -> float:

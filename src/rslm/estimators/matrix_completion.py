@@ -46,6 +46,7 @@ from rslm.threads import thread_count
 from rslm.verbosity import logger, show_log
 
 FAR = 1e-3  # a relative gradient at which a solver that stalls has not found what it was looking for
+NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
 
 
@@ -223,7 +224,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.rank_ = result.numerical_rank()
         self.residuals_ = self._residuals(data)
         _warn_if_not_converged(result.outcome, self.max_iter, float(result.history["relative_gradient"][-1]), box)
-        if box is not None and not (self.row_factors_.any() and self.col_factors_.any()):
+        largest = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * self.rank
+        if box is not None and largest <= NOTHING * float(np.abs(data.values).max()):
             warnings.warn(
                 "the learned matrix is zero everywhere: no other one within the bounds fits the data better, at this C",
                 UserWarning,

@@ -21,15 +21,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rslm._typing import Floats, Indices64
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton, sums_of
 from rslm.inner.weighted import STIFFEST, WeightedColumns
-from rslm.kernels import Bound, Columns, Factors, bound, padded
+from rslm.kernels import Bound, Columns, Factors, Piece, bound, padded
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
-from rslm.structures import Multipliers, SoftBox
+from rslm.structures import Box, Multipliers, SoftBox
 
 PIECE = 1 << 17  # entries that a thread takes at a time
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
@@ -171,7 +172,22 @@ class ActiveSolution:
         U = left / solver.scale
         size = float(np.linalg.norm(U))
         solver.warm = Bound.nothing(left / size, V * size)
-        return U / size, solver.solve(U / size)
+        kept = U / size, solver.solve(U / size)
+        return kept if math.isfinite(kept[1].value) else self._constant(solver)
+
+    def _constant(self, solver: ActiveSet) -> tuple[Floats, ActiveSolution]:
+        """A last resort: all columns alike, or all rows, which is within bounds that do not vary more than that."""
+        box = solver.problem.structure
+        assert isinstance(box, Box)
+        lower, upper = box.of_rows()
+        left = (
+            np.clip(self.bound.X @ self.V.mean(axis=0), lower, upper) if box.shape[1] == 1 else np.ones(len(solver.p))
+        )
+        U = np.zeros(self.bound.X.shape)
+        U[:, 0] = left / solver.scale[:, 0] if left.any() else 1.0
+        U /= np.linalg.norm(U)
+        solver.warm = None
+        return U, solver.solve(U)
 
     def _costs_of_rows(self, rows: Bound) -> Floats:
         """For every column what it costs to move the rows that are beyond their bounds there."""
@@ -234,6 +250,8 @@ class SmoothColumns:
         for count in range(MOST_STEPS):
             D = np.asarray(solver.loss("hessian", self.y, self.w))
             b = solver._bound(self.X, self.V + self._newton_steps(D), self.factors, b)
+            if np.isinf(b.excess).all():  # too far away to be looked at further
+                break
             step = b.V - self.V
             change = self._products(step)
             square = self._sums(D * change**2) + solver.ridge * np.einsum("tk,tk->t", step, step)
@@ -241,7 +259,8 @@ class SmoothColumns:
             done |= (square <= ENOUGH**2 * size) | ((square <= SETTLED**2 * size) & (square >= before))
             # From where a hard bound is not kept the whole step is taken, wherever it leads.
             within = count > 0 or solver.stiffness < math.inf
-            length = self._lengths(b, step, change, square) if within else np.ones(len(step))
+            worth = square > SETTLED**2 * size
+            length = self._lengths(b, step, change, square, worth) if within else np.ones(len(step))
             length[done] = 1.0  # what is left is made of rounding errors
             self.V += length[:, None] * step
             self.w = self._products(self.V)
@@ -257,7 +276,7 @@ class SmoothColumns:
         solver, columns = self.solver, self.solver.columns
         step, decrement = np.zeros(self.V.shape), np.zeros(len(self.V))
 
-        def of_piece(piece):  # type: ignore[no-untyped-def]
+        def of_piece(piece: Piece) -> None:
             active = np.ones(piece.last - piece.first, dtype=np.uint8)
             columns.newton_step(piece, active, self.x, self.s, D, self.V, solver.ridge, self.factors, step, decrement)
 
@@ -265,7 +284,7 @@ class SmoothColumns:
             list(pool.map(of_piece, columns.pieces(PIECE)))
         return step
 
-    def _lengths(self, b: Bound, step: Floats, change: Floats, square: Floats) -> Floats:
+    def _lengths(self, b: Bound, step: Floats, change: Floats, square: Floats, worth: NDArray[np.bool_]) -> Floats:
         """How much of its step every column takes: all of it, unless the objective rises at its end."""
         solver = self.solver
         inward = solver.ridge * np.einsum("tk,tk->t", self.V, step)
@@ -275,7 +294,7 @@ class SmoothColumns:
         if solver.stiffness < math.inf:
             push = b.s * b.entries.predict(self.X, step, solver.n_threads)
             slope -= sums_of(np.diff(b.entries.indptr), push)
-        far = np.flatnonzero(~(slope <= UPHILL * square))
+        far = np.flatnonzero(~(slope <= UPHILL * square) & worth)
         for _ in range(MOST_TRIALS):
             if not len(far):
                 break

@@ -47,7 +47,7 @@ def weighted_derivative(
 
 def solve_with_factors(c: Columns, X: Floats, ridge: Floats, rhs: Floats, weight: Floats | None = None) -> Floats:
     """(X_tᵀ diag(weight) X_t + ridge_t)⁻¹ rhs_t for every column; all weights are 1 where none are given."""
-    return np.stack([np.linalg.solve(M, b) for M, b in zip(systems(c, X, ridge, weight), rhs, strict=True)])
+    return np.linalg.solve(systems(c, X, ridge, weight), rhs[:, :, None])[:, :, 0]
 
 
 def systems(c: Columns, X: Floats, ridge: Floats, weight: Floats | None = None) -> Floats:

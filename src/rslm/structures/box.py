@@ -75,6 +75,11 @@ class Box:
             raise ValueError(f"bounds of shape {self.shape} are not those of a matrix of shape {shape}")
         return np.broadcast_to(self._lower, shape), np.broadcast_to(self._upper, shape)
 
+    def finite(self) -> Floats:
+        """All bounds that are not infinite."""
+        both = np.concatenate([self._lower.ravel(), self._upper.ravel()])
+        return np.asarray(both[np.isfinite(both)])
+
     def of_rows(self) -> tuple[Floats, Floats]:
         """Bounds of whole rows: the innermost of those of their entries."""
         return self._lower.max(axis=1), self._upper.min(axis=1)
@@ -112,7 +117,7 @@ class Box:
 def _plane(name: str, given: ArrayLike | None, none: float) -> Floats:
     """A bound as an array of two dimensions."""
     try:
-        bound = np.atleast_2d(np.asarray(none if given is None else given, dtype=np.float64))
+        bound = np.atleast_2d(np.array(none if given is None else given, dtype=np.float64))  # a copy
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, an array of numbers or None; got {given!r}") from None
     if bound.ndim != 2 or bound.size == 0:

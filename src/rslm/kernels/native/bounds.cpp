@@ -20,7 +20,8 @@ constexpr int SAMPLE = 16; // one block of columns in so many is looked at first
 constexpr int MOST_ROUNDS = 200, MOST_STEPS = 200, MOST_TRIALS = 40;
 constexpr double ENOUGH = 1e-22, SETTLED = 1e-14; // squares of relative steps: not worth taking; worth taking while they get smaller
 constexpr double UPHILL = 1e-3;                   // slope at the end of a step, beside that at its start, up to which it is not too long
-constexpr double EXACT = 1e-12;                   // relative violation of a bound that is made of rounding errors
+constexpr double EXACT = 2e-11, NOISE = 1e-13;    // relative violation of a bound that is made of rounding errors: in the end, at each step
+constexpr double SMALL = 1e-4;                    // a column this small beside others is not measured by itself
 constexpr double ALIKE = 1e-7;                    // normals this near to those of other faces count as combinations of them
 constexpr double STIFF = 1e8;                     // curvature of a hard bound beside that of the quadratic function
 constexpr double INF = std::numeric_limits<double>::infinity();
@@ -273,7 +274,7 @@ struct Solver {
                     continue;
                 }
                 for (double &a : step) a *= sign / size;
-                faces.push_back({i, sign, size, sign * (bound - w[i]) / size, EXACT / 10 * (std::abs(bound) / size + reach), 0.0});
+                faces.push_back({i, sign, size, sign * (bound - w[i]) / size, NOISE * (std::abs(bound) / size + reach), 0.0});
                 normals.insert(normals.end(), step.begin(), step.end());
             }
         std::fill(slope.begin(), slope.end(), 0.0); // y
@@ -366,13 +367,15 @@ struct Sweep {
     const Bounds &bounds;
     const double *inverse_norm; // of every row
     int r;
+    double exact; // how far beyond a bound counts as rounding, beside the bound and the products
     List<vec> v;
     vec tolerance[2], margin[2]; // how far beyond a bound counts, and how far the others are from it, in units of their norms
     int64_t column[SIDE];
     List<int32_t> *beyond[SIDE];
     vec worst[2];
 
-    Sweep(const Bounds &bounds, const double *inverse_norm, int r) : bounds(bounds), inverse_norm(inverse_norm), r(r), v(size_t(2 * r)) {}
+    Sweep(const Bounds &bounds, const double *inverse_norm, int r, double exact)
+        : bounds(bounds), inverse_norm(inverse_norm), r(r), exact(exact), v(size_t(2 * r)) {}
 
     vec bound(const double *b, int64_t row_stride, int64_t column_stride, int64_t j, int h) const {
         if (column_stride == 0) return same(b[j * row_stride]);
@@ -397,7 +400,8 @@ struct Sweep {
                 const vec high = bound(bounds.upper, bounds.upper_row, bounds.upper_column, j, h);
                 const vec room = smaller(w[i][h] - low, high - w[i][h]);
                 const vec relative = room * inverse; // not a number where a row of zeros is just at its bound: it stays there
-                if (unsigned out = lanes_below(room, tolerance[h])) {
+                const vec near = w[i][h] - low < high - w[i][h] ? low : high;
+                if (unsigned out = lanes_below(room, exact > 0 ? tolerance[h] - exact * (near < 0 ? -near : near) : vec{})) {
                     for (int l = 0; l < LANES; l++)
                         if (out >> l & 1) {
                             if (beyond[h * LANES + l]) beyond[h * LANES + l]->push_back(int32_t(j));
@@ -464,7 +468,7 @@ struct Worker {
     List<int64_t> busy, next;
 
     explicit Worker(Job &job)
-        : job(job), rank(job.rank), solver(rank, job.stiffness, job.X), sweep(job.bounds, job.inverse_norm.data(), rank),
+        : job(job), rank(job.rank), solver(rank, job.stiffness, job.X), sweep(job.bounds, job.inverse_norm.data(), rank, job.stiffness < INF ? 0.0 : EXACT),
           centre(size_t(BLOCK) * size_t(rank)), systems(size_t(BLOCK) * size_t(triangle(rank))) {}
 
     // Solves the problem of a column for the rows that have been found, from v on.
@@ -509,7 +513,7 @@ struct Worker {
         }
     }
     double room(const Contact &contact, int64_t t) const {
-        double w = -contact.shift;
+        double w = 0; // from the bounds themselves, since others may be moved next time
         for (int k = 0; k < rank; k++) w += job.X[contact.row * rank + k] * job.out.V[t * rank + k];
         const Limits limits{job.bounds, t};
         return std::min(w - limits.lower(contact.row), limits.upper(contact.row) - w);
@@ -536,7 +540,6 @@ struct Worker {
         for (int64_t start = 0; start < count; start += SIDE) {
             const int n = int(std::min<int64_t>(SIDE, count - start));
             for (int l = 0; l < SIDE; l++) load_column(l, list[start + std::min(l, n - 1)], l < n); // the last one again where there are fewer
-            for (int h = 0; h < 2; h++) sweep.margin[h] = same(INF), sweep.worst[h] = vec{};
             sweep.all(rows);
             for (int l = 0; l < n; l++) conclude(list[start + l], l, proved);
         }
@@ -544,7 +547,10 @@ struct Worker {
     void load_column(int l, int64_t t, bool wanted) {
         for (int k = 0; k < rank; k++) sweep.v[size_t(2 * k + l / LANES)][l % LANES] = job.out.V[t * rank + k];
         sweep.column[l] = t;
-        sweep.tolerance[l / LANES][l % LANES] = job.stiffness < INF ? 0.0 : -EXACT * job.scale;
+        double square = 0;
+        for (int k = 0; k < rank; k++) square += job.out.V[t * rank + k] * job.out.V[t * rank + k];
+        sweep.tolerance[l / LANES][l % LANES] = -sweep.exact * std::max(job.longest * std::sqrt(square), SMALL * job.scale);
+        sweep.margin[l / LANES][l % LANES] = INF, sweep.worst[l / LANES][l % LANES] = 0;
         beyond[l].clear();
         sweep.beyond[l] = wanted ? &beyond[l] : nullptr;
     }
@@ -585,7 +591,7 @@ void bound(int64_t rows, int64_t columns, int threads, const double *X, int rank
         for (int64_t first = 0; first < columns; first += BLOCK) worker.block(first, std::min(columns, first + BLOCK));
     }
     if (job.too_many())
-        for (int64_t t = 0; t < columns; t++) out.excess[t] = INF, job.found[size_t(t)].clear();
+        for (int64_t t = 0; t < columns; t++) out.excess[t] = INF, out.margin[t] = -INF, job.found[size_t(t)].clear();
     active.indptr[0] = 0;
     for (int64_t t = 0; t < columns; t++) active.indptr[t + 1] = active.indptr[t] + int64_t(job.found[size_t(t)].size());
     const size_t n = size_t(active.indptr[columns]);
