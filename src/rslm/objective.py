@@ -84,6 +84,10 @@ class Objective:
         if after is not None and type(after._inner) is type(self._inner):
             self._inner.warm = after._inner.warm
 
+    def free(self) -> None:
+        """Give back the memory that is kept for points to come."""
+        self._inner.free()
+
     def evaluate(self, U: Floats) -> Evaluation:
         U = np.array(U, dtype=np.float64, order="C")  # a copy: the evaluation must not change when U does
         d = self.problem.shape[0]

@@ -61,7 +61,6 @@ class ActiveSet(WeightedColumns):
                 self.shift = expected.entries, expected.values * (epsilon / self.C)
                 self.expected = float(expected.values @ expected.values) / self.unit**2
         self.warm: Bound | None = None
-        self.spare: list[tuple[Floats, Factors]] = []  # memory of points that are done with
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
@@ -160,6 +159,7 @@ class ActiveSolution:
         solver, box, X = self.solver, self.solver.problem.structure, self.bound.X
         if isinstance(box, SoftBox):
             solver = ActiveSet(replace(solver.problem, structure=box.box), solver.n_threads)
+            solver.spare = self.solver.spare
         lower, upper, threads = solver.lower, solver.upper, solver.n_threads
 
         def rows(V: Floats) -> Bound:
@@ -167,6 +167,7 @@ class ActiveSolution:
 
         factors = solver.columns.factorise(X, solver.ridge, threads, self._D)
         columns = bound(X, self.V, factors, lower, upper, math.inf, threads)
+        del factors  # as large as the data where columns have few entries
         V = np.where((_costs(columns, self.V) <= self._costs_of_rows(rows(self.V)))[:, None], columns.V, self.V)
         left = rows(V).V
         U = left / solver.scale

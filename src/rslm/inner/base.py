@@ -50,3 +50,6 @@ class InnerSolver(Protocol):
         """Why this solver cannot solve the problem; None if it can."""
 
     def solve(self, U: Floats) -> InnerSolution: ...
+
+    def free(self) -> None:
+        """Give back the memory that is kept for solutions to come."""

@@ -32,7 +32,6 @@ class CoordinateDescent(WeightedColumns):
         assert isinstance(problem.loss, BoxDual)
         self.box = problem.loss.box
         self.warm: Floats | None = None  # s at the last point
-        self.spare: list[tuple[Floats, Floats]] = []  # memory of points that are done with
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:

@@ -42,7 +42,6 @@ class Newton(WeightedColumns):
         self.functions = CheckedLoss(problem.loss)
         self.pieces = self.columns.pieces(PIECE)
         self.warm: Floats | None = None  # V at the last point
-        self.spare: list[tuple[Floats, Floats, Factors]] = []  # memory of points that are done with
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:

@@ -28,7 +28,6 @@ class Ridge(WeightedColumns):
         super().__init__(problem, n_threads)
         self.ridge = self.q / (2.0 * self.C)  # ℓ'' = 2 is left out of the systems
         self.warm: Floats | None = None  # a direct solver needs no start
-        self.spare: list[Solved] = []
         self.spare_factors: list[Factors] = []
 
     @staticmethod
@@ -36,6 +35,10 @@ class Ridge(WeightedColumns):
         if problem.loss.quadratic:
             return bounds_are_unknown(problem)
         return f"needs a quadratic loss, {problem.loss!r} is not"
+
+    def free(self) -> None:
+        super().free()
+        self.spare_factors.clear()
 
     def solve(self, U: Floats) -> RidgeSolution:
         room = self.spare.pop() if self.spare else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,11 @@ class WeightedColumns:
         self.q = np.ones(T) if problem.column_weights is None else problem.column_weights
         self.scale = problem.row_scale
         self.ridge: Floats = self.q / self.C
+        self.spare: list[Any] = []  # memory of points that are done with
+
+    def free(self) -> None:
+        """Give back the memory that is kept for points to come."""
+        self.spare.clear()
 
 
 def bounds_are_unknown(problem: Problem) -> str | None:

@@ -207,7 +207,11 @@ class _Run:
             if problem is not self.problem:  # else it goes on where it was, to a smaller tolerance
                 if self.records:
                     self._spent = self._work()
-                self.objective = Objective(problem, self.n_threads, after=getattr(self, "objective", None))
+                before: Objective | None = getattr(self, "objective", None)
+                self.objective = Objective(problem, self.n_threads, after=before)
+                if before is not None:  # of the last stage only U and V are still needed
+                    self.point.evaluation.release()
+                    before.free()
                 self.method = self.make_method(self.rounding > 0 and not stage.last)
                 self.point, self.problem = Point(self.objective.evaluate(U)), problem
             while (outcome := self._stop(criteria)) is None:

@@ -21,7 +21,7 @@ constexpr int MOST_ROUNDS = 200, MOST_STEPS = 200, MOST_TRIALS = 40;
 constexpr double ENOUGH = 1e-22, SETTLED = 1e-14; // squares of relative steps: not worth taking; worth taking while they get smaller
 constexpr double UPHILL = 1e-3;                   // slope at the end of a step, beside that at its start, up to which it is not too long
 constexpr double EXACT = 2e-11, NOISE = 1e-13;    // relative violation of a bound that is made of rounding errors: in the end, at each step
-constexpr double SMALL = 1e-4;                    // a column this small beside others is not measured by itself
+constexpr double SMALL = 1e-2;                    // a column this small beside others is not measured by itself
 constexpr double ALIKE = 1e-7;                    // normals this near to those of other faces count as combinations of them
 constexpr double STIFF = 1e8;                     // curvature of a hard bound beside that of the quadratic function
 constexpr double INF = std::numeric_limits<double>::infinity();

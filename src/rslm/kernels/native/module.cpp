@@ -130,8 +130,9 @@ class Columns {
     // balanced by entries and, for what a column costs itself, by columns. All this follows from the data, never from
     // the number of threads.
     void split() {
+        const int64_t few = pattern.entries() < pattern.rows ? 1 : 4; // the sums of a shard take memory for all rows
         const int64_t groups = pattern.groups(), wanted = pattern.entries() / (256 * std::max<int64_t>(pattern.rows, 1)) * 4;
-        const int64_t count = std::max<int64_t>(1, std::min(std::clamp<int64_t>(wanted, 4, 32), groups));
+        const int64_t count = std::max<int64_t>(1, std::min(std::clamp<int64_t>(wanted, few, 32), groups));
         const auto cost = [&](int64_t g) {
             const int64_t t = std::min(g * LANES, pattern.columns);
             return double(pattern.indptr[t]) + 8.0 * double(t);
