@@ -128,7 +128,9 @@ def at_zero(p, V=None):
     """Not an inner optimum: the dual variables are zero."""
     U = random_point(2)
     V = np.zeros((T, 2)) if V is None else V
-    return SimpleNamespace(U=U, V=V, value=1.0, dual=lambda: np.zeros(len(p.data)), multipliers=lambda: None)
+    return SimpleNamespace(
+        U=U, V=V, value=1.0, dual=lambda: np.zeros(len(p.data)), multipliers=lambda: None, smoothed=None
+    )
 
 
 def test_the_gap_is_large_at_zero(C, weighted):

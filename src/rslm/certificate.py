@@ -22,7 +22,7 @@ from scipy.optimize import minimize_scalar
 from rslm._typing import Floats
 from rslm.objective import Evaluation
 from rslm.problem import Problem
-from rslm.spectrum import largest_singular_value_squared
+from rslm.spectrum import largest_singular_value, largest_singular_value_squared
 from rslm.structures import Box, Multipliers
 from rslm.thin import singular_values
 
@@ -46,6 +46,7 @@ class Certificate:
     relative_gap: float  #: gap / |dual|
     rounding: float = 0.0  #: δ by which the kinks of the loss were rounded to solve it
     softness: float = 0.0  #: ε by which the bounds of W were softened to solve it; primal and dual know neither
+    smoothing: float = 0.0  #: δ by which a linear structure was smoothed to solve it; they do not know it either
 
     def scaled(self, factor: float) -> Certificate:
         """The certificate for data whose squares are `factor` times as large; the relative gap is free of scale."""
@@ -68,6 +69,7 @@ class Certificate:
             also = ["the limit on the rank"]
             also += ["the rounding of the loss"] if self.rounding > 0 else []
             also += ["the softness of the bounds"] if self.softness > 0 else []
+            also += ["the smoothing of the structure"] if self.smoothing > 0 else []
             limits = f"{also[0]} costs" if len(also) == 1 else f"{', '.join(also[:-1])} and {also[-1]} together cost"
             return (
                 f"Stationary at rank {self.rank}; {limits} at most {self.gap:.3g} (relative gap "
@@ -85,6 +87,7 @@ class Certificate:
             f"σ₁ = {self.sigma_max:.10g} ({self.method}), dual variables scaled by {self.scaling:.6g}"
             + (f"\nsolved with the kinks of the loss rounded by {self.rounding:.3g}" if self.rounding > 0 else "")
             + (f"\nsolved with bounds softened by {self.softness:.3g}; W keeps them" if self.softness > 0 else "")
+            + (f"\nsolved with the structure smoothed by {self.smoothing:.3g}; W has it" if self.smoothing > 0 else "")
         )
 
 
@@ -105,9 +108,14 @@ def certify(
         return no_certificate(problem, evaluation, tol, "the objective is not a finite number")
     z = evaluation.dual()
     multipliers = evaluation.multipliers()
-    square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads, multipliers)
+    if (smoothed := evaluation.smoothed) is None:
+        square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads, multipliers)
+        primal = _primal(problem, kept.U, kept.V, n_threads)
+    else:
+        root, method = largest_singular_value(smoothed.dual_times, smoothed.dual_transposed_times, evaluation.U)
+        square = (root + smoothed.infeasibility()) ** 2
+        primal = problem.C * float(smoothed.residual @ smoothed.residual) + smoothed.trace_norm_term()
     dual, scaling = _best_dual(problem, z, square, _support(problem, multipliers))
-    primal = _primal(problem, kept.U, kept.V, n_threads)
     if not dual <= primal + IMPOSSIBLE * abs(primal):
         return no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value")
     gap = max(primal - dual, 0.0)
@@ -134,7 +142,7 @@ def no_certificate(problem: Problem, evaluation: Evaluation, tol: float, why: st
 
 def _primal(problem: Problem, U: Floats, V: Floats, n_threads: int) -> float:
     q, y = problem.column_weights, problem.data.values
-    w = problem.data.columns.predict(U * problem.row_scale, V, n_threads)
+    w = problem.columns.predict(U * problem.row_scale, V, n_threads)
     loss = _sum_in_blocks(lambda at: problem.loss.value(y[at].astype(np.float64), w[at]), len(y))
     trace_norm = nuclear_norm(U, V if q is None else V * np.sqrt(q)[:, None])
     return problem.C * loss + 0.5 * trace_norm**2

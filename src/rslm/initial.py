@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.inner.smoothed_linear import observed_parameters
 from rslm.losses.checked import CheckedLoss
 from rslm.objective import Objective
+from rslm.problem import Problem
 from rslm.spectrum import weighted_gram
+from rslm.structures import Smoothed
 
 PASSES = 3  # over the data
 OVERSAMPLING = 4
@@ -21,7 +26,7 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     """
     problem = objective.problem
     rng = np.random.default_rng(random_state)
-    gram = weighted_gram(problem, CheckedLoss(problem.loss).guess(problem.data.values), objective.n_threads)
+    gram = _gram(problem, CheckedLoss(problem.loss).guess(problem.data.values), objective.n_threads)
     X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING, 128)))
     for _ in range(PASSES):
         X = gram(np.linalg.qr(X)[0])
@@ -35,3 +40,11 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
         U = left[:, :rank]
         size = float(np.linalg.norm(U))
     return U / size
+
+
+def _gram(problem: Problem, values: Floats, n_threads: int) -> Callable[[Floats], Floats]:
+    """X ↦ Y YᵀX for the data Y, with the structure of W if that is linear."""
+    if not isinstance(problem.structure, Smoothed):
+        return weighted_gram(problem, values, n_threads)
+    w, structure = observed_parameters(problem, values), problem.structure.structure
+    return lambda X: structure.times(w, structure.transposed_times(w, X))

@@ -11,9 +11,12 @@ from rslm._typing import Floats
 from rslm.inner.active_set import ActiveSolution
 from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
+from rslm.inner.smoothed_linear import SmoothedSolution
 from rslm.problem import Problem
 from rslm.structures import Multipliers
 from rslm.threads import thread_count
+
+ROUNDING = 1e3  # how far above a single rounding error that of a sum can be
 
 
 class Evaluation:
@@ -26,6 +29,9 @@ class Evaluation:
         self.value = solution.value  #: g(U)
         self.gradient = solution.gradient  #: ∇g(U)
         self.paid = solution.paid  #: the part of the value that W pays for going beyond soft bounds
+        self.noise = ROUNDING * np.finfo(float).eps * max(1e-300, abs(self.value))  #: rounding errors of the value
+        if isinstance(solution, SmoothedSolution):
+            self.noise += ROUNDING * solution.rounding_error()
         self.V = solution.V  #: W = U Vᵀ, with the rows divided by √p where rows are weighted
 
     def hessian_product(self, xi: Floats) -> Floats:
@@ -56,6 +62,11 @@ class Evaluation:
         if not isinstance(self._solution, ActiveSolution):
             return self
         return Evaluation(*self._solution.within_bounds(), self._objective)
+
+    @property
+    def smoothed(self) -> SmoothedSolution | None:
+        """The inner solution of a problem with a smoothed linear structure; None of others."""
+        return self._solution if isinstance(self._solution, SmoothedSolution) else None
 
     def release(self) -> None:
         """Hand the memory of a point that is done with to the next one; value, gradient and V stay valid."""

@@ -14,10 +14,12 @@ from numbers import Real
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
-from rslm.measurements import Entries
-from rslm.structures import Box, SoftBox
+from rslm.measurements import Entries, Samples
+from rslm.structures import Box, Linear, LinearStructure, Smoothed, SoftBox
+from rslm.structures.linear import check_adjoint
 
 SOME = 16  # targets that the loss is tried out with
 
@@ -30,9 +32,9 @@ class Problem:
     ----------
     loss : Loss
         For instance ``Square()``.
-    data : Entries
+    data : Entries or Samples
         What was observed.
-    structure : Box, optional
+    structure : Box or linear structure such as Hankel, optional
         The set that W lies in; None for all matrices.
     C : float
         Weight of the loss against the trace norm; larger fits the data more closely.
@@ -41,8 +43,8 @@ class Problem:
     """
 
     loss: Loss
-    data: Entries
-    structure: Box | SoftBox | None = None
+    data: Entries | Samples
+    structure: Box | SoftBox | LinearStructure | Smoothed | None = None
     C: float = 1.0
     row_weights: Floats | None = None
     column_weights: Floats | None = None
@@ -50,12 +52,9 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise TypeError(f"loss must be a Loss, for instance rslm.losses.Square(); got {self.loss!r}")
-        if not isinstance(self.data, Entries):
+        if not isinstance(self.data, Entries | Samples):
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
-        if self.structure is not None:
-            if not isinstance(self.structure, Box | SoftBox):
-                raise TypeError(f"structure must be None or a Box; got {self.structure!r}")
-            self.structure.planes(self.shape)  # an error if it is of another shape
+        self._check_structure()
         if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
@@ -68,6 +67,30 @@ class Problem:
             if given is not None:
                 object.__setattr__(self, name, _checked_weights(name, given, length))
 
+    def _check_structure(self) -> None:
+        structure, data = self.structure, self.data
+        if not isinstance(structure, Box | SoftBox | LinearStructure | Smoothed | None):
+            raise TypeError(f"structure must be None, a Box or a linear structure such as Hankel; got {structure!r}")
+        linear = structure.structure if isinstance(structure, Smoothed) else structure
+        if isinstance(linear, LinearStructure):
+            if isinstance(data, Samples) and data.size != linear.size:
+                raise ValueError(f"{linear!r} has {linear.size} parameters, but there are {data.size} samples")
+            if isinstance(data, Entries) and data.shape != linear.shape:
+                raise ValueError(f"{linear!r} is of shape {linear.shape}, but the data are of shape {data.shape}")
+            if isinstance(linear, Linear) and structure is linear:
+                check_adjoint(linear)
+        elif isinstance(data, Samples):
+            raise TypeError("samples are parameters of a linear structure, such as Hankel(window, windows)")
+        elif isinstance(structure, Box | SoftBox):
+            structure.planes(data.shape)  # an error if it is of another shape
+
+    @property
+    def columns(self) -> Columns:
+        """The pattern of the observed entries."""
+        if isinstance(self.data, Samples):
+            raise TypeError("samples of a series are not entries")
+        return self.data.columns
+
     @property
     def row_scale(self) -> Floats:
         """1/√p of every row as a column, by which rows of U become those of W's left factor."""
@@ -77,6 +100,11 @@ class Problem:
     @property
     def shape(self) -> tuple[int, int]:
         """(d, T)"""
+        if isinstance(self.structure, LinearStructure):
+            return self.structure.shape
+        if isinstance(self.structure, Smoothed):
+            return self.structure.structure.shape
+        assert isinstance(self.data, Entries)
         return self.data.shape
 
 

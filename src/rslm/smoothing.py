@@ -46,6 +46,7 @@ class Stage:
     last: bool = False  #: it is solved to the tolerance that was asked for
     rounding: float | None = None  #: δ; None where the problem is not the one that was asked for, rounded
     softness: float | None = 0.0  #: ε of soft bounds; None where there should be bounds, but are none yet
+    smoothing: float = 0.0  #: δ of a smoothed linear structure
     start: Floats | None = None  #: where to begin, if not where the stage before has ended
     tries: int | None = None  #: after so many iterations it is left, for the next stage or the answer of the one before
 
@@ -126,7 +127,7 @@ class Errors:
     def __init__(self, problem: Problem, loss: BoxDual, evaluation: Evaluation, n_threads: int) -> None:
         p = problem.row_weights
         X = evaluation.U if p is None else evaluation.U / np.sqrt(p)[:, None]
-        w = problem.data.columns.predict(X, evaluation.V, n_threads)
+        w = problem.columns.predict(X, evaluation.V, n_threads)
         self.reach, self.total, self.value = loss.box.reach, problem.C * len(w), evaluation.value
         some = slice(None, None, len(w) // SAMPLE + 1)
         y = problem.data.values[some]

@@ -24,7 +24,7 @@ def weighted_gram(
     problem: Problem, values: Floats, n_threads: int, more: Multipliers | None = None
 ) -> Callable[[Floats], Floats]:
     """X ↦ S Sᵀ X; `more` are further entries of S, which are added."""
-    columns, p, q = problem.data.columns, problem.row_weights, problem.column_weights
+    columns, p, q = problem.columns, problem.row_weights, problem.column_weights
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
     values = _divided(values, columns, q)
     if more is None or not len(more.values):
@@ -51,7 +51,7 @@ def _divided(values: Floats, columns: Columns, q: Floats | None) -> Floats:
 
 def frobenius_squared(problem: Problem, values: Floats, more: Multipliers | None) -> float:
     """‖S‖_F², or what is above it where entries of S are sums of two."""
-    of_data = _frobenius_squared(problem, problem.data.columns, values)
+    of_data = _frobenius_squared(problem, problem.columns, values)
     if more is None:
         return of_data
     return (math.sqrt(of_data) + math.sqrt(_frobenius_squared(problem, more.entries, more.values))) ** 2
@@ -76,7 +76,21 @@ def largest_singular_value_squared(
         return 0.0, "all dual variables are zero"
     if not largest < TOO_LARGE:
         return math.inf, "not computed: the dual variables are too large"
-    gram, d = weighted_gram(problem, values, n_threads, more), problem.shape[0]
+    square, method = _largest_eigenvalue(weighted_gram(problem, values, n_threads, more), U)
+    return (frobenius_squared(problem, values, more), method) if math.isnan(square) else (square, method)
+
+
+def largest_singular_value(
+    times: Callable[[Floats], Floats], transposed_times: Callable[[Floats], Floats], U: Floats
+) -> tuple[float, str]:
+    """σ₁ of a matrix that is given by its products, and how it was found; infinite if it was not."""
+    square, method = _largest_eigenvalue(lambda X: times(transposed_times(X)), U)
+    return (math.inf if math.isnan(square) else math.sqrt(square)), method
+
+
+def _largest_eigenvalue(gram: Callable[[Floats], Floats], U: Floats) -> tuple[float, str]:
+    """The largest eigenvalue of X ↦ S SᵀX from above, and how it was found; not a number if it was not."""
+    d = len(U)
     if d <= DENSE:
         return max(float(np.linalg.eigvalsh(gram(np.eye(d)))[-1]), 0.0), "dense eigenvalues"
     products = 0
@@ -93,7 +107,7 @@ def largest_singular_value_squared(
     try:
         (value,), vectors = eigsh(operator, k=1, which="LA", v0=begin, tol=1e-11, ncv=min(d, 24))
     except ArpackError as failure:
-        return frobenius_squared(problem, values, more), f"Frobenius norm, because Lanczos did not converge ({failure})"
+        return math.nan, f"Frobenius norm, because Lanczos did not converge ({failure})"
     x = vectors[:, 0]
     # Some eigenvalue lies within the residual of the computed one: adding it keeps σ₁ from being too small.
     error = float(np.linalg.norm(product(x) - value * x))

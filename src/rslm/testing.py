@@ -1,4 +1,4 @@
-"""Checks for those who add a loss or an inner solver: the derivatives are right, and so is the conjugate.
+"""Checks for those who add a loss, a structure or an inner solver: derivatives, conjugates and adjoints are right.
 
 Every check raises an AssertionError that says what disagrees and by how much, and returns nothing. Derivatives are
 compared with Ridders' extrapolated central differences, which choose their step themselves, knowing nothing of the
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from rslm._typing import Floats
 from rslm.losses import Loss
 from rslm.objective import Objective
+from rslm.structures import LinearStructure
+from rslm.structures.linear import check_adjoint
 
-__all__ = ["check_gradient", "check_hessian", "check_loss", "difference"]
+__all__ = ["check_gradient", "check_hessian", "check_loss", "check_structure", "difference"]
 
 SHRINK = 1.6  # from one step to the next shorter one
 STEPS = 14
@@ -144,6 +146,41 @@ def check_hessian(
             size = float(np.linalg.norm(h_xi) * np.linalg.norm(eta) + np.linalg.norm(h_eta) * np.linalg.norm(xi))
             apart = abs(one - other) / max(size, np.finfo(float).tiny)
             _check(apart <= symmetry, f"the Hessian is not symmetric: {one:.12g} and {other:.12g}, {apart:.1e} apart")
+
+
+def check_structure(structure: LinearStructure, *, tol: float = 1e-10, random_state: int = 0) -> None:
+    """Check that a linear structure's products, entries and adjoints belong to one linear map; it forms P(w)."""
+    name, (d, T) = repr(structure), structure.shape
+    rng = np.random.default_rng(random_state)
+    w, v = rng.standard_normal((2, structure.size))
+    X, Y = rng.standard_normal((d, 3)), rng.standard_normal((T, 3))
+    rows, columns = (a.ravel() for a in np.indices((d, T)))
+
+    def agree(got: Floats, wanted: Floats, what: str) -> None:
+        shapes = f"{what} of {name} has shape {np.shape(got)}, but {np.shape(wanted)} is needed"
+        _check(np.shape(got) == np.shape(wanted), shapes)
+        apart = _relative(np.asarray(got), np.asarray(wanted))
+        _check(apart <= tol, f"{what} of {name} is wrong, by {apart:.1e} of its size")
+
+    try:
+        check_adjoint(structure, tol)
+    except ValueError as wrong:
+        raise AssertionError(str(wrong)) from wrong
+    W = structure.matrix(w)
+    agree(W, np.reshape(structure.entries(w, rows, columns), (d, T)), "matrix, beside entries,")
+    agree(structure.matrix(2.0 * w - 3.0 * v), 2.0 * W - 3.0 * structure.matrix(v), "matrix, which is not linear,")
+    agree(structure.times(w, Y), W @ Y, "times")
+    agree(structure.transposed_times(w, X), W.T @ X, "transposed_times")
+    prepared = structure.parameters(w), structure.left(X), structure.right(Y)
+    agree(structure.times(prepared[0], prepared[2]), W @ Y, "times, with prepared factors,")
+    agree(structure.transposed_times(prepared[0], prepared[1]), W.T @ X, "transposed_times, with prepared factors,")
+    adjoint = structure.spread((X @ Y.T).ravel(), rows, columns)
+    agree(structure.adjoint(X, Y), adjoint, "adjoint, beside spread,")
+    agree(structure.adjoint(*prepared[1:]), adjoint, "adjoint, with prepared factors,")
+    agree(structure.gram(w), structure.spread(W.ravel(), rows, columns), "gram")
+    _check(
+        structure.counts.shape == w.shape and bool((structure.counts > 0).all()), f"counts of {name} are not positive"
+    )
 
 
 def _some_targets(loss: Loss, rng: np.random.Generator) -> Floats:

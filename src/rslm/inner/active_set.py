@@ -45,7 +45,7 @@ class ActiveSet(WeightedColumns):
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         super().__init__(problem, n_threads)
-        assert problem.structure is not None
+        assert isinstance(problem.structure, Box | SoftBox)
         self.problem = problem
         self.lower, self.upper = problem.structure.planes(problem.shape)
         self.loss = CheckedLoss(problem.loss)
@@ -64,7 +64,7 @@ class ActiveSet(WeightedColumns):
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        if problem.structure is None:
+        if not isinstance(problem.structure, Box | SoftBox):
             return "needs bounds"
         return Newton.smooth(problem)
 

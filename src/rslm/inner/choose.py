@@ -7,9 +7,10 @@ from rslm.inner.base import InnerSolver
 from rslm.inner.coordinate_descent import CoordinateDescent
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
+from rslm.inner.smoothed_linear import SmoothedLinear
 from rslm.problem import Problem
 
-CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton, ActiveSet)
+CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton, ActiveSet, SmoothedLinear)
 
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:

@@ -30,7 +30,7 @@ class WeightedColumns:
         d, T = problem.shape
         self.C = problem.C
         self.data = problem.data
-        self.columns = problem.data.columns
+        self.columns = problem.columns
         self.y = problem.data.values
         self.n_threads = n_threads
         self.p = np.ones(d) if problem.row_weights is None else problem.row_weights

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rslm._typing import Floats
+import numpy as np
+
+from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
 
@@ -32,6 +34,11 @@ class Entries:
     def _set(self, by_columns: ObservedMatrix) -> None:
         self.columns = Columns(by_columns.indptr, by_columns.index, by_columns.shape[1])
         self.values: Floats = by_columns.values
+
+    def places(self) -> tuple[Indices64, Indices64]:
+        """Row and column of every entry."""
+        counts = np.diff(self.columns.indptr)
+        return self.columns.index.astype(np.int64), np.repeat(np.arange(len(counts)), counts)
 
     def with_values(self, values: Floats) -> Entries:
         """The same entries with other values."""

@@ -1,5 +1,5 @@
 """The way to a problem: where C is large, from smaller ones; where the loss has kinks, see `rslm.smoothing`; where
-W has bounds, `rslm.softening`.
+W has bounds, `rslm.softening`; where it has a linear structure, `rslm.narrowing`.
 
 With growing C the ridge 1/2C of the inner problems falls below X_tᵀX_t, and g becomes a narrow curved valley in those
 columns of U that a lower rank would not need. From the solution for a smaller C, where they are already gone, the way
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rslm.narrowing import narrowing_stages
 from rslm.problem import Problem
 from rslm.smoothing import Stage, Stages, advance, rounded_stages
 from rslm.softening import bounded_stages
+from rslm.structures import LinearStructure
 
 HARD = 1e3  # the ratio of X_tᵀX_t to the ridge from which on a start at a smaller C pays
 STEP = 10.0  # from one C to the next
@@ -23,6 +25,8 @@ def stages(problem: Problem, rank: int, from_data: bool, n_threads: int) -> Stag
     """All problems on the way to this one; quadratic ones are reached from smaller C, unless a start is given."""
     if problem.structure is None:
         return free_stages(problem, rank, from_data, n_threads)
+    if isinstance(problem.structure, LinearStructure):
+        return narrowing_stages(problem, from_data)
     return bounded_stages(problem, free_stages(replace(problem, structure=None), rank, from_data, n_threads), from_data)
 
 

@@ -34,11 +34,12 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The learned matrix W = left Vᵀ, how it was found and how good it is."""
+    """The learned matrix W = left Vᵀ, or P(parameters), how it was found and how good it is."""
 
     problem: Problem
     U: Floats  #: (d, r), Frobenius norm 1
     V: Floats  #: (T, r)
+    parameters: Floats | None  #: w of a linear structure: W = P(w), which U Vᵀ is near
     value: float  #: g(U)
     outcome: Outcome
     certificate: Certificate

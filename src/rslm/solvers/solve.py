@@ -15,6 +15,7 @@ from rslm._typing import Floats
 from rslm.certificate import Certificate, certify, no_certificate
 from rslm.initial import initial_point
 from rslm.manifold import norm
+from rslm.narrowing import last_stage
 from rslm.objective import Objective
 from rslm.problem import Problem
 from rslm.smoothing import Reached, Stage, advance
@@ -33,6 +34,7 @@ from rslm.solvers.stopping import (
     TimeLimit,
 )
 from rslm.solvers.trust_region import TrustRegion
+from rslm.structures import LinearStructure
 from rslm.threads import single_threaded_blas, thread_count
 
 
@@ -57,6 +59,7 @@ RECORDED = (
     "C",
     "rounding",
     "softness",
+    "smoothing",
 )
 
 
@@ -141,13 +144,15 @@ def solve(
             stage = advance(way, Reached(point.evaluation, certificate)) if goes_on else None
     assert answer is not None
     outcome = Outcome.CERTIFIED if answer.certificate.relative_gap <= tol else answer.outcome
-    return Result(problem, answer.U, answer.V, answer.value, outcome, answer.certificate, run.history(), run.iteration)
+    found = answer.U, answer.V, answer.parameters, answer.value
+    return Result(problem, *found, outcome, answer.certificate, run.history(), run.iteration)
 
 
 @dataclass(frozen=True)
 class _Answer:
     U: Floats
     V: Floats
+    parameters: Floats | None
     value: float
     outcome: Outcome
     certificate: Certificate
@@ -163,7 +168,7 @@ def _answer(
 ) -> _Answer:
     """What a point says of the problem that was asked for, and not only of the stage that it was found in."""
     if stage is None or stage.rounding is None or stage.softness is None:
-        stage = stand_in(problem)
+        stage = stand_in(problem) if not isinstance(problem.structure, LinearStructure) else last_stage(problem)
         objective = Objective(stage.problem, objective.n_threads)
         point = Point(objective.evaluate(point.U))
     evaluation = kept = point.evaluation
@@ -177,8 +182,10 @@ def _answer(
             certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
     except KeyboardInterrupt:
         certificate, outcome = no_certificate(problem, kept, tol, "interrupted"), Outcome.INTERRUPTED
-    certificate = replace(certificate, rounding=stage.rounding or 0.0, softness=stage.softness or 0.0)
-    return _Answer(kept.U, kept.V, kept.value, outcome, certificate)
+    softness = stage.softness or 0.0
+    certificate = replace(certificate, rounding=stage.rounding or 0.0, softness=softness, smoothing=stage.smoothing)
+    parameters = None if evaluation.smoothed is None else evaluation.smoothed.w
+    return _Answer(kept.U, kept.V, parameters, kept.value, outcome, certificate)
 
 
 class _Run:
@@ -197,12 +204,13 @@ class _Run:
         self.point: Point
         self.problem: Problem | None = None  # which the point belongs to
         self._trials: list[Point] = []
-        self.rounding = self.softness = 0.0
+        self.rounding = self.softness = self.smoothing = 0.0
 
     def stage(self, stage: Stage, U: Floats, criteria: list[Criterion]) -> Outcome:
         """Minimise one objective from U until a criterion stops it."""
         problem, self.rounding = stage.problem, math.nan if stage.rounding is None else stage.rounding
         self.softness = math.nan if stage.softness is None else stage.softness
+        self.smoothing = stage.smoothing
         try:
             if problem is not self.problem:  # else it goes on where it was, to a smaller tolerance
                 if self.records:
@@ -249,6 +257,7 @@ class _Run:
             self.objective.problem.C,
             self.rounding,
             self.softness,
+            self.smoothing,
             self.point.U,
             self.point.evaluation.V,
         )

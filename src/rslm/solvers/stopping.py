@@ -24,6 +24,7 @@ class Progress:
     C: float  #: smaller than the problem's while the solver comes from easier problems
     rounding: float  #: δ by which the kinks of the loss are rounded; not a number while the problem is an easier one
     softness: float  #: ε by which the bounds of W are softened; not a number while there are none yet
+    smoothing: float  #: δ by which a linear structure is smoothed
     U: Floats
     V: Floats
 

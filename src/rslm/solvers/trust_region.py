@@ -60,7 +60,7 @@ class TrustRegion:
         if self.radius is None:
             self.radius = step.length
         trial = evaluate(point.tangent.retract(step.eta))
-        ratio = agreement(point.value, trial.value, step.decrease)
+        ratio = agreement(point.value, trial.value, step.decrease, point.evaluation.noise)
         if not ratio >= 0.25:  # also when it is not a number
             self.radius = min(step.length, self.radius) * shortening(point, trial, step.eta)
         elif ratio > 0.75 and step.at_boundary:
@@ -76,9 +76,8 @@ def shortening(point: Point, trial: Point, eta: Floats) -> float:
     return min(max(lowest, SHORTEST), 0.5) if math.isfinite(lowest) else SHORTEST
 
 
-def agreement(before: float, after: float, predicted: float) -> float:
+def agreement(before: float, after: float, predicted: float, noise: float) -> float:
     """Actual over predicted decrease; near the end, where both drown in rounding errors, they count as agreeing."""
-    noise = 1e3 * np.finfo(float).eps * max(1e-300, abs(before))
     return (before - after + noise) / (predicted + noise)
 
 

@@ -1,6 +1,21 @@
 """Sets that the learned matrix lies in."""
 
 from rslm.structures.box import Box
+from rslm.structures.hankel import Hankel
+from rslm.structures.linear import Linear, LinearStructure
+from rslm.structures.smoothed import Smoothed
 from rslm.structures.soft_box import Multipliers, SoftBox
+from rslm.structures.symmetric import Symmetric
+from rslm.structures.toeplitz import Toeplitz
 
-__all__ = ["Box", "Multipliers", "SoftBox"]
+__all__ = [
+    "Box",
+    "Hankel",
+    "Linear",
+    "LinearStructure",
+    "Multipliers",
+    "Smoothed",
+    "SoftBox",
+    "Symmetric",
+    "Toeplitz",
+]

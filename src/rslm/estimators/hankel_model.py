@@ -1,0 +1,366 @@
+"""Denoise, fill, identify and forecast a series."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from dataclasses import asdict
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm as normal
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from rslm._typing import Floats
+from rslm.certificate import Certificate
+from rslm.estimators.order_search import OrderSearch
+from rslm.estimators.persistence import Arrays, Facts, save, storable
+from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
+from rslm.series.orders import best_order
+from rslm.series.pilot import pilot_fits
+from rslm.solvers import Outcome, Result
+from rslm.solvers.stopping import Progress
+from rslm.structures import Hankel
+from rslm.threads import single_threaded_blas
+from rslm.verbosity import logger, show_log
+
+WIDEST = 100  # window of its own accord: the answer hardly depends on it, the time does
+MOST_ORDERS = 20  # that rank="auto" looks through
+SAMPLES_A_PARAMETER = 2  # that an order needs at least
+
+
+@storable
+class HankelModel(BaseEstimator):  # type: ignore[misc]
+    """A series as a sum of few damped oscillations: its Hankel matrix has low rank.
+
+    Learns the signal h that minimises ``C Σ (y_t − h_t)² + ½ ‖H(h)‖_*²`` over the observed samples y_t, where H(h) is
+    the Hankel matrix of the windows of h and has rank at most `rank`. Then h is a sum of exponentials
+    ``Σ_j a_j z_j^t``: damped or undamped oscillations, trends, decay.
+
+    Parameters
+    ----------
+    rank : int or "auto", default="auto"
+        Largest order: how many exponentials there may be, an oscillation counting as two. The order itself,
+        ``effective_rank_``, is chosen by Schwarz's criterion (BIC), unless C is given too. "auto" looks up to 20.
+    C : float, optional
+        Weight of the squares against the trace norm. If None, it follows from the noise, so that the trace norm pulls
+        the signal by a tenth of what noise does.
+    window : int, optional
+        Rows of the Hankel matrix; (n + 1) // 2, but at most 100, if None. More than ``rank``.
+    tol : float, default=1e-3
+        Converged when the relative gradient is at most this.
+    max_iter : int, default=1000
+        Most iterations at one order.
+    max_time : float, optional
+        Seconds after which the best answer so far is kept, at every order.
+    verbose : int, default=0
+        1 logs every order and iteration to the logger "rslm".
+
+    Attributes
+    ----------
+    signal_ : array, the shape of y
+        The series without noise, missing samples filled.
+    effective_rank_ : int
+        The order of the system; 0 if no order explains the series better than noise does.
+    poles_ : array of complex numbers, (effective_rank_,)
+        z_j, the slowest decay first.
+    frequencies_, dampings_ : arrays
+        Cycles per sample, negative for conjugates, and −log |z_j|: the part that decays in one sample, if it is small.
+    amplitudes_ : array of complex numbers, (effective_rank_,) or (effective_rank_, channels)
+        a_j: the signal is ``(amplitudes_ * poles_ ** t).sum()``.
+    singular_values_ : array
+        Of the Hankel matrix of the signal, as many as its order.
+    structure_error_ : float
+        The part of that matrix, in norm, beyond its order. It is exactly Hankel, and this far from low rank.
+    noise_ : float
+        Standard deviation of what is left of the samples.
+    C_, window_ : float and int
+        As they were used.
+    criteria_ : dict
+        Schwarz's criterion of the orders that were fitted.
+    certificate_, history_, outcome_, converged_, n_iter_
+        As of `MatrixCompletion`, for the series divided by its root mean square.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rslm import HankelModel
+    >>> t = np.arange(100)
+    >>> noise = 0.1 * np.random.default_rng(0).standard_normal(100)
+    >>> model = HankelModel().fit(0.98**t * np.cos(0.3 * t) + noise)
+    >>> model.effective_rank_
+    2
+    >>> model.forecast(3).shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        rank: int | str = "auto",
+        C: float | None = None,
+        window: int | None = None,
+        *,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.C = C
+        self.window = window
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+
+    def fit(self, y: ArrayLike, _: object = None) -> Self:
+        """Learn the signal in a series.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or (n, channels)
+            Samples at equal distances in time; NaN is missing. Channels share their poles.
+        """
+        Y, flat = _checked_series(y)
+        channels, n = Y.shape
+        window, largest = self._checked_sizes(Y)
+        self._check_C()
+        scale = math.sqrt(float(np.nanmean(Y**2)))
+        if self.verbose:
+            show_log()
+        structure = Hankel(window, n - window + 1, channels)
+        self.window_, self._flat, self._scale = window, flat, scale
+        if scale == 0.0:
+            self._set_nothing(Y)
+            return self
+        Y = Y / scale
+        seen = int((~np.isnan(Y)).sum())
+        with single_threaded_blas():  # the matrices here are thin
+            pilot = pilot_fits(Y, largest)
+        guess = best_order(pilot.squares, seen, channels)
+        degrees = max(seen - guess * (1 + channels), 1)
+        noise = math.sqrt(float(pilot.squares[guess]) / degrees)
+        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "max_time": self.max_time}
+        options["callback"] = self._log if self.verbose else None
+        search = OrderSearch(Y, structure, pilot, self.C, noise, options)
+        if self.C is not None and self.rank != "auto":
+            order = largest
+            search.fit(order)
+        else:
+            order = search.climb(guess, largest)
+        if order == 0:
+            self._set_nothing(Y * scale)
+        else:
+            self._set_found(Y, search.results[order], order)
+        self.criteria_ = {k: search.criterion(k) for k in sorted(search.results)}
+        self.n_iter_ = max(search.spent, 1)
+        return self
+
+    # ---- what was learned ------------------------------------------------------------------------------------------
+
+    def _set_found(self, Y: Floats, result: Result, order: int) -> None:
+        assert result.parameters is not None
+        h = result.parameters
+        left = float(np.nansum((Y - h.reshape(Y.shape)) ** 2))
+        degrees = int((~np.isnan(Y)).sum()) - order * (1 + len(Y))
+        self.noise_ = self._scale * math.sqrt(left / max(degrees, 1))
+        self.certificate_, self.history_ = result.certificate, result.history
+        self.outcome_, self.converged_ = result.outcome.value, result.converged
+        self.C_ = result.problem.C
+        self._describe(self._scale * h.reshape(Y.shape), ~np.isnan(Y), order)
+        _warn_if_not_converged(result.outcome, self.max_iter)
+
+    def _set_nothing(self, Y: Floats) -> None:
+        """The signal is zero: the series is, or looks like noise."""
+        self.noise_ = math.sqrt(float(np.nanmean(Y**2)))
+        self.certificate_ = Certificate(0.0, 0.0, 0.0, 0.0, "nothing to solve", 0, True, self.tol, 0.0, 0.0)
+        self.history_, self.criteria_ = {}, {}
+        self.outcome_, self.converged_, self.n_iter_ = Outcome.STATIONARY.value, True, 1
+        self.C_ = self.C or math.nan
+        self._describe(np.zeros_like(Y), ~np.isnan(Y), 0)
+        if self.noise_ > 0:
+            warnings.warn(
+                "no order explains the series better than noise alone, so the signal is zero; with both rank and C "
+                "given, that order is fitted all the same",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _describe(self, signal: Floats, seen: Any, order: int) -> None:
+        """Set all that follows from the signal, of shape (channels, n)."""
+        channels, n = signal.shape
+        self._signal, self._seen, self.effective_rank_ = signal, seen, order
+        structure, h = Hankel(self.window_, n - self.window_ + 1, channels), signal.ravel()
+        self._space: Floats = np.zeros((self.window_, 0))
+        self.singular_values_: Floats = np.zeros(0)
+        if order:
+            self._space, self.singular_values_ = left_space(structure, h, order)
+        self._shift = shift(self._space)
+        poles = np.linalg.eigvals(self._shift).astype(np.complex128)
+        poles = poles[np.lexsort((poles.imag, -np.round(np.abs(poles), 12)))]
+        modes = fit_modes(poles, signal)[0]
+        total = float(h @ structure.gram(h))
+        beyond = max(total - float(np.sum(self.singular_values_**2)), 0.0)
+        self.structure_error_ = math.sqrt(beyond / total) if total > 0 else 0.0
+        self.poles_, self.frequencies_ = poles, np.angle(poles) / (2.0 * np.pi)
+        with np.errstate(divide="ignore"):
+            self.dampings_ = -np.log(np.abs(poles))
+        self.amplitudes_ = modes.amplitudes[:, 0] if self._flat else modes.amplitudes
+        self.signal_ = signal[0].copy() if self._flat else signal.T.copy()
+
+    def forecast(self, steps: int, level: float | None = None) -> Any:
+        """The next values of the series, by its linear recurrence.
+
+        Parameters
+        ----------
+        steps : int
+            How many.
+        level : float, optional
+            The probability that an interval covers the next sample, such as 0.9.
+
+        Returns
+        -------
+        array of shape (steps,) or (steps, channels), or with a level three of them: forecast, lower and upper end. The
+        interval knows noise and the uncertainty of poles and amplitudes, not that of the order.
+        """
+        check_is_fitted(self)
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
+            raise ValueError(f"steps must be a whole number ≥ 0; got {steps!r}")
+        if level is not None and not (isinstance(level, Real) and 0 < level < 1):
+            raise ValueError(f"level must be between 0 and 1, such as 0.9; got {level!r}")
+        channels, n = self._signal.shape
+        ahead = np.zeros((int(steps), channels))
+        if self.effective_rank_:
+            state = self._space.T @ self._signal[:, n - len(self._space) :].T
+            for k in range(int(steps)):
+                state = self._shift @ state
+                ahead[k] = self._space[-1] @ state
+        found = ahead[:, 0] if self._flat else ahead
+        if level is None:
+            return found
+        width = normal.ppf(0.5 + 0.5 * level) * self._deviations(int(steps))
+        width = width[:, 0] if self._flat else width
+        return found, found - width, found + width
+
+    def _deviations(self, steps: int) -> Floats:
+        """Standard deviations of the samples to come, (steps, channels)."""
+        channels, n = self._signal.shape
+        if not self.effective_rank_:
+            return np.full((steps, channels), self.noise_)
+        J = sensitivities(self.poles_, n, steps)
+        variances = np.empty((steps, channels))
+        for c in range(channels):
+            of_modes = J[n:] @ np.linalg.pinv(J[:n][self._seen[c]], rcond=1e-10)
+            variances[:, c] = 1.0 + np.sum(np.abs(of_modes) ** 2, axis=1)
+        return np.asarray(self.noise_ * np.sqrt(variances))
+
+    def score(self, y: ArrayLike, _: object = None) -> float:
+        """R² of the signal for another series of the same time, such as the clean one; NaN is left out."""
+        check_is_fitted(self)
+        Y, _flat = _checked_series(y)
+        if Y.shape != self._signal.shape:
+            raise ValueError(f"y has shape {np.shape(y)}, but fit was given {np.shape(self.signal_)}")
+        known = ~np.isnan(Y)
+        return float(r2_score(Y[known], self._signal[known]))
+
+    # ---- files -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle."""
+        check_is_fitted(self)
+        save(self, path)
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays = {"signal": self._signal, "seen": self._seen} | {f"history_{k}": v for k, v in self.history_.items()}
+        facts: Facts = {name: getattr(self, name) for name in FACTS}
+        facts["certificate"], facts["criteria"] = asdict(self.certificate_), list(self.criteria_.items())
+        return arrays, facts
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = cls(**params)
+        for name in FACTS:
+            setattr(model, name, facts[name])
+        model.certificate_ = Certificate(**facts["certificate"])
+        model.criteria_ = {int(k): float(v) for k, v in facts["criteria"]}
+        model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
+        model._describe(arrays["signal"], arrays["seen"], facts["effective_rank_"])
+        return model
+
+    # ---- checking --------------------------------------------------------------------------------------------------
+
+    def _checked_sizes(self, Y: Floats) -> tuple[int, int]:
+        """The window and the largest order."""
+        channels, n = Y.shape
+        window = self.window
+        if window is None:
+            window = min((n + 1) // 2, WIDEST)
+        elif isinstance(window, bool) or not isinstance(window, int | np.integer) or not 2 <= window < n:
+            raise ValueError(
+                f"window must be a whole number from 2 to {n - 1}, less than the {n} samples; got {window!r}"
+            )
+        sides = min(int(window), channels * (n - int(window) + 1)) - 1
+        seen = int((~np.isnan(Y)).sum())
+        if isinstance(self.rank, str):
+            if self.rank != "auto":
+                raise ValueError(f'rank must be a whole number or "auto"; got {self.rank!r}')
+            return int(window), max(1, min(MOST_ORDERS, sides, seen // (SAMPLES_A_PARAMETER * (1 + channels))))
+        if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or not 1 <= self.rank <= sides:
+            raise ValueError(
+                f"rank must be a whole number from 1 to {sides}, less than both sides of the Hankel matrix, which are "
+                f"{int(window)} and {channels * (n - int(window) + 1)}; got {self.rank!r}"
+            )
+        return int(window), int(self.rank)
+
+    def _check_C(self) -> None:
+        if self.C is None:
+            return
+        if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < self.C < math.inf:
+            raise ValueError(f"C must be None or a positive finite number; got {self.C!r}")
+
+    @staticmethod
+    def _log(p: Progress) -> None:
+        logger.info(
+            f"order {p.U.shape[1]:2d}  iteration {p.iteration:3d}  objective {p.value:.10e}  "
+            f"relative gradient {p.relative_gradient:.1e}  {p.seconds:.2f} s  structure smoothed by {p.smoothing:.1e}"
+        )
+
+
+FACTS = ("effective_rank_", "noise_", "C_", "window_", "outcome_", "converged_", "n_iter_", "_flat", "_scale")
+LEAST_SAMPLES = 4
+
+
+def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
+    """The series as an array of shape (channels, n), and whether it was given without channels."""
+    given = np.asarray(y)
+    if given.dtype.kind not in "fiub":
+        raise TypeError(f"y has dtype {given.dtype}, but real numbers are needed; convert it with .astype(float)")
+    if given.ndim not in (1, 2):
+        raise ValueError(f"y must have shape (n,) or (n, channels); got {given.shape}")
+    Y = np.array(given if given.ndim == 2 else given[:, None], dtype=np.float64).T.copy()
+    if Y.shape[1] < LEAST_SAMPLES or Y.shape[0] < 1:
+        raise ValueError(f"y must have at least {LEAST_SAMPLES} samples; got an array of shape {given.shape}")
+    strange = np.argwhere(np.isinf(Y.T))
+    if len(strange):
+        raise ValueError(f"y must be finite, or NaN where it is missing; y{strange[0].tolist()} is infinite")
+    empty = np.flatnonzero(np.isnan(Y).all(axis=1))
+    if len(empty):
+        which = "y" if given.ndim == 1 else f"channel {int(empty[0])} of y"
+        raise ValueError(f"all samples of {which} are missing")
+    return Y, given.ndim == 1
+
+
+def _warn_if_not_converged(outcome: Outcome, max_iter: int) -> None:
+    if outcome in (Outcome.ITERATIONS, Outcome.TIME, Outcome.FAILED):
+        advice = {
+            Outcome.ITERATIONS: f"not converged after max_iter={max_iter} iterations; raise max_iter or tol",
+            Outcome.TIME: "not converged within max_time; raise it, or tol",
+            Outcome.FAILED: "the objective is not a finite number; lower C",
+        }
+        warnings.warn(advice[outcome], ConvergenceWarning, stacklevel=5)

@@ -1,0 +1,78 @@
+"""Fits of a series at several orders, and the order that suits it.
+
+Without a C of the user's, C follows from the noise σ: the trace norm pulls the signal by ‖W‖_*/2C · P*(P Qᵀ), with the
+singular vectors P and Q of W, and this is made a small part of what noise does to the signal of an order, σ√2k.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.losses import Square
+from rslm.measurements import Samples
+from rslm.problem import Problem
+from rslm.series.exponentials import left_space
+from rslm.series.orders import criterion
+from rslm.series.pilot import Pilot
+from rslm.solvers import Result, solve
+from rslm.structures import Hankel
+
+PULL = 0.1  # of the trace norm, beside noise
+LARGEST_C = 1e10
+NEAR = 2  # orders that are tried on both sides of the best one so far: a pole and its conjugate come together
+LEAST_COLUMN = 1e-6  # of the start, beside the largest one
+
+
+class OrderSearch:
+    """Fits Y, of shape (channels, n), at the orders that it is asked for, each once."""
+
+    def __init__(
+        self, Y: Floats, structure: Hankel, pilot: Pilot, C: float | None, noise: float, options: dict[str, Any]
+    ) -> None:
+        self.Y, self.structure, self.pilot, self.C, self.noise = Y, structure, pilot, C, noise
+        self.options = options
+        self.samples = int((~np.isnan(Y)).sum())
+        self.results: dict[int, Result] = {}
+        self.spent = 0  # iterations
+
+    def fit(self, order: int) -> Result:
+        if order not in self.results:
+            h = self.pilot.signals[order].ravel()
+            P, s = left_space(self.structure, h, order)
+            C = self.C or self._from_noise(h, P, s)
+            problem = Problem(Square(), Samples(self.Y), self.structure, C=C)
+            start = P * np.sqrt(np.maximum(s, LEAST_COLUMN * max(s[0], np.finfo(float).tiny)))
+            self.results[order] = solve(problem, order, start=start, **self.options)
+            self.spent += self.results[order].n_iter
+        return self.results[order]
+
+    def _from_noise(self, h: Floats, P: Floats, s: Floats) -> float:
+        Q = self.structure.transposed_times(h, P) / np.maximum(s, np.finfo(float).tiny)
+        pull = float(s.sum()) * float(np.linalg.norm(self.structure.adjoint(P, Q)))
+        allowed = 2.0 * PULL * self.noise * math.sqrt(2.0 * len(s))
+        return min(max(pull / allowed, 1.0), LARGEST_C) if allowed > 0 else LARGEST_C
+
+    def squares(self, order: int) -> float:
+        """What is left of the samples."""
+        if order == 0:
+            return float(self.pilot.squares[0])
+        w = self.fit(order).parameters
+        assert w is not None
+        return float(np.nansum((self.Y - w.reshape(self.Y.shape)) ** 2))
+
+    def criterion(self, order: int) -> float:
+        channels = len(self.Y)
+        return criterion(self.squares(order), order, self.samples, channels, float(self.pilot.squares[0]))
+
+    def climb(self, order: int, largest: int) -> int:
+        """The order that no near one is better than, found from a first guess."""
+        while True:
+            near = range(max(order - NEAR, 0), min(order + NEAR, largest) + 1)
+            best = min(near, key=self.criterion)
+            if best == order:
+                return order
+            order = best

@@ -1,0 +1,103 @@
+"""Two ways to solve A x = b with A = 2C M*M + P*Θ⁻¹P,  Θ⁻¹ = (I − U K Uᵀ)/δ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import cho_solve_banded, cholesky_banded
+
+from rslm._typing import Floats
+from rslm.structures import Hankel, LinearStructure
+
+WIDEST = 200  # window up to which the bands of a Hankel system are factorised; they take window × size numbers
+MOST_STEPS = 2000  # of conjugate gradients
+EXACT, ROUGH = 1e-13, 1e-8  # relative residuals at which they may end
+BESIDE_GRADIENT = 1e-6  # the same, in relative gradients of the outer problem
+
+
+class System(Protocol):
+    def solve(self, b: Floats, start: Floats | None = None) -> Floats: ...
+
+
+class Banded:
+    """The system of a Hankel structure whose samples are observed: A has bands as wide as the window.
+
+    A[k, k + o] is the sum of Θ⁻¹[i, i + o] over all windows that hold both samples, a difference of running sums along
+    the diagonals of Θ⁻¹.
+    """
+
+    def __init__(self, structure: Hankel, of_loss: Floats, U: Floats, K: Floats, delta: float) -> None:
+        d, n = structure.window, structure.samples
+        theta = (np.eye(d) - U @ K @ U.T) / delta
+        sums = np.zeros((d, d + 1))  # row o holds the running sums of diagonal o
+        padded = np.concatenate([theta, np.zeros((d, d))], axis=1)
+        steps = (padded.strides[1], padded.strides[0] + padded.strides[1])
+        np.cumsum(np.lib.stride_tricks.as_strided(padded, (d, d), steps), axis=1, out=sums[:, 1:])
+        shared = np.empty((d, n), order="F")
+        shared[:] = sums[:, -1:]
+        head, tail = min(d, n), max(n - d, 0)  # where not all windows that could hold a sample exist
+        shared[:, :head] = sums[:, 1 : head + 1]
+        shared[:, structure.windows :] -= sums[:, 1 : n - structure.windows + 1]
+        beyond = np.arange(d)[:, None] + np.arange(tail, n)[None, :] >= n
+        shared[:, tail:][beyond] = 0.0
+        self._factors: list[Floats] = []
+        by_channel = of_loss.reshape(structure.channels, n)
+        for c in range(structure.channels):
+            if c and np.array_equal(by_channel[c], by_channel[c - 1]):  # the same samples are missing
+                self._factors.append(self._factors[-1])
+                continue
+            bands = shared if structure.channels == 1 else shared.copy(order="F")
+            bands[0] += by_channel[c]
+            self._factors.append(cholesky_banded(bands, lower=True, overwrite_ab=True, check_finite=False))
+
+    def solve(self, b: Floats, start: Floats | None = None) -> Floats:
+        pieces = b.reshape(len(self._factors), -1)
+        solved = [
+            cho_solve_banded((f, True), x, check_finite=False) for f, x in zip(self._factors, pieces, strict=True)
+        ]
+        return np.concatenate(solved)
+
+
+class Iterative:
+    """Any such system, by conjugate gradients with a diagonal preconditioner."""
+
+    def __init__(
+        self,
+        structure: LinearStructure,
+        of_loss: Callable[[Floats], Floats],
+        diagonal: Floats,
+        U: Floats,
+        K: Floats,
+        delta: float,
+        relative_gradient: float,
+    ) -> None:
+        left, right = structure.left(U @ K), structure.left(U)
+
+        def product(x: Floats) -> Floats:
+            within = structure.adjoint(left, structure.transposed_times(x, right))
+            return of_loss(x) + (structure.gram(x) - within) / delta
+
+        self._product = product
+        of_structure = (1.0 - float(np.einsum("ik,kl,il->", U, K, U)) / len(U)) / delta  # of Θ⁻¹, on the average
+        self._diagonal: Floats = diagonal + structure.counts * of_structure
+        self._tolerance = min(max(BESIDE_GRADIENT * relative_gradient, EXACT), ROUGH)
+
+    def solve(self, b: Floats, start: Floats | None = None) -> Floats:
+        x = np.zeros_like(b) if start is None else start.copy()
+        residual = b if start is None else b - self._product(x)
+        target = self._tolerance * float(np.linalg.norm(b))
+        z = residual / self._diagonal
+        direction, rz = z, float(residual @ z)
+        for _ in range(MOST_STEPS):
+            if not float(np.linalg.norm(residual)) > target:
+                break
+            product = self._product(direction)
+            alpha = rz / float(direction @ product)
+            x = x + alpha * direction
+            residual = residual - alpha * product
+            z = residual / self._diagonal
+            rz, before = float(residual @ z), rz
+            direction = z + (rz / before) * direction
+        return x

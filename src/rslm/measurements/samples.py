@@ -1,0 +1,41 @@
+"""Some parameters of W are observed: for a Hankel structure, samples of the series."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rslm._typing import Floats, Indices64
+
+
+class Samples:
+    """Observed samples of a series, or of several one after the other.
+
+    Parameters
+    ----------
+    y : array of shape (n,) or (channels, n)
+        NaN is missing.
+    """
+
+    def __init__(self, y: ArrayLike) -> None:
+        flat = np.array(y, dtype=np.float64).ravel()
+        if np.isinf(flat).any():
+            raise ValueError(f"samples must be finite or NaN; sample {int(np.flatnonzero(np.isinf(flat))[0])} is not")
+        self.index: Indices64 = np.flatnonzero(~np.isnan(flat))
+        if not len(self.index):
+            raise ValueError(f"all {len(flat)} samples are missing" if len(flat) else "there are no samples")
+        self.values: Floats = flat[self.index]
+        self.size = len(flat)
+
+    def with_values(self, values: Floats) -> Samples:
+        """The same samples with other values."""
+        samples = Samples.__new__(Samples)
+        samples.__dict__.update(self.__dict__)
+        samples.values = values
+        return samples
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __repr__(self) -> str:
+        return f"Samples({len(self)} of {self.size})"

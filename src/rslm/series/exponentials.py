@@ -1,0 +1,112 @@
+"""From the left space of a Hankel matrix to poles, amplitudes and the values to come.
+
+The windows of a sum of k exponentials span a space of dimension k, and a window moved by one sample stays in it: with a
+basis P of that space, P without its first row is P without its last row times a k × k matrix F, whose eigenvalues are
+the poles z_j.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lstsq
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from rslm._typing import Floats
+from rslm.structures import Hankel
+
+Complexes = NDArray[np.complexfloating[Any, Any]]
+
+DENSE = 128  # windows up to which W Wᵀ is formed
+PASSES = 2  # over the windows, so that small singular values are not lost in the squares of large ones
+SEPARATE = 1e-10  # singular values of a basis of exponentials, beside the largest, below which they are one
+
+
+def left_space(structure: Hankel, h: Floats, rank: int) -> tuple[Floats, Floats]:
+    """The leading left singular vectors of the Hankel matrix of h, and its singular values."""
+    d = structure.shape[0]
+
+    def gram(X: Floats) -> Floats:
+        return structure.times(h, structure.transposed_times(h, X))
+
+    if d <= DENSE or rank >= d - 1:
+        P = np.linalg.eigh(gram(np.eye(d)))[1][:, : -rank - 1 : -1]
+    else:
+        start = np.random.default_rng(0).standard_normal(d)
+        operator = LinearOperator((d, d), matvec=lambda x: gram(x.reshape(d, 1))[:, 0], dtype=np.float64)
+        P = eigsh(operator, k=rank, which="LA", v0=start, tol=1e-6)[1][:, ::-1]
+    for _ in range(PASSES):
+        Q = np.linalg.qr(structure.transposed_times(h, P))[0]
+        left, s, _ = np.linalg.svd(structure.times(h, Q), full_matrices=False)
+        P = left
+    return P, s
+
+
+def shift(P: Floats) -> Floats:
+    """F with P[1:] ≈ P[:-1] F."""
+    if P.shape[1] == 0:
+        return np.zeros((0, 0))
+    return np.asarray(lstsq(P[:-1], P[1:], lapack_driver="gelsy")[0])
+
+
+@dataclass(frozen=True)
+class Modes:
+    """Poles with their amplitudes in every channel: the signal is Σ_j amplitudes[j, c] poles[j]^t."""
+
+    poles: Complexes  #: (k,)
+    amplitudes: Complexes  #: (k, channels)
+
+
+def sensitivities(poles: Complexes, n: int, ahead: int) -> Complexes:
+    """The derivatives of n samples and of those ahead of them by amplitudes and poles, up to factors: z^t and t z^t."""
+    t = np.arange(n + ahead)[:, None] / n
+    B = _basis(poles, n + ahead)
+    return np.hstack([B, t * B])
+
+
+def fit_modes(poles: Complexes, Y: Floats) -> tuple[Modes, Floats]:
+    """The amplitudes that fit the observed samples of Y, of shape (channels, n), best, and the signal of that shape."""
+    poles = np.asarray(poles, dtype=np.complex128)
+    n = Y.shape[1]
+    B, scale = _basis(poles, n), _scale(poles, n)
+    seen = ~np.isnan(Y)
+    if (seen == seen[0]).all():
+        found = _least_squares(B[seen[0]], Y[:, seen[0]].T)
+    else:
+        found = np.stack([_least_squares(B[s], y[s]) for s, y in zip(seen, Y, strict=True)], axis=1)
+    return Modes(poles, found / scale[:, None]), np.ascontiguousarray((B @ found).real.T)
+
+
+def _least_squares(B: Complexes, y: Floats) -> Complexes:
+    if B.shape[1] == 0:
+        return np.zeros((0, *y.shape[1:]), dtype=np.complex128)
+    return np.asarray(lstsq(B, y.astype(np.complex128), cond=SEPARATE, lapack_driver="gelsy")[0])
+
+
+def _basis(poles: Complexes, n: int) -> Complexes:
+    """z^t, and z^(t − n + 1) for the growing ones, so that no column is larger than 1."""
+    growing = np.abs(poles) > 1
+    B = powers(np.where(growing, 1.0 / np.where(growing, poles, 1.0), poles), n)
+    B[:, growing] = B[::-1, growing]
+    return B
+
+
+def powers(z: Complexes, n: int) -> Complexes:
+    """z^0 … z^(n − 1) in columns, by doubling: a complex power of its own for each would take 50 times as long."""
+    B = np.ones((n, len(z)), dtype=np.complex128)
+    done, factor = 1, z.copy()
+    with np.errstate(under="ignore"):
+        while done < n:
+            more = min(done, n - done)
+            B[done : done + more] = B[:more] * factor
+            done, factor = done + more, factor * factor
+    return B
+
+
+def _scale(poles: Complexes, n: int) -> Complexes:
+    """What the columns of `_basis` have to be multiplied with to be z^t."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.where(np.abs(poles) > 1, poles, 1.0) ** (n - 1))

@@ -1,0 +1,77 @@
+"""Quick fits of all orders, to start from and to choose by.
+
+Windows of several lengths, since short ones see quick decay and long ones slow oscillations: the left space of the
+Hankel matrix of each gives poles for every order, and least squares the amplitudes. What fits an order best is kept.
+Missing samples are interpolated first, and then filled by the best fit so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.series.exponentials import fit_modes, left_space, shift
+from rslm.series.orders import best_order
+from rslm.structures import Hankel
+
+SHORTEST, LONGER = 8, 4  # the shortest window, and from one to the next
+FILLINGS = 3  # times that missing samples are filled
+GROWTH = 1e3  # a pole may grow by so much over the series
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Signals of the orders 0, 1, …, and the squares of what is left of the samples."""
+
+    signals: list[Floats]
+    squares: Floats
+
+
+def pilot_fits(Y: Floats, largest: int) -> Pilot:
+    """Fit Y, of shape (channels, n) with NaN for missing samples, with every order up to the largest."""
+    filled = _interpolated(Y)
+    missing = np.isnan(Y)
+    signals: list[Floats] = [np.zeros_like(filled)] * (largest + 1)
+    squares = np.full(largest + 1, np.nansum(Y**2))
+    for _ in range(FILLINGS if missing.any() else 1):
+        for window in _windows(Y.shape[1]):
+            _improve(Y, filled, window, signals, squares)
+        best = signals[best_order(squares, int((~missing).sum()), len(Y))]
+        filled = np.where(missing, best, Y)
+    return Pilot(signals, squares)
+
+
+def _windows(n: int) -> list[int]:
+    longest = (n + 1) // 2
+    windows = [min(SHORTEST, longest)]
+    while windows[-1] * LONGER < longest:
+        windows.append(windows[-1] * LONGER)
+    return [*windows, longest] if windows[-1] < longest else windows
+
+
+def _improve(Y: Floats, filled: Floats, window: int, signals: list[Floats], squares: Floats) -> None:
+    """Replace the fits that this window gives better ones of."""
+    channels, n = Y.shape
+    structure = Hankel(window, n - window + 1, channels)
+    most = min(len(squares) - 1, *(side - 1 for side in structure.shape))
+    if most < 1:
+        return
+    P = left_space(structure, filled.ravel(), most)[0]
+    for order in range(1, most + 1):
+        poles = np.linalg.eigvals(shift(P[:, :order])).astype(np.complex128)
+        size = np.abs(poles)
+        poles *= np.minimum(1.0, GROWTH ** (1.0 / n) / np.where(size > 0, size, 1.0))
+        signal = fit_modes(poles, Y)[1]
+        left = float(np.nansum((Y - signal) ** 2))
+        if left < squares[order]:
+            signals[order], squares[order] = signal, left
+
+
+def _interpolated(Y: Floats) -> Floats:
+    t, filled = np.arange(Y.shape[1]), Y.copy()
+    for y in filled:
+        seen = ~np.isnan(y)
+        y[~seen] = np.interp(t[~seen], t[seen], y[seen]) if seen.any() else 0.0
+    return filled

@@ -1,0 +1,99 @@
+"""Hankel structure: W[i, t] = h[i + t], the windows of a series side by side.
+
+All products are correlations, done by FFT: O(k n log n) for k columns, where the d × T matrix would take O(k d T).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
+
+from rslm._typing import Floats, Indices64
+from rslm.structures.linear import LinearStructure, checked_count
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """The Fourier transform of parameters, or of the columns of a factor."""
+
+    values: NDArray[Any]
+
+
+class Hankel(LinearStructure):
+    """Hankel matrices, or several of them side by side: [H(h₁) … H(h_m)], series with the same dynamics.
+
+    Parameters
+    ----------
+    window : int
+        Rows of each: d.
+    windows : int
+        Columns of each. A series has n = window + windows − 1 samples.
+    channels : int
+        How many series there are: w is h₁ … h_m one after the other, and T is channels · windows.
+    """
+
+    def __init__(self, window: int, windows: int, channels: int = 1) -> None:
+        self.window, self.windows = checked_count("window", window), checked_count("windows", windows)
+        self.channels = checked_count("channels", channels)
+        self.samples = self.window + self.windows - 1  #: of one series
+        self.shape = (self.window, self.channels * self.windows)
+        self.size = self.channels * self.samples
+        self._length = next_fast_len(self.samples, real=True)
+
+    def _transform(self, rows: Floats) -> Floats:
+        return np.asarray(rfft(rows, self._length))
+
+    def _back(self, transformed: Floats, length: int) -> Floats:
+        return np.asarray(irfft(transformed, self._length)[..., :length])
+
+    def parameters(self, w: Floats | Transformed) -> Transformed:
+        """By (channel, frequency)."""
+        return w if isinstance(w, Transformed) else Transformed(self._transform(w.reshape(self.channels, self.samples)))
+
+    def left(self, X: Floats | Transformed) -> Transformed:
+        """By (column, frequency)."""
+        return X if isinstance(X, Transformed) else Transformed(self._transform(np.ascontiguousarray(X.T)))
+
+    def right(self, Y: Floats | Transformed) -> Transformed:
+        """By (column, channel, frequency)."""
+        if isinstance(Y, Transformed):
+            return Y
+        pieces = np.ascontiguousarray(Y.T).reshape(Y.shape[1], self.channels, self.windows)
+        return Transformed(self._transform(pieces))
+
+    def times(self, w: Floats | Transformed, Y: Floats | Transformed) -> Floats:
+        h, y = self.parameters(w).values, self.right(Y).values
+        product = h * y[:, 0].conj() if self.channels == 1 else np.einsum("cf,kcf->kf", h, y.conj())
+        return self._back(product, self.window).T
+
+    def transposed_times(self, w: Floats | Transformed, X: Floats | Transformed) -> Floats:
+        h, x = self.parameters(w).values, self.left(X).values
+        found = self._back(h[None] * x.conj()[:, None], self.windows)
+        return found.reshape(len(found), -1).T
+
+    def adjoint(self, X: Floats | Transformed, Y: Floats | Transformed) -> Floats:
+        total = np.einsum("kf,kcf->cf", self.left(X).values, self.right(Y).values)
+        return self._back(total, self.samples).ravel()
+
+    def gram(self, w: Floats) -> Floats:
+        return self.counts * w
+
+    @cached_property
+    def counts(self) -> Floats:
+        k = np.arange(self.samples)
+        most = min(self.window, self.windows)
+        once = np.minimum(np.minimum(k + 1, self.samples - k), most).astype(np.float64)
+        return np.tile(once, self.channels)
+
+    def place(self, rows: Indices64, columns: Indices64) -> Indices64:
+        channel, t = np.divmod(columns, self.windows)
+        return np.asarray(channel * self.samples + rows + t)
+
+    def __repr__(self) -> str:
+        more = f", channels={self.channels}" if self.channels > 1 else ""
+        return f"Hankel({self.window}, {self.windows}{more})"

@@ -1,0 +1,196 @@
+"""Linear structure: W = P(w) with parameters w and a linear map P.
+
+A structure gives products with P(w) and with the adjoint P*, never the d × T matrix unless it is asked for it; the
+inner solver of `rslm.inner.smoothed_linear` needs no more than these.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+from rslm._typing import Floats, Indices64
+
+
+class LinearStructure(ABC):
+    """All matrices P(w) of shape (d, T), for w of length `size`."""
+
+    shape: tuple[int, int]
+    size: int
+
+    @abstractmethod
+    def times(self, w: Any, Y: Any) -> Floats:
+        """P(w) Y for Y of shape (T, k)."""
+
+    @abstractmethod
+    def transposed_times(self, w: Any, X: Any) -> Floats:
+        """P(w)ᵀ X for X of shape (d, k)."""
+
+    @abstractmethod
+    def adjoint(self, X: Any, Y: Any) -> Floats:
+        """P*(X Yᵀ) for X of shape (d, k) and Y of shape (T, k)."""
+
+    # What occurs in several products can be prepared once; the products take both forms.
+
+    def parameters(self, w: Floats) -> Any:
+        return w
+
+    def left(self, X: Floats) -> Any:
+        return X
+
+    def right(self, Y: Floats) -> Any:
+        return Y
+
+    @abstractmethod
+    def gram(self, w: Floats) -> Floats:
+        """P*P w."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> Floats:
+        """The diagonal of P*P: how many entries of P(w) a parameter decides, where every entry is one parameter."""
+
+    def place(self, rows: Indices64, columns: Indices64) -> Indices64:
+        """Which parameter each of these entries of P(w) is; an error where entries are not single parameters."""
+        raise NotImplementedError
+
+    def entries(self, w: Floats, rows: Indices64, columns: Indices64) -> Floats:
+        """Some entries of P(w)."""
+        return np.asarray(w[self.place(rows, columns)])
+
+    def spread(self, values: Floats, rows: Indices64, columns: Indices64) -> Floats:
+        """P* of the matrix with these entries and zeros elsewhere; entries that are named twice are added."""
+        return np.bincount(self.place(rows, columns), values, self.size).astype(np.float64)
+
+    def matrix(self, w: Floats) -> Floats:
+        """P(w) as a dense array."""
+        return self.times(w, np.eye(self.shape[1]))
+
+
+class Linear(LinearStructure):
+    """A parametrisation of one's own.
+
+    Every product forms the d × T matrix: this is for matrices that fit into memory. A wrong adjoint is an error before
+    the fit; `rslm.testing.check_structure` looks at everything.
+
+    Parameters
+    ----------
+    shape : (d, T)
+    size : int
+        Length of w.
+    forward : callable or LinearOperator
+        w ↦ P(w), an array of shape (d, T); or a SciPy LinearOperator (or matrix) of shape (d·T, size), which returns
+        the rows of P(w) one after the other and has an adjoint, so that `adjoint` is not needed.
+    adjoint : callable, optional
+        W ↦ P*(W), an array of shape (size,): ⟨P(w), W⟩ = ⟨w, P*(W)⟩.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rslm.structures import Linear
+    >>> from rslm.testing import check_structure
+    >>> circulant = Linear((4, 4), 4, lambda w: np.array([np.roll(w, k) for k in range(4)]),
+    ...                    lambda W: sum(np.roll(W[k], -k) for k in range(4)))
+    >>> check_structure(circulant)
+    """
+
+    def __init__(
+        self, shape: tuple[int, int], size: int, forward: Any, adjoint: Callable[[Floats], Floats] | None = None
+    ) -> None:
+        self.shape, self.size = checked_shape(shape), checked_count("size", size)
+        d, T = self.shape
+        if adjoint is None:
+            if callable(forward) and not isinstance(forward, LinearOperator):
+                raise TypeError("forward is a function, so adjoint must be one too; or give a LinearOperator")
+            operator = aslinearoperator(forward)
+            if operator.shape != (d * T, self.size):
+                raise ValueError(
+                    f"the operator must have shape (d·T, size) = {(d * T, self.size)}; got {operator.shape}"
+                )
+            self._forward: Callable[[Floats], Floats] = lambda w: operator.matvec(w).reshape(d, T)
+            self._adjoint: Callable[[Floats], Floats] = lambda W: operator.rmatvec(W.ravel())
+        else:
+            if not (callable(forward) and callable(adjoint)):
+                raise TypeError("forward and adjoint must be functions")
+            self._forward, self._adjoint = forward, adjoint
+        self._counts: Floats | None = None
+
+    def matrix(self, w: Floats) -> Floats:
+        return _checked("forward", self._forward(w), self.shape)
+
+    def _back(self, W: Floats) -> Floats:
+        return _checked("adjoint", self._adjoint(W), (self.size,))
+
+    def times(self, w: Floats, Y: Floats) -> Floats:
+        return np.asarray(self.matrix(w) @ Y)
+
+    def transposed_times(self, w: Floats, X: Floats) -> Floats:
+        return np.asarray(self.matrix(w).T @ X)
+
+    def adjoint(self, X: Floats, Y: Floats) -> Floats:
+        return self._back(X @ Y.T)
+
+    def gram(self, w: Floats) -> Floats:
+        return self._back(self.matrix(w))
+
+    @property
+    def counts(self) -> Floats:
+        """An unbiased estimate of the diagonal; it serves a preconditioner only."""
+        if self._counts is None:
+            rng = np.random.default_rng(0)
+            probes = rng.choice([-1.0, 1.0], (min(PROBES, self.size), self.size))
+            estimate = np.mean([x * self.gram(x) for x in probes], axis=0)
+            self._counts = np.maximum(estimate, 0.1 * max(float(estimate.mean()), np.finfo(float).tiny))
+        return self._counts
+
+    def entries(self, w: Floats, rows: Indices64, columns: Indices64) -> Floats:
+        return np.asarray(self.matrix(w)[rows, columns])
+
+    def spread(self, values: Floats, rows: Indices64, columns: Indices64) -> Floats:
+        W = np.zeros(self.shape)
+        np.add.at(W, (rows, columns), values)
+        return self._back(W)
+
+    def __repr__(self) -> str:
+        return f"Linear({self.shape}, {self.size})"
+
+
+def check_adjoint(structure: LinearStructure, tol: float = 1e-8) -> None:
+    """The dot test, ⟨P(w), X Yᵀ⟩ = ⟨w, P*(X Yᵀ)⟩ at random w, X and Y: a ValueError if it fails."""
+    rng, (d, T) = np.random.default_rng(0), structure.shape
+    w, X, Y = (rng.standard_normal(shape) for shape in (structure.size, (d, 2), (T, 2)))
+    product = structure.times(w, Y)
+    one, other = float(np.vdot(product, X)), float(w @ structure.adjoint(X, Y))
+    if not abs(one - other) <= tol * float(np.linalg.norm(product) * np.linalg.norm(X)):
+        raise ValueError(
+            f"the adjoint of {structure!r} is wrong: ⟨P(w), W⟩ is {one:.6g}, but ⟨w, P*(W)⟩ is {other:.6g} for the "
+            "same random w and W; they have to be equal for all"
+        )
+
+
+PROBES = 30  # random vectors from which the diagonal of P*P is estimated
+
+
+def checked_shape(shape: Any) -> tuple[int, int]:
+    try:
+        d, T = shape
+    except (TypeError, ValueError):
+        raise ValueError(f"shape must be (d, T); got {shape!r}") from None
+    return checked_count("d", d), checked_count("T", T)
+
+
+def checked_count(name: str, count: Any) -> int:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise ValueError(f"{name} must be a whole number ≥ 1; got {count!r}")
+    return int(count)
+
+
+def _checked(name: str, got: Any, shape: tuple[int, ...]) -> Floats:
+    array = np.asarray(got, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} of the structure must return an array of shape {shape}; it is {array.shape}")
+    return array
