@@ -42,6 +42,16 @@ def random_system(order: int, n: int, rng: np.random.Generator) -> Array:
     return series
 
 
+def separated_system(order: int, n: int, rng: np.random.Generator) -> Array:
+    """Slowly damped oscillations of like amplitudes, half of the usual distance apart or more; a decay if odd."""
+    pairs, t = order // 2, np.arange(1, n + 1)
+    angles = np.pi * (np.arange(pairs) + rng.uniform(0.75, 1.25, pairs)) / (pairs + 1)
+    sizes = rng.uniform(0.95, 0.995, pairs + order % 2)
+    phases = 2 * np.pi * rng.random(pairs)
+    series = sum(s**t * np.cos(a * t + p) for s, a, p in zip(sizes, angles, phases, strict=False))
+    return np.asarray(series + (sizes[-1] ** t if order % 2 else 0.0))
+
+
 def cramer_rao(noise: float, order: int, n: int) -> float:
     """The least RMSE of an unbiased estimate: 2 `order` parameters, seen through n values."""
     return float(noise * np.sqrt(2 * order / n))

@@ -321,7 +321,11 @@ def test_c_of_any_kind_of_number_means_the_same(C):
         ({"C": 1 + 0j}, ValueError, r"got \(1\+0j\)"),
         ({"loss": "square"}, TypeError, r"loss must be a Loss, for instance .*Square\(\); got 'square'"),
         ({"data": np.eye(3)}, TypeError, r"for instance Entries\(Y\); got ndarray"),
-        ({"structure": "box"}, TypeError, "structure must be None or a Box; got 'box'"),
+        (
+            {"structure": "box"},
+            TypeError,
+            "structure must be None, a Box or a linear .*; got 'box'",
+        ),
         ({"row_weights": np.ones(T)}, ValueError, r"row_weights must have shape \(12,\); got \(9,\)"),
         ({"column_weights": np.zeros(T)}, ValueError, r"column_weights\[0\] is 0\.0"),
         ({"row_weights": np.r_[np.ones(D - 1), nan]}, ValueError, r"row_weights\[11\] is nan"),

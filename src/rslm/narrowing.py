@@ -23,7 +23,7 @@ FASTER = 0.1  # from one δ to the next
 OPEN = 0.1  # smoothing may be the reason of a gap of which it can explain this part
 LEAST = 1e-9  # below it rounding errors of 1e-16/δ spoil the objective
 MOSTLY = 0.9  # part of the parameters that is observed, from which on the data decide
-EASY, STEP = 0.1, 10.0  # the cost of the loss to begin with where they do not, and from one C to the next
+EASY, STEP = 1.0, 10.0  # the cost of the loss to begin with where they do not, and from one C to the next
 TRIES = 60  # iterations that a stage on the way is worth
 TRIES_FOR_GAP = 200  # and a smaller gap
 

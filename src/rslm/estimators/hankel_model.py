@@ -50,7 +50,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         ``effective_rank_``, is chosen by Schwarz's criterion (BIC), unless C is given too. "auto" looks up to 20.
     C : float, optional
         Weight of the squares against the trace norm. If None, it follows from the noise, so that the trace norm pulls
-        the signal by a tenth of what noise does.
+        the signal by a twentieth of what noise does.
     window : int, optional
         Rows of the Hankel matrix; (n + 1) // 2, but at most 100, if None. More than ``rank``.
     tol : float, default=1e-3
@@ -58,7 +58,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
     max_iter : int, default=1000
         Most iterations at one order.
     max_time : float, optional
-        Seconds after which the best answer so far is kept, at every order.
+        Seconds after which the best answer so far is kept; the quick fits of all orders come on top.
     verbose : int, default=0
         1 logs every order and iteration to the logger "rslm".
 
@@ -119,7 +119,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         self.max_time = max_time
         self.verbose = verbose
 
-    def fit(self, y: ArrayLike, _: object = None) -> Self:
+    def fit(self, y: ArrayLike) -> Self:
         """Learn the signal in a series.
 
         Parameters
@@ -131,7 +131,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         channels, n = Y.shape
         window, largest = self._checked_sizes(Y)
         self._check_C()
-        scale = math.sqrt(float(np.nanmean(Y**2)))
+        scale = _root_mean_square(Y)
         if self.verbose:
             show_log()
         structure = Hankel(window, n - window + 1, channels)
@@ -146,9 +146,9 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         guess = best_order(pilot.squares, seen, channels)
         degrees = max(seen - guess * (1 + channels), 1)
         noise = math.sqrt(float(pilot.squares[guess]) / degrees)
-        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "max_time": self.max_time}
-        options["callback"] = self._log if self.verbose else None
-        search = OrderSearch(Y, structure, pilot, self.C, noise, options)
+        told = self._log if self.verbose else None
+        options = {"tol": self.tol, "max_iter": self.max_iter, "callback": told}
+        search = OrderSearch(Y, structure, pilot, self.C, noise, self.max_time, **options)
         if self.C is not None and self.rank != "auto":
             order = largest
             search.fit(order)
@@ -173,12 +173,20 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         self.certificate_, self.history_ = result.certificate, result.history
         self.outcome_, self.converged_ = result.outcome.value, result.converged
         self.C_ = result.problem.C
+        order = self._rank_of(h, order, len(Y))
         self._describe(self._scale * h.reshape(Y.shape), ~np.isnan(Y), order)
         _warn_if_not_converged(result.outcome, self.max_iter)
 
+    def _rank_of(self, h: Floats, order: int, channels: int) -> int:
+        """How many singular values stand out from what smoothing leaves; less than the order where C is small."""
+        structure = Hankel(self.window_, len(h) // channels - self.window_ + 1, channels)
+        s = left_space(structure, h, order)[1]
+        beyond = max(float(h @ structure.gram(h)) - float(s @ s), 0.0)
+        return max(int((s**2 > beyond).sum()), 1)
+
     def _set_nothing(self, Y: Floats) -> None:
         """The signal is zero: the series is, or looks like noise."""
-        self.noise_ = math.sqrt(float(np.nanmean(Y**2)))
+        self.noise_ = _root_mean_square(Y)
         self.certificate_ = Certificate(0.0, 0.0, 0.0, 0.0, "nothing to solve", 0, True, self.tol, 0.0, 0.0)
         self.history_, self.criteria_ = {}, {}
         self.outcome_, self.converged_, self.n_iter_ = Outcome.STATIONARY.value, True, 1
@@ -196,22 +204,23 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         """Set all that follows from the signal, of shape (channels, n)."""
         channels, n = signal.shape
         self._signal, self._seen, self.effective_rank_ = signal, seen, order
-        structure, h = Hankel(self.window_, n - self.window_ + 1, channels), signal.ravel()
+        size = float(np.abs(signal).max()) or 1.0  # whose squares may be too large
+        structure, h = Hankel(self.window_, n - self.window_ + 1, channels), signal.ravel() / size
         self._space: Floats = np.zeros((self.window_, 0))
-        self.singular_values_: Floats = np.zeros(0)
+        s: Floats = np.zeros(0)
         if order:
-            self._space, self.singular_values_ = left_space(structure, h, order)
+            self._space, s = left_space(structure, h, order)
         self._shift = shift(self._space)
         poles = np.linalg.eigvals(self._shift).astype(np.complex128)
         poles = poles[np.lexsort((poles.imag, -np.round(np.abs(poles), 12)))]
-        modes = fit_modes(poles, signal)[0]
+        amplitudes = size * fit_modes(poles, signal / size)[0].amplitudes
         total = float(h @ structure.gram(h))
-        beyond = max(total - float(np.sum(self.singular_values_**2)), 0.0)
-        self.structure_error_ = math.sqrt(beyond / total) if total > 0 else 0.0
+        self.structure_error_ = math.sqrt(max(total - float(s @ s), 0.0) / total) if total > 0 else 0.0
+        self.singular_values_ = size * s
         self.poles_, self.frequencies_ = poles, np.angle(poles) / (2.0 * np.pi)
         with np.errstate(divide="ignore"):
             self.dampings_ = -np.log(np.abs(poles))
-        self.amplitudes_ = modes.amplitudes[:, 0] if self._flat else modes.amplitudes
+        self.amplitudes_ = amplitudes[:, 0] if self._flat else amplitudes
         self.signal_ = signal[0].copy() if self._flat else signal.T.copy()
 
     def forecast(self, steps: int, level: float | None = None) -> Any:
@@ -260,7 +269,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
             variances[:, c] = 1.0 + np.sum(np.abs(of_modes) ** 2, axis=1)
         return np.asarray(self.noise_ * np.sqrt(variances))
 
-    def score(self, y: ArrayLike, _: object = None) -> float:
+    def score(self, y: ArrayLike) -> float:
         """R² of the signal for another series of the same time, such as the clean one; NaN is left out."""
         check_is_fitted(self)
         Y, _flat = _checked_series(y)
@@ -354,6 +363,11 @@ def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
         which = "y" if given.ndim == 1 else f"channel {int(empty[0])} of y"
         raise ValueError(f"all samples of {which} are missing")
     return Y, given.ndim == 1
+
+
+def _root_mean_square(Y: Floats) -> float:
+    largest = float(np.nanmax(np.abs(Y)))
+    return largest * math.sqrt(float(np.nanmean((Y / largest) ** 2))) if largest > 0 else 0.0
 
 
 def _warn_if_not_converged(outcome: Outcome, max_iter: int) -> None:

@@ -7,6 +7,7 @@ singular vectors P and Q of W, and this is made a small part of what noise does 
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -18,22 +19,31 @@ from rslm.problem import Problem
 from rslm.series.exponentials import left_space
 from rslm.series.orders import criterion
 from rslm.series.pilot import Pilot
-from rslm.solvers import Result, solve
+from rslm.solvers import Outcome, Result, solve
 from rslm.structures import Hankel
 
-PULL = 0.1  # of the trace norm, beside noise
+PULL = 0.05  # of the trace norm, beside noise
 LARGEST_C = 1e10
 NEAR = 2  # orders that are tried on both sides of the best one so far: a pole and its conjugate come together
+SOME_TIME = 1e-3  # seconds, for an order that there is no time left for
 LEAST_COLUMN = 1e-6  # of the start, beside the largest one
 
 
 class OrderSearch:
-    """Fits Y, of shape (channels, n), at the orders that it is asked for, each once."""
+    """Fits Y, of shape (channels, n), at the orders that it is asked for, each once, until time or patience ends."""
 
     def __init__(
-        self, Y: Floats, structure: Hankel, pilot: Pilot, C: float | None, noise: float, options: dict[str, Any]
+        self,
+        Y: Floats,
+        structure: Hankel,
+        pilot: Pilot,
+        C: float | None,
+        noise: float,
+        max_time: float | None,
+        **options: Any,
     ) -> None:
         self.Y, self.structure, self.pilot, self.C, self.noise = Y, structure, pilot, C, noise
+        self.deadline = math.inf if max_time is None else time.perf_counter() + max_time
         self.options = options
         self.samples = int((~np.isnan(Y)).sum())
         self.results: dict[int, Result] = {}
@@ -46,9 +56,17 @@ class OrderSearch:
             C = self.C or self._from_noise(h, P, s)
             problem = Problem(Square(), Samples(self.Y), self.structure, C=C)
             start = P * np.sqrt(np.maximum(s, LEAST_COLUMN * max(s[0], np.finfo(float).tiny)))
-            self.results[order] = solve(problem, order, start=start, **self.options)
+            left = max(self.deadline - time.perf_counter(), SOME_TIME)
+            limit = None if math.isinf(left) else left
+            self.results[order] = solve(problem, order, start=start, max_time=limit, **self.options)
             self.spent += self.results[order].n_iter
         return self.results[order]
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no time for other orders."""
+        stopped = (Outcome.INTERRUPTED, Outcome.TIME)
+        return any(result.outcome in stopped for result in self.results.values())
 
     def _from_noise(self, h: Floats, P: Floats, s: Floats) -> float:
         Q = self.structure.transposed_times(h, P) / np.maximum(s, np.finfo(float).tiny)
@@ -70,9 +88,14 @@ class OrderSearch:
 
     def climb(self, order: int, largest: int) -> int:
         """The order that no near one is better than, found from a first guess."""
+        best = order
         while True:
             near = range(max(order - NEAR, 0), min(order + NEAR, largest) + 1)
-            best = min(near, key=self.criterion)
+            for other in sorted(near, key=lambda k: abs(k - order)):
+                if self.ended:
+                    return best
+                if self.criterion(other) < self.criterion(best):
+                    best = other
             if best == order:
                 return order
             order = best

@@ -2,7 +2,8 @@
 
 Windows of several lengths, since short ones see quick decay and long ones slow oscillations: the left space of the
 Hankel matrix of each gives poles for every order, and least squares the amplitudes. What fits an order best is kept.
-Missing samples are interpolated first, and then filled by the best fit so far.
+Missing samples are interpolated first, which suits slow series, or set to zero, which suits quick ones, and then filled
+by the best fit so far.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rslm.series.orders import best_order
 from rslm.structures import Hankel
 
 SHORTEST, LONGER = 8, 4  # the shortest window, and from one to the next
-FILLINGS = 3  # times that missing samples are filled
+FILLINGS = 5  # times that missing samples are filled
 GROWTH = 1e3  # a pole may grow by so much over the series
 
 
@@ -31,11 +32,19 @@ class Pilot:
 
 def pilot_fits(Y: Floats, largest: int) -> Pilot:
     """Fit Y, of shape (channels, n) with NaN for missing samples, with every order up to the largest."""
-    filled = _interpolated(Y)
+    if not np.isnan(Y).any():
+        return _fits(Y, Y, largest, 1)
+    one, other = _fits(Y, _interpolated(Y), largest, FILLINGS), _fits(Y, np.nan_to_num(Y), largest, FILLINGS)
+    first = one.squares <= other.squares
+    signals = [a if f else b for f, a, b in zip(first, one.signals, other.signals, strict=True)]
+    return Pilot(signals, np.minimum(one.squares, other.squares))
+
+
+def _fits(Y: Floats, filled: Floats, largest: int, fillings: int) -> Pilot:
     missing = np.isnan(Y)
-    signals: list[Floats] = [np.zeros_like(filled)] * (largest + 1)
+    signals: list[Floats] = [np.zeros_like(Y)] * (largest + 1)
     squares = np.full(largest + 1, np.nansum(Y**2))
-    for _ in range(FILLINGS if missing.any() else 1):
+    for _ in range(fillings):
         for window in _windows(Y.shape[1]):
             _improve(Y, filled, window, signals, squares)
         best = signals[best_order(squares, int((~missing).sum()), len(Y))]
