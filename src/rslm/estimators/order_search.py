@@ -16,7 +16,7 @@ from rslm._typing import Floats
 from rslm.losses import Square
 from rslm.measurements import Samples
 from rslm.problem import Problem
-from rslm.series.exponentials import left_space
+from rslm.series.exponentials import fit_modes, left_space, poles_of
 from rslm.series.orders import criterion
 from rslm.series.pilot import Pilot
 from rslm.solvers import Outcome, Result, solve
@@ -47,6 +47,7 @@ class OrderSearch:
         self.options = options
         self.samples = int((~np.isnan(Y)).sum())
         self.results: dict[int, Result] = {}
+        self._squares: dict[int, float] = {}
         self.spent = 0  # iterations
 
     def fit(self, order: int) -> Result:
@@ -75,12 +76,19 @@ class OrderSearch:
         return min(max(pull / allowed, 1.0), LARGEST_C) if allowed > 0 else LARGEST_C
 
     def squares(self, order: int) -> float:
-        """What is left of the samples."""
+        """What the exponentials of an order leave of the samples.
+
+        Not what the signal leaves: that is only near low rank, and for too large an order it may be a modulation of
+        fewer exponentials, which fits better than any sum of them.
+        """
         if order == 0:
             return float(self.pilot.squares[0])
-        w = self.fit(order).parameters
-        assert w is not None
-        return float(np.nansum((self.Y - w.reshape(self.Y.shape)) ** 2))
+        if order not in self._squares:
+            w = self.fit(order).parameters
+            assert w is not None
+            poles = poles_of(left_space(self.structure, w, order)[0])
+            self._squares[order] = float(np.nansum((self.Y - fit_modes(poles, self.Y)[1]) ** 2))
+        return self._squares[order]
 
     def criterion(self, order: int) -> float:
         channels = len(self.Y)

@@ -52,6 +52,11 @@ def shift(P: Floats) -> Floats:
     return np.asarray(lstsq(P[:-1], P[1:], lapack_driver="gelsy")[0])
 
 
+def poles_of(P: Floats) -> Complexes:
+    """The poles of series whose windows P spans."""
+    return np.linalg.eigvals(shift(P)).astype(np.complex128)
+
+
 @dataclass(frozen=True)
 class Modes:
     """Poles with their amplitudes in every channel: the signal is Σ_j amplitudes[j, c] poles[j]^t."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.series.exponentials import fit_modes, left_space, shift
+from rslm.series.exponentials import fit_modes, left_space, poles_of
 from rslm.series.orders import best_order
 from rslm.structures import Hankel
 
@@ -69,7 +69,7 @@ def _improve(Y: Floats, filled: Floats, window: int, signals: list[Floats], squa
         return
     P = left_space(structure, filled.ravel(), most)[0]
     for order in range(1, most + 1):
-        poles = np.linalg.eigvals(shift(P[:, :order])).astype(np.complex128)
+        poles = poles_of(P[:, :order])
         size = np.abs(poles)
         poles *= np.minimum(1.0, GROWTH ** (1.0 / n) / np.where(size > 0, size, 1.0))
         signal = fit_modes(poles, Y)[1]
