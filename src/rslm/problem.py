@@ -18,7 +18,7 @@ from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Entries, Samples
-from rslm.structures import Box, Linear, LinearStructure, Smoothed, SoftBox
+from rslm.structures import Box, Hankel, LinearStructure, Smoothed, SoftBox, Symmetric, Toeplitz
 from rslm.structures.linear import check_adjoint
 
 SOME = 16  # targets that the loss is tried out with
@@ -77,7 +77,7 @@ class Problem:
                 raise ValueError(f"{linear!r} has {linear.size} parameters, but there are {data.size} samples")
             if isinstance(data, Entries) and data.shape != linear.shape:
                 raise ValueError(f"{linear!r} is of shape {linear.shape}, but the data are of shape {data.shape}")
-            if isinstance(linear, Linear) and structure is linear:
+            if type(linear) not in (Hankel, Toeplitz, Symmetric) and structure is linear:
                 check_adjoint(linear)
         elif isinstance(data, Samples):
             raise TypeError("samples are parameters of a linear structure, such as Hankel(window, windows)")

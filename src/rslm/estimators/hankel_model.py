@@ -24,7 +24,7 @@ from rslm.estimators.persistence import Arrays, Facts, save, storable
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
 from rslm.series.pilot import pilot_fits
-from rslm.solvers import Outcome, Result
+from rslm.solvers import Outcome
 from rslm.solvers.stopping import Progress
 from rslm.structures import Hankel
 from rslm.threads import single_threaded_blas
@@ -33,6 +33,7 @@ from rslm.verbosity import logger, show_log
 WIDEST = 100  # window of its own accord: the answer hardly depends on it, the time does
 MOST_ORDERS = 20  # that rank="auto" looks through
 SAMPLES_A_PARAMETER = 2  # that an order needs at least
+TOO_ROUGH = 0.01  # a structure error that is no longer one of smoothing
 
 
 @storable
@@ -48,6 +49,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
     rank : int or "auto", default="auto"
         Largest order: how many exponentials there may be, an oscillation counting as two. The order itself,
         ``effective_rank_``, is chosen by Schwarz's criterion (BIC), unless C is given too. "auto" looks up to 20.
+        There have to be two samples for every parameter: an order has a pole and an amplitude in every channel.
     C : float, optional
         Weight of the squares against the trace norm. If None, it follows from the noise, so that the trace norm pulls
         the signal by a twentieth of what noise does.
@@ -85,7 +87,8 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
     criteria_ : dict
         Schwarz's criterion of the orders that were fitted.
     certificate_, history_, outcome_, converged_, n_iter_
-        As of `MatrixCompletion`, for the series divided by its root mean square.
+        As of `MatrixCompletion`, for the series divided by its root mean square; `n_iter_` counts all orders. There is
+        no certificate, but None, where the order is 0.
 
     Examples
     --------
@@ -125,57 +128,68 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         y : array of shape (n,) or (n, channels)
-            Samples at equal distances in time; NaN is missing. Channels share their poles.
+            Samples at equal distances in time; NaN is missing. Channels share their poles, and count alike: divide them
+            by the size of their noise first, if that differs.
         """
         Y, flat = _checked_series(y)
         channels, n = Y.shape
         window, largest = self._checked_sizes(Y)
-        self._check_C()
+        self._check_limits()
         scale = _root_mean_square(Y)
         if self.verbose:
             show_log()
-        structure = Hankel(window, n - window + 1, channels)
         self.window_, self._flat, self._scale = window, flat, scale
         if scale == 0.0:
-            self._set_nothing(Y)
+            self._set_nothing(Y, largest)
             return self
         Y = Y / scale
         seen = int((~np.isnan(Y)).sum())
         with single_threaded_blas():  # the matrices here are thin
-            pilot = pilot_fits(Y, largest)
+            pilot = pilot_fits(Y, largest, max(largest, _most_orders(Y, window)))
         guess = best_order(pilot.squares, seen, channels)
-        degrees = max(seen - guess * (1 + channels), 1)
-        noise = math.sqrt(float(pilot.squares[guess]) / degrees)
+        noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
         told = self._log if self.verbose else None
         options = {"tol": self.tol, "max_iter": self.max_iter, "callback": told}
+        structure = Hankel(window, n - window + 1, channels)
         search = OrderSearch(Y, structure, pilot, self.C, noise, self.max_time, **options)
-        if self.C is not None and self.rank != "auto":
-            order = largest
-            search.fit(order)
-        else:
-            order = search.climb(guess, largest)
+        order = search.only(largest) if self._all_given else search.climb(guess, largest)
         if order == 0:
-            self._set_nothing(Y * scale)
+            self._set_nothing(Y * scale, largest)
         else:
-            self._set_found(Y, search.results[order], order)
+            self._set_found(Y, search, order)
         self.criteria_ = {k: search.criterion(k) for k in sorted(search.results)}
         self.n_iter_ = max(search.spent, 1)
         return self
 
+    @property
+    def _all_given(self) -> bool:
+        """Whether there is nothing to choose."""
+        return self.C is not None and self.rank != "auto"
+
     # ---- what was learned ------------------------------------------------------------------------------------------
 
-    def _set_found(self, Y: Floats, result: Result, order: int) -> None:
+    def _set_found(self, Y: Floats, search: OrderSearch, order: int) -> None:
+        result = search.results[order]
         assert result.parameters is not None
         h = result.parameters
-        left = float(np.nansum((Y - h.reshape(Y.shape)) ** 2))
-        degrees = int((~np.isnan(Y)).sum()) - order * (1 + len(Y))
-        self.noise_ = self._scale * math.sqrt(left / max(degrees, 1))
-        self.certificate_, self.history_ = result.certificate, result.history
-        self.outcome_, self.converged_ = result.outcome.value, result.converged
+        # The signal itself may follow the noise a little, as far as it is only near low rank.
+        left = float(np.nansum((Y - h.reshape(Y.shape)) ** 2)) if self._all_given else search.squares(order)
+        degrees = search.samples - order * (1 + len(Y))
+        self.noise_ = self._scale * math.sqrt(left / degrees) if degrees > 0 else math.nan
+        self.certificate_: Certificate | None = result.certificate
+        self.history_ = result.history
+        outcome = search.stopped or result.outcome
+        self.outcome_, self.converged_ = outcome.value, outcome.converged
         self.C_ = result.problem.C
-        order = self._rank_of(h, order, len(Y))
-        self._describe(self._scale * h.reshape(Y.shape), ~np.isnan(Y), order)
-        _warn_if_not_converged(result.outcome, self.max_iter)
+        self._describe(self._scale * h.reshape(Y.shape), ~np.isnan(Y), self._rank_of(h, order, len(Y)))
+        _warn_if_not_converged(outcome, self.max_iter)
+        if self.structure_error_ > TOO_ROUGH:
+            warnings.warn(
+                f"the signal is {self.structure_error_:.1%} away from order {self.effective_rank_}: C={self.C_:g} is "
+                "so large that it follows the noise; lower C",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _rank_of(self, h: Floats, order: int, channels: int) -> int:
         """How many singular values stand out from what smoothing leaves; less than the order where C is small."""
@@ -184,18 +198,17 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         beyond = max(float(h @ structure.gram(h)) - float(s @ s), 0.0)
         return max(int((s**2 > beyond).sum()), 1)
 
-    def _set_nothing(self, Y: Floats) -> None:
+    def _set_nothing(self, Y: Floats, largest: int) -> None:
         """The signal is zero: the series is, or looks like noise."""
         self.noise_ = _root_mean_square(Y)
-        self.certificate_ = Certificate(0.0, 0.0, 0.0, 0.0, "nothing to solve", 0, True, self.tol, 0.0, 0.0)
-        self.history_, self.criteria_ = {}, {}
+        self.certificate_, self.history_, self.criteria_ = None, {}, {}
         self.outcome_, self.converged_, self.n_iter_ = Outcome.STATIONARY.value, True, 1
         self.C_ = self.C or math.nan
         self._describe(np.zeros_like(Y), ~np.isnan(Y), 0)
         if self.noise_ > 0:
             warnings.warn(
-                "no order explains the series better than noise alone, so the signal is zero; with both rank and C "
-                "given, that order is fitted all the same",
+                f"no order up to {largest} explains the series better than noise alone, so the signal is zero; with "
+                "both rank and C given, that order is fitted all the same",
                 UserWarning,
                 stacklevel=3,
             )
@@ -288,7 +301,8 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays = {"signal": self._signal, "seen": self._seen} | {f"history_{k}": v for k, v in self.history_.items()}
         facts: Facts = {name: getattr(self, name) for name in FACTS}
-        facts["certificate"], facts["criteria"] = asdict(self.certificate_), list(self.criteria_.items())
+        facts["certificate"] = None if self.certificate_ is None else asdict(self.certificate_)
+        facts["criteria"] = list(self.criteria_.items())
         return arrays, facts
 
     @classmethod
@@ -296,7 +310,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         model = cls(**params)
         for name in FACTS:
             setattr(model, name, facts[name])
-        model.certificate_ = Certificate(**facts["certificate"])
+        model.certificate_ = None if facts["certificate"] is None else Certificate(**facts["certificate"])
         model.criteria_ = {int(k): float(v) for k, v in facts["criteria"]}
         model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
         model._describe(arrays["signal"], arrays["seen"], facts["effective_rank_"])
@@ -315,23 +329,25 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
                 f"window must be a whole number from 2 to {n - 1}, less than the {n} samples; got {window!r}"
             )
         sides = min(int(window), channels * (n - int(window) + 1)) - 1
-        seen = int((~np.isnan(Y)).sum())
         if isinstance(self.rank, str):
             if self.rank != "auto":
                 raise ValueError(f'rank must be a whole number or "auto"; got {self.rank!r}')
-            return int(window), max(1, min(MOST_ORDERS, sides, seen // (SAMPLES_A_PARAMETER * (1 + channels))))
+            return int(window), min(MOST_ORDERS, _most_orders(Y, int(window)))
         if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or not 1 <= self.rank <= sides:
             raise ValueError(
                 f"rank must be a whole number from 1 to {sides}, less than both sides of the Hankel matrix, which are "
                 f"{int(window)} and {channels * (n - int(window) + 1)}; got {self.rank!r}"
             )
-        return int(window), int(self.rank)
+        most = sides if self.C is not None else _most_orders(Y, int(window))
+        return int(window), min(int(self.rank), most)
 
-    def _check_C(self) -> None:
-        if self.C is None:
-            return
-        if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < self.C < math.inf:
-            raise ValueError(f"C must be None or a positive finite number; got {self.C!r}")
+    def _check_limits(self) -> None:
+        for name in ("C", "max_time"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+                raise ValueError(f"{name} must be None or a positive finite number; got {value!r}")
 
     @staticmethod
     def _log(p: Progress) -> None:
@@ -345,9 +361,16 @@ FACTS = ("effective_rank_", "noise_", "C_", "window_", "outcome_", "converged_",
 LEAST_SAMPLES = 4
 
 
+def _most_orders(Y: Floats, window: int) -> int:
+    """The largest order that so many samples can tell of."""
+    channels, n = Y.shape
+    known = int((~np.isnan(Y)).sum()) // (SAMPLES_A_PARAMETER * (1 + channels))
+    return int(max(1, min(window - 1, channels * (n - window + 1) - 1, known)))
+
+
 def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
     """The series as an array of shape (channels, n), and whether it was given without channels."""
-    given = np.asarray(y)
+    given = np.ma.filled(y.astype(float), np.nan) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
     if given.dtype.kind not in "fiub":
         raise TypeError(f"y has dtype {given.dtype}, but real numbers are needed; convert it with .astype(float)")
     if given.ndim not in (1, 2):
@@ -358,10 +381,12 @@ def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
     strange = np.argwhere(np.isinf(Y.T))
     if len(strange):
         raise ValueError(f"y must be finite, or NaN where it is missing; y{strange[0].tolist()} is infinite")
-    empty = np.flatnonzero(np.isnan(Y).all(axis=1))
-    if len(empty):
-        which = "y" if given.ndim == 1 else f"channel {int(empty[0])} of y"
-        raise ValueError(f"all samples of {which} are missing")
+    seen = (~np.isnan(Y)).sum(axis=1)
+    few = int(np.argmin(seen))
+    if seen[few] < LEAST_SAMPLES:
+        which = "y" if given.ndim == 1 else f"channel {few} of y"
+        all_or_not = f"all samples of {which} are" if seen[few] == 0 else f"all but {seen[few]} samples of {which} are"
+        raise ValueError(f"{all_or_not} missing; at least {LEAST_SAMPLES} are needed")
     return Y, given.ndim == 1
 
 
@@ -377,4 +402,4 @@ def _warn_if_not_converged(outcome: Outcome, max_iter: int) -> None:
             Outcome.TIME: "not converged within max_time; raise it, or tol",
             Outcome.FAILED: "the objective is not a finite number; lower C",
         }
-        warnings.warn(advice[outcome], ConvergenceWarning, stacklevel=5)
+        warnings.warn(advice[outcome], ConvergenceWarning, stacklevel=4)

@@ -17,7 +17,7 @@ from rslm.losses import Square
 from rslm.measurements import Samples
 from rslm.problem import Problem
 from rslm.series.exponentials import fit_modes, left_space, poles_of
-from rslm.series.orders import criterion
+from rslm.series.orders import criterion, is_exact, too_steep
 from rslm.series.pilot import Pilot
 from rslm.solvers import Outcome, Result, solve
 from rslm.structures import Hankel
@@ -49,6 +49,7 @@ class OrderSearch:
         self.results: dict[int, Result] = {}
         self._squares: dict[int, float] = {}
         self.spent = 0  # iterations
+        self._interrupted = False
 
     def fit(self, order: int) -> Result:
         if order not in self.results:
@@ -64,10 +65,10 @@ class OrderSearch:
         return self.results[order]
 
     @property
-    def ended(self) -> bool:
-        """Whether there is no time for other orders."""
-        stopped = (Outcome.INTERRUPTED, Outcome.TIME)
-        return any(result.outcome in stopped for result in self.results.values())
+    def stopped(self) -> Outcome | None:
+        """Why there was no time for other orders, if so."""
+        outcomes = {result.outcome for result in self.results.values()}
+        return next((o for o in (Outcome.INTERRUPTED, Outcome.TIME) if self._interrupted or o in outcomes), None)
 
     def _from_noise(self, h: Floats, P: Floats, s: Floats) -> float:
         Q = self.structure.transposed_times(h, P) / np.maximum(s, np.finfo(float).tiny)
@@ -76,7 +77,7 @@ class OrderSearch:
         return min(max(pull / allowed, 1.0), LARGEST_C) if allowed > 0 else LARGEST_C
 
     def squares(self, order: int) -> float:
-        """What the exponentials of an order leave of the samples.
+        """What the exponentials of an order leave of the samples; infinite if they are those of the last few alone.
 
         Not what the signal leaves: that is only near low rank, and for too large an order it may be a modulation of
         fewer exponentials, which fits better than any sum of them.
@@ -87,23 +88,36 @@ class OrderSearch:
             w = self.fit(order).parameters
             assert w is not None
             poles = poles_of(left_space(self.structure, w, order)[0])
-            self._squares[order] = float(np.nansum((self.Y - fit_modes(poles, self.Y)[1]) ** 2))
+            left = float(np.nansum((self.Y - fit_modes(poles, self.Y)[1]) ** 2))
+            steep = too_steep(poles, self.structure.samples) and not is_exact(left, float(self.pilot.squares[0]))
+            self._squares[order] = math.inf if steep else left
         return self._squares[order]
 
     def criterion(self, order: int) -> float:
         channels = len(self.Y)
         return criterion(self.squares(order), order, self.samples, channels, float(self.pilot.squares[0]))
 
+    def only(self, order: int) -> int:
+        """The order itself, fitted."""
+        self.fit(order)
+        return order
+
     def climb(self, order: int, largest: int) -> int:
-        """The order that no near one is better than, found from a first guess."""
+        """The order that no near one is better than, found from a first guess; the best so far if it is stopped."""
         best = order
-        while True:
-            near = range(max(order - NEAR, 0), min(order + NEAR, largest) + 1)
-            for other in sorted(near, key=lambda k: abs(k - order)):
-                if self.ended:
-                    return best
-                if self.criterion(other) < self.criterion(best):
-                    best = other
-            if best == order:
-                return order
-            order = best
+        try:
+            while True:
+                near = range(max(order - NEAR, 0), min(order + NEAR, largest) + 1)
+                for other in sorted(near, key=lambda k: abs(k - order)):
+                    if self.stopped:
+                        return best
+                    if self.criterion(other) < self.criterion(best):
+                        best = other
+                if best == order and math.isfinite(self.criterion(order)):
+                    return order
+                order = best = best if best != order else order - 1  # all near ones are too steep; 0 never is
+        except KeyboardInterrupt:
+            if best not in self.results:
+                raise
+            self._interrupted = True
+            return best

@@ -1,4 +1,4 @@
-"""Two ways to solve A x = b with A = 2C M*M + P*Θ⁻¹P,  Θ⁻¹ = (I − U K Uᵀ)/δ."""
+"""Two ways to solve A x = b with A = 2C M*M + P*Θ⁻¹P, and Θ = UUᵀ + δI itself."""
 
 from __future__ import annotations
 
@@ -17,6 +17,27 @@ EXACT, ROUGH = 1e-13, 1e-8  # relative residuals at which they may end
 BESIDE_GRADIENT = 1e-6  # the same, in relative gradients of the outer problem
 
 
+class Theta:
+    """UUᵀ + δI by the singular vectors of U = Q diag(s) Rᵀ.
+
+    Θ⁻¹ is 1/δ outside the span of Q and 1/(s² + δ) within. As (I − U K Uᵀ)/δ it would lose all digits where U has small
+    singular values beside large ones, which it has at most optima.
+    """
+
+    def __init__(self, U: Floats, delta: float) -> None:
+        self.U, self.delta = U, delta
+        self.Q, s, Rt = np.linalg.svd(U, full_matrices=False)
+        self.inverses: Floats = 1.0 / (s**2 + delta)
+        self.to_V: Floats = (s * self.inverses)[:, None] * Rt  #: V = P(w)ᵀQ times this
+        self.UK: Floats = self.Q @ self.to_V
+        self.trace = float(s @ s) + delta * len(U)
+
+    def solve(self, X: Floats) -> Floats:
+        """Θ⁻¹X."""
+        along = self.Q.T @ X
+        return np.asarray((X - self.Q @ along) / self.delta + self.Q @ (self.inverses[:, None] * along))
+
+
 class System(Protocol):
     def solve(self, b: Floats, start: Floats | None = None) -> Floats: ...
 
@@ -28,20 +49,18 @@ class Banded:
     the diagonals of Θ⁻¹.
     """
 
-    def __init__(self, structure: Hankel, of_loss: Floats, U: Floats, K: Floats, delta: float) -> None:
+    def __init__(self, structure: Hankel, of_loss: Floats, theta: Theta) -> None:
         d, n = structure.window, structure.samples
-        theta = (np.eye(d) - U @ K @ U.T) / delta
         sums = np.zeros((d, d + 1))  # row o holds the running sums of diagonal o
-        padded = np.concatenate([theta, np.zeros((d, d))], axis=1)
+        padded = np.concatenate([theta.solve(np.eye(d)), np.zeros((d, d))], axis=1)
         steps = (padded.strides[1], padded.strides[0] + padded.strides[1])
         np.cumsum(np.lib.stride_tricks.as_strided(padded, (d, d), steps), axis=1, out=sums[:, 1:])
         shared = np.empty((d, n), order="F")
         shared[:] = sums[:, -1:]
-        head, tail = min(d, n), max(n - d, 0)  # where not all windows that could hold a sample exist
-        shared[:, :head] = sums[:, 1 : head + 1]
-        shared[:, structure.windows :] -= sums[:, 1 : n - structure.windows + 1]
-        beyond = np.arange(d)[:, None] + np.arange(tail, n)[None, :] >= n
-        shared[:, tail:][beyond] = 0.0
+        shared[:, :d] = sums[:, 1:]  # at both ends not all windows that could hold a sample exist
+        shared[:, structure.windows :] -= sums[:, 1:d]
+        beyond = np.arange(d)[:, None] + np.arange(n - d, n)[None, :] >= n
+        shared[:, n - d :][beyond] = 0.0
         self._factors: list[Floats] = []
         by_channel = of_loss.reshape(structure.channels, n)
         for c in range(structure.channels):
@@ -68,19 +87,18 @@ class Iterative:
         structure: LinearStructure,
         of_loss: Callable[[Floats], Floats],
         diagonal: Floats,
-        U: Floats,
-        K: Floats,
-        delta: float,
+        theta: Theta,
         relative_gradient: float,
     ) -> None:
-        left, right = structure.left(U @ K), structure.left(U)
+        delta, within = theta.delta, 1.0 - theta.delta * theta.inverses  # Θ⁻¹ = (I − Q diag(within) Qᵀ)/δ
+        left, right = structure.left(theta.Q * within), structure.left(theta.Q)
 
         def product(x: Floats) -> Floats:
-            within = structure.adjoint(left, structure.transposed_times(x, right))
-            return of_loss(x) + (structure.gram(x) - within) / delta
+            inside = structure.adjoint(left, structure.transposed_times(x, right))
+            return of_loss(x) + (structure.gram(x) - inside) / delta
 
         self._product = product
-        of_structure = (1.0 - float(np.einsum("ik,kl,il->", U, K, U)) / len(U)) / delta  # of Θ⁻¹, on the average
+        of_structure = (1.0 - float(within.sum()) / len(theta.U)) / delta  # of Θ⁻¹, on the average
         self._diagonal: Floats = diagonal + structure.counts * of_structure
         self._tolerance = min(max(BESIDE_GRADIENT * relative_gradient, EXACT), ROUGH)
 

@@ -1,6 +1,6 @@
 """Linear structure, smoothed, under a quadratic loss: one linear system in the parameters w.
 
-With Θ = UUᵀ + δI and K = (δI + UᵀU)⁻¹, so that Θ⁻¹ = (I − U K Uᵀ)/δ and Θ⁻¹U = U K,
+With Θ = UUᵀ + δI and K = (δI + UᵀU)⁻¹, so that Θ⁻¹U = U K,
 
     w = argmin C |y − M w|² + ½⟨Θ⁻¹ P(w), P(w)⟩:   A w = 2C M*y,   A = 2C M*M + P*Θ⁻¹P,
     S = Θ⁻¹ P(w),   V = SᵀU = P(w)ᵀU K,   z = 2C (y − M w),   M*z = P*(S),   ∇g = −S V.
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System
+from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System, Theta
 from rslm.measurements import Samples
 from rslm.problem import Problem
 from rslm.structures import Hankel, Linear, LinearStructure, Smoothed
@@ -97,18 +97,18 @@ class SmoothedLinear:
         """Nothing is kept."""
 
     def solve(self, U: Floats) -> SmoothedSolution:
-        K = np.linalg.inv(self.delta * np.eye(U.shape[1]) + U.T @ U)
+        theta = Theta(U, self.delta)
         warm = self.warm
-        solution = SmoothedSolution(self, self._system(U, K), U, K, None if warm is None else warm.w)
+        solution = SmoothedSolution(self, self._system(theta), theta, None if warm is None else warm.w)
         self.warm = Warm(solution.w, solution.relative_gradient)
         return solution
 
-    def _system(self, U: Floats, K: Floats) -> System:
+    def _system(self, theta: Theta) -> System:
         if isinstance(self.structure, Hankel) and self.structure.window <= WIDEST:
-            return Banded(self.structure, self.diagonal, U, K, self.delta)
+            return Banded(self.structure, self.diagonal, theta)
         accuracy = 1.0 if self.warm is None else self.warm.relative_gradient
         C2, measure, spread = 2.0 * self.C, self.measure, self.spread
-        return Iterative(self.structure, lambda x: C2 * spread(measure(x)), self.diagonal, U, K, self.delta, accuracy)
+        return Iterative(self.structure, lambda x: C2 * spread(measure(x)), self.diagonal, theta, accuracy)
 
 
 class SmoothedSolution:
@@ -116,69 +116,67 @@ class SmoothedSolution:
 
     paid = 0.0
 
-    def __init__(self, solver: SmoothedLinear, system: System, U: Floats, K: Floats, start: Floats | None) -> None:
-        self._solver, self._system, self._U, self._K = solver, system, U, K
-        P, delta = solver.structure, solver.delta
+    def __init__(self, solver: SmoothedLinear, system: System, theta: Theta, start: Floats | None) -> None:
+        self._solver, self._system, self._theta = solver, system, theta
+        P = solver.structure
         self.w: Floats = system.solve(solver.right_side, start)
         self._w = P.parameters(self.w)
-        self._of_U = of_U = P.transposed_times(self._w, U)  # P(w)ᵀU
-        self.V: Floats = of_U @ K
+        projected = P.transposed_times(self._w, theta.Q)  # P(w)ᵀQ
+        self.V: Floats = projected @ theta.to_V
         self.residual: Floats = solver.y - solver.measure(self.w)
-        self.penalty = 0.5 * (float(self.w @ P.gram(self.w)) - float(np.vdot(of_U, self.V))) / delta  # ½⟨Θ⁻¹W, W⟩
+        self._square = float(self.w @ P.gram(self.w))  # ‖W‖²
+        inside = np.einsum("tk,tk->k", projected, projected)
+        self._outside = max(self._square - float(inside.sum()), 0.0)
+        self._beside = self._outside + float(inside @ (solver.delta * theta.inverses) ** 2)  # ‖W − U Vᵀ‖²
+        self.penalty = 0.5 * (self._outside / solver.delta + float(inside @ theta.inverses))  # ½⟨Θ⁻¹W, W⟩
         self.value = solver.C * float(self.residual @ self.residual) + self.penalty
         self.gradient: Floats = -self.dual_times(self.V)
         size = float(np.linalg.norm(self.gradient))
-        along = float(np.vdot(self.gradient, U)) / float(np.linalg.norm(U))
+        along = float(np.vdot(self.gradient, theta.U)) / float(np.linalg.norm(theta.U))
         self.relative_gradient = float(np.sqrt(max(size**2 - along**2, 0.0))) / size if size > 0 else 0.0
 
-    def dual_times(self, X: Floats) -> Floats:
-        """S X = (P(w) X − U VᵀX)/δ."""
-        return (self._solver.structure.times(self._w, X) - self._U @ (self.V.T @ X)) / self._solver.delta
+    def dual_times(self, X: Any) -> Floats:
+        """S X = Θ⁻¹P(w) X."""
+        return self._theta.solve(self._solver.structure.times(self._w, X))
 
     def dual_transposed_times(self, X: Floats) -> Floats:
         """SᵀX."""
-        return (self._solver.structure.transposed_times(self._w, X) - self.V @ (self._U.T @ X)) / self._solver.delta
+        return self._solver.structure.transposed_times(self._w, self._theta.solve(X))
 
     def rounding_error(self) -> float:
-        """Of the penalty, a difference of two numbers of the size of ‖W‖²/δ."""
-        square = float(self.w @ self._solver.structure.gram(self.w))
-        return float(np.finfo(float).eps) * square / self._solver.delta
+        """Of the penalty, which has a difference of two numbers of the size of ‖W‖²/δ."""
+        return float(np.finfo(float).eps) * self._square / self._solver.delta
 
     def cost_of_smoothing(self) -> float:
         """How far the value can be from that of the trace norm: trace Θ is 1 + δd where it should be 1."""
         delta = self._solver.delta
-        outside = float(self.w @ self._solver.structure.gram(self.w)) - 2.0 * float(np.vdot(self._of_U, self.V))
-        outside += float(np.vdot(self._U.T @ self._U, self.V.T @ self.V))  # ‖W − U Vᵀ‖²
-        return float(delta * len(self._U) * self.penalty + 0.5 * max(outside, 0.0) / delta)
+        return delta * len(self._theta.U) * self.penalty + 0.5 * self._beside / delta
 
     def trace_norm_term(self) -> float:
-        """½‖W‖_*², from above: (½ trace Θ)⟨Θ⁻¹W, W⟩ is so for every Θ."""
-        U = self._U
-        return (float(np.vdot(U, U)) + self._solver.delta * len(U)) * self.penalty
+        """½‖W‖_*², from above: ½ trace(Θ)⟨Θ⁻¹W, W⟩ is so for every Θ."""
+        return self._theta.trace * (self.penalty + self.rounding_error())
 
     def infeasibility(self) -> float:
         """By how much, at most, σ₁(S) would grow if P*(S) were made equal to M*z."""
-        P, z = self._solver.structure, self.dual()
-        rest = self._solver.spread(z) - (P.gram(self.w) - P.adjoint(self._U, self.V)) / self._solver.delta
-        return float(np.sqrt(np.sum(rest**2 / P.counts)))
+        P, theta = self._solver.structure, self._theta
+        of_S = (P.gram(self.w) - P.adjoint(theta.U, self.V)) / self._solver.delta
+        return P.least_norm(self._solver.spread(self.dual()) - of_S)
 
     @cached_property
     def _prepared(self) -> tuple[Any, Any]:
         """U K and V, for the products of all derivatives."""
         P = self._solver.structure
-        return P.left(self._U @ self._K), P.right(self.V)
+        return P.left(self._theta.UK), P.right(self.V)
 
     def derivative(self, xi: Floats) -> Floats:
-        s, U, V, K = self._solver, self._U, self.V, self._K
-        P, delta = s.structure, s.delta
-        Q = self.dual_transposed_times(xi)
-        UK, inverse_xi = U @ K, (xi - U @ (K @ (U.T @ xi))) / delta  # Θ⁻¹U and Θ⁻¹ξ
+        P, theta, V, UK = self._solver.structure, self._theta, self.V, self._theta.UK
         left_UK, right_V = self._prepared
-        b = P.adjoint(inverse_xi, right_V) + P.adjoint(left_UK, Q)
-        moved = P.parameters(self._system.solve(b))
-        moved_V = P.times(moved, right_V)
-        S_moved_V = (moved_V - UK @ (U.T @ moved_V)) / delta - inverse_xi @ (V.T @ V) - UK @ (Q.T @ V)
-        V_moved = P.transposed_times(moved, left_UK) - V @ (xi.T @ UK) - Q @ (UK.T @ U) + Q
+        solved = theta.solve(xi)  # Θ⁻¹ξ
+        left_solved = P.left(solved)
+        Q = P.transposed_times(self._w, left_solved)  # Sᵀξ
+        moved = P.parameters(self._system.solve(P.adjoint(left_solved, right_V) + P.adjoint(left_UK, Q)))
+        S_moved_V = theta.solve(P.times(moved, right_V)) - solved @ (V.T @ V) - UK @ (Q.T @ V)
+        V_moved = P.transposed_times(moved, left_UK) - V @ (xi.T @ UK) - Q @ (UK.T @ theta.U) + Q
         return -(S_moved_V + self.dual_times(V_moved))
 
     def preconditioner(self) -> Callable[[Floats], Floats]:

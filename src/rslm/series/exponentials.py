@@ -82,7 +82,9 @@ def fit_modes(poles: Complexes, Y: Floats) -> tuple[Modes, Floats]:
         found = _least_squares(B[seen[0]], Y[:, seen[0]].T)
     else:
         found = np.stack([_least_squares(B[s], y[s]) for s, y in zip(seen, Y, strict=True)], axis=1)
-    return Modes(poles, found / scale[:, None]), np.ascontiguousarray((B @ found).real.T)
+    with np.errstate(invalid="ignore", over="ignore"):
+        amplitudes = np.nan_to_num(found / scale[:, None])  # what grows beyond all numbers has begun with nothing
+    return Modes(poles, amplitudes), np.ascontiguousarray((B @ found).real.T)
 
 
 def _least_squares(B: Complexes, y: Floats) -> Complexes:
@@ -113,5 +115,5 @@ def powers(z: Complexes, n: int) -> Complexes:
 
 def _scale(poles: Complexes, n: int) -> Complexes:
     """What the columns of `_basis` have to be multiplied with to be z^t."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(np.where(np.abs(poles) > 1, poles, 1.0) ** (n - 1))

@@ -14,12 +14,11 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.series.exponentials import fit_modes, left_space, poles_of
-from rslm.series.orders import best_order
+from rslm.series.orders import GROWTH, best_order, is_exact, too_steep
 from rslm.structures import Hankel
 
 SHORTEST, LONGER = 8, 4  # the shortest window, and from one to the next
 FILLINGS = 5  # times that missing samples are filled
-GROWTH = 1e3  # a pole may grow by so much over the series
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,18 @@ class Pilot:
     squares: Floats
 
 
-def pilot_fits(Y: Floats, largest: int) -> Pilot:
-    """Fit Y, of shape (channels, n) with NaN for missing samples, with every order up to the largest."""
+def pilot_fits(Y: Floats, largest: int, to_fill: int = 0) -> Pilot:
+    """Fit Y, of shape (channels, n) with NaN for missing samples, with every order up to the largest.
+
+    Missing samples are filled with orders up to `to_fill`: too small an order would spoil those that are fitted next.
+    """
     if not np.isnan(Y).any():
         return _fits(Y, Y, largest, 1)
-    one, other = _fits(Y, _interpolated(Y), largest, FILLINGS), _fits(Y, np.nan_to_num(Y), largest, FILLINGS)
+    most = max(largest, to_fill)
+    one, other = _fits(Y, _interpolated(Y), most, FILLINGS), _fits(Y, np.nan_to_num(Y), most, FILLINGS)
     first = one.squares <= other.squares
     signals = [a if f else b for f, a, b in zip(first, one.signals, other.signals, strict=True)]
-    return Pilot(signals, np.minimum(one.squares, other.squares))
+    return Pilot(signals[: largest + 1], np.minimum(one.squares, other.squares)[: largest + 1])
 
 
 def _fits(Y: Floats, filled: Floats, largest: int, fillings: int) -> Pilot:
@@ -70,10 +73,11 @@ def _improve(Y: Floats, filled: Floats, window: int, signals: list[Floats], squa
     P = left_space(structure, filled.ravel(), most)[0]
     for order in range(1, most + 1):
         poles = poles_of(P[:, :order])
-        size = np.abs(poles)
-        poles *= np.minimum(1.0, GROWTH ** (1.0 / n) / np.where(size > 0, size, 1.0))
         signal = fit_modes(poles, Y)[1]
         left = float(np.nansum((Y - signal) ** 2))
+        if too_steep(poles, n) and not is_exact(left, squares[0]):
+            signal = fit_modes(poles * np.minimum(1.0, GROWTH ** (1.0 / n) / np.abs(poles)), Y)[1]
+            left = float(np.nansum((Y - signal) ** 2))
         if left < squares[order]:
             signals[order], squares[order] = signal, left
 

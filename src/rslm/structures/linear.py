@@ -6,12 +6,13 @@ inner solver of `rslm.inner.smoothed_linear` needs no more than these.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, aslinearoperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
 
 from rslm._typing import Floats, Indices64
 
@@ -65,6 +66,15 @@ class LinearStructure(ABC):
     def spread(self, values: Floats, rows: Indices64, columns: Indices64) -> Floats:
         """P* of the matrix with these entries and zeros elsewhere; entries that are named twice are added."""
         return np.bincount(self.place(rows, columns), values, self.size).astype(np.float64)
+
+    def least_norm(self, v: Floats) -> float:
+        """The Frobenius norm of the smallest W with P*(W) = v, which is P(x) with P*P x = v; infinite if not found."""
+        if not v.any():
+            return 0.0
+        gram = LinearOperator((self.size, self.size), matvec=self.gram, dtype=np.float64)
+        inverse = LinearOperator((self.size, self.size), matvec=lambda x: x / self.counts, dtype=np.float64)
+        x, failed = cg(gram, v, rtol=1e-10, maxiter=10 * self.size, M=inverse)
+        return math.inf if failed else 1.01 * math.sqrt(max(float(x @ v), 0.0))
 
     def matrix(self, w: Floats) -> Floats:
         """P(w) as a dense array."""

@@ -394,6 +394,7 @@ void padded(const Matrix &U, const MatrixOut &out) {
 } // namespace
 
 NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false);  // objects that live until the interpreter ends are no concern of the user
     const auto IN = nb::arg();
     const auto OUT = nb::arg().noconvert();
     chosen = available().back();
