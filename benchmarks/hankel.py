@@ -7,9 +7,9 @@
     python benchmarks/hankel.py memory      # of one fit of D3
 
 All methods see the same series, and none the truth. HankelModel has its default settings but for the rank, up to which
-it chooses the order; the others use the rank as it is. SLRA, the maximum of the likelihood, is started from HTLS with the
-window of the set, and once more with a short one. Many poles of the random systems are below the noise, and to leave them
-out is most of the difference: "SLRA, order chosen" has HankelModel's criterion on top of SLRA.
+it chooses the order; the others use the rank as it is. SLRA, the maximum of the likelihood, is started from HTLS with
+the window of the set, and once more with a short one. Many poles of the random systems are below the noise, and to
+leave them out is most of the difference: "SLRA, order chosen" has HankelModel's criterion on top of SLRA.
 """
 
 from __future__ import annotations
