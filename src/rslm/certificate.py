@@ -106,11 +106,11 @@ def certify(
     kept = evaluation if kept is None else kept
     if not math.isfinite(evaluation.value):
         return no_certificate(problem, evaluation, tol, "the objective is not a finite number")
-    z = evaluation.dual()
+    z = evaluation.dual() if evaluation.offsets is None else _balanced(problem, evaluation.dual())
     multipliers = evaluation.multipliers()
     if (smoothed := evaluation.smoothed) is None:
         square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads, multipliers)
-        primal = _primal(problem, kept.U, kept.V, n_threads)
+        primal = _primal(problem, kept, n_threads)
     else:
         root, method = largest_singular_value(smoothed.dual_times, smoothed.dual_transposed_times, evaluation.U)
         square = (root + smoothed.infeasibility()) ** 2
@@ -140,12 +140,23 @@ def no_certificate(problem: Problem, evaluation: Evaluation, tol: float, why: st
     return Certificate(evaluation.value, least, inf, 0.0, f"not computed: {why}", rank, False, tol, inf, inf)
 
 
-def _primal(problem: Problem, U: Floats, V: Floats, n_threads: int) -> float:
-    q, y = problem.column_weights, problem.data.values
-    w = problem.columns.predict(U * problem.row_scale, V, n_threads)
+def _primal(problem: Problem, evaluation: Evaluation, n_threads: int) -> float:
+    q, y, offsets = problem.column_weights, problem.data.values, evaluation.offsets
+    w = problem.columns.predict(problem.rows(evaluation.U), evaluation.coefficients, n_threads)
     loss = _sum_in_blocks(lambda at: problem.loss.value(y[at].astype(np.float64), w[at]), len(y))
-    trace_norm = nuclear_norm(U, V if q is None else V * np.sqrt(q)[:, None])
-    return problem.C * loss + 0.5 * trace_norm**2
+    trace_norm = nuclear_norm(evaluation.U, evaluation.V if q is None else evaluation.V * np.sqrt(q)[:, None])
+    of_offsets = 0.0 if offsets is None else float(offsets**2 @ (np.ones(len(offsets)) if q is None else q))
+    return problem.C * loss + 0.5 * (trace_norm**2 + of_offsets)
+
+
+def _balanced(problem: Problem, z: Floats) -> Floats:
+    """z with sum 0 in every task, as intercepts need it: the side that has more is made smaller, which is feasible."""
+    columns = problem.columns
+    task = np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
+    up, down = (np.bincount(task, np.maximum(side, 0.0), columns.shape[1]) for side in (z, -z))
+    less = np.minimum(up, down)
+    factors = [less / np.where(side > 0, side, 1.0) for side in (up, down)]
+    return np.asarray(z * np.where(z > 0, factors[0][task], factors[1][task]))
 
 
 def nuclear_norm(U: Floats, V: Floats) -> float:

@@ -11,6 +11,7 @@ from rslm._typing import Floats
 from rslm.inner.active_set import ActiveSolution
 from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
+from rslm.inner.features import FeaturesSolution
 from rslm.inner.smoothed_linear import SmoothedSolution
 from rslm.problem import Problem
 from rslm.structures import Multipliers
@@ -62,6 +63,16 @@ class Evaluation:
         if not isinstance(self._solution, ActiveSolution):
             return self
         return Evaluation(*self._solution.within_bounds(), self._objective)
+
+    @property
+    def coefficients(self) -> Floats:
+        """V with the offsets, if there are any: what the rows of `problem.rows(U)` are multiplied with."""
+        return self.V if self.offsets is None else np.column_stack([self.V, self.offsets])
+
+    @property
+    def offsets(self) -> Floats | None:
+        """The coefficients of the constant feature of tasks with intercepts; None of others."""
+        return self._solution.offsets if isinstance(self._solution, FeaturesSolution) else None
 
     @property
     def smoothed(self) -> SmoothedSolution | None:

@@ -17,7 +17,7 @@ from rslm._typing import Floats
 from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
-from rslm.measurements import Entries, Samples
+from rslm.measurements import Entries, Samples, Tasks
 from rslm.structures import Box, Hankel, LinearStructure, Smoothed, SoftBox, Symmetric, Toeplitz
 from rslm.structures.linear import check_adjoint
 
@@ -32,7 +32,7 @@ class Problem:
     ----------
     loss : Loss
         For instance ``Square()``.
-    data : Entries or Samples
+    data : Entries, Samples or Tasks
         What was observed.
     structure : Box or linear structure such as Hankel, optional
         The set that W lies in; None for all matrices.
@@ -43,7 +43,7 @@ class Problem:
     """
 
     loss: Loss
-    data: Entries | Samples
+    data: Entries | Samples | Tasks
     structure: Box | SoftBox | LinearStructure | Smoothed | None = None
     C: float = 1.0
     row_weights: Floats | None = None
@@ -52,7 +52,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise TypeError(f"loss must be a Loss, for instance rslm.losses.Square(); got {self.loss!r}")
-        if not isinstance(self.data, Entries | Samples):
+        if not isinstance(self.data, Entries | Samples | Tasks):
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
         self._check_structure()
         if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
@@ -75,7 +75,7 @@ class Problem:
         if isinstance(linear, LinearStructure):
             if isinstance(data, Samples) and data.size != linear.size:
                 raise ValueError(f"{linear!r} has {linear.size} parameters, but there are {data.size} samples")
-            if isinstance(data, Entries) and data.shape != linear.shape:
+            if not isinstance(data, Samples) and data.shape != linear.shape:
                 raise ValueError(f"{linear!r} is of shape {linear.shape}, but the data are of shape {data.shape}")
             if type(linear) not in (Hankel, Toeplitz, Symmetric) and structure is linear:
                 check_adjoint(linear)
@@ -104,8 +104,12 @@ class Problem:
             return self.structure.shape
         if isinstance(self.structure, Smoothed):
             return self.structure.structure.shape
-        assert isinstance(self.data, Entries)
+        assert not isinstance(self.data, Samples)
         return self.data.shape
+
+    def rows(self, U: Floats) -> Floats:
+        """The rows that predictions are products of with those of V: of U, divided by √p, or of X U for tasks."""
+        return self.data.lift(U) if isinstance(self.data, Tasks) else U * self.row_scale
 
 
 def _as_float(number: Real) -> float:

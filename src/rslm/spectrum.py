@@ -13,6 +13,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from rslm._typing import Floats
 from rslm.kernels import Columns
+from rslm.measurements import Tasks
 from rslm.problem import Problem
 from rslm.structures import Multipliers
 
@@ -27,6 +28,9 @@ def weighted_gram(
     columns, p, q = problem.columns, problem.row_weights, problem.column_weights
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
     values = _divided(values, columns, q)
+    if isinstance(problem.data, Tasks):
+        features = problem.data.X
+        return lambda X: np.asarray(features.T @ columns.gram(values, np.ascontiguousarray(features @ X), n_threads))
     if more is None or not len(more.values):
         return lambda X: scale * columns.gram(values, scale * X, n_threads)
     others = _divided(more.values, more.entries, q)
@@ -52,6 +56,8 @@ def _divided(values: Floats, columns: Columns, q: Floats | None) -> Floats:
 def frobenius_squared(problem: Problem, values: Floats, more: Multipliers | None) -> float:
     """‖S‖_F², or what is above it where entries of S are sums of two."""
     of_data = _frobenius_squared(problem, problem.columns, values)
+    if isinstance(problem.data, Tasks):  # times an upper bound of σ₁(X)²
+        return of_data * float(problem.data.squares_of_features().sum())
     if more is None:
         return of_data
     return (math.sqrt(of_data) + math.sqrt(_frobenius_squared(problem, more.entries, more.values))) ** 2

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rslm._typing import Floats, Indices64
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton, sums_of
-from rslm.inner.weighted import STIFFEST, WeightedColumns
+from rslm.inner.weighted import STIFFEST, WeightedColumns, not_entries
 from rslm.kernels import Bound, Columns, Factors, Piece, bound, padded
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
@@ -66,7 +66,7 @@ class ActiveSet(WeightedColumns):
     def obstacle(problem: Problem) -> str | None:
         if not isinstance(problem.structure, Box | SoftBox):
             return "needs bounds"
-        return Newton.smooth(problem)
+        return not_entries(problem) or Newton.smooth(problem)
 
     def solve(self, U: Floats) -> ActiveSolution:
         X = U * self.scale

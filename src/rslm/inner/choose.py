@@ -5,12 +5,13 @@ from __future__ import annotations
 from rslm.inner.active_set import ActiveSet
 from rslm.inner.base import InnerSolver
 from rslm.inner.coordinate_descent import CoordinateDescent
+from rslm.inner.features import Features
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.inner.smoothed_linear import SmoothedLinear
 from rslm.problem import Problem
 
-CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton, ActiveSet, SmoothedLinear)
+CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton, ActiveSet, SmoothedLinear, Features)
 
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.inner.weighted import WeightedColumns, WeightedSolution, bounds_are_unknown
+from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
 from rslm.kernels import box_curvature
 from rslm.losses import BoxDual
 from rslm.problem import Problem
@@ -36,7 +36,7 @@ class CoordinateDescent(WeightedColumns):
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
         if isinstance(problem.loss, BoxDual):
-            return bounds_are_unknown(problem)
+            return not_entries_alone(problem)
         return f"needs a BoxDual loss, {problem.loss!r} is not"
 
     def solve(self, U: Floats) -> BoxSolution:

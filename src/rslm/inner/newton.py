@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm._typing import Floats, Indices64
-from rslm.inner.weighted import WeightedColumns, WeightedSolution, bounds_are_unknown
+from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
 from rslm.kernels import LANES, Factors, Piece, padded
 from rslm.losses import BoxDual
 from rslm.losses.checked import CheckedLoss
@@ -45,7 +45,7 @@ class Newton(WeightedColumns):
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        return bounds_are_unknown(problem) or Newton.smooth(problem)
+        return not_entries_alone(problem) or Newton.smooth(problem)
 
     @staticmethod
     def smooth(problem: Problem) -> str | None:

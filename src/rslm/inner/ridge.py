@@ -16,7 +16,7 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.inner.leverage import leverages
-from rslm.inner.weighted import WeightedColumns, bounds_are_unknown
+from rslm.inner.weighted import WeightedColumns, not_entries_alone
 from rslm.kernels import Factors, Solved
 from rslm.problem import Problem
 
@@ -33,7 +33,7 @@ class Ridge(WeightedColumns):
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
         if problem.loss.quadratic:
-            return bounds_are_unknown(problem)
+            return not_entries_alone(problem)
         return f"needs a quadratic loss, {problem.loss!r} is not"
 
     def free(self) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.inner.leverage import leverages
 from rslm.kernels import Factors
+from rslm.measurements import Entries
 from rslm.problem import Problem
 
 STIFFEST = 1e-3  # beyond that one Newton step says nothing of where a column goes without an entry
@@ -44,9 +45,16 @@ class WeightedColumns:
         self.spare.clear()
 
 
-def bounds_are_unknown(problem: Problem) -> str | None:
-    """The obstacle of solvers that know nothing of a structure."""
-    return None if problem.structure is None else f"knows of no structure, the problem has {problem.structure!r}"
+def not_entries_alone(problem: Problem) -> str | None:
+    """The obstacle of solvers that know entries, and nothing of a structure."""
+    if problem.structure is not None:
+        return f"knows of no structure, the problem has {problem.structure!r}"
+    return not_entries(problem)
+
+
+def not_entries(problem: Problem) -> str | None:
+    """The obstacle of solvers that know entries only."""
+    return None if isinstance(problem.data, Entries) else f"needs entries, the problem has {problem.data!r}"
 
 
 class WeightedSolution(ABC):

@@ -2,5 +2,6 @@
 
 from rslm.measurements.entries import Entries
 from rslm.measurements.samples import Samples
+from rslm.measurements.tasks import Tasks
 
-__all__ = ["Entries", "Samples"]
+__all__ = ["Entries", "Samples", "Tasks"]

@@ -31,6 +31,13 @@ class Entries:
         entries._set(X)
         return entries
 
+    @classmethod
+    def of_columns(cls, columns: Columns, values: Floats) -> Entries:
+        """Entries of a pattern that is there already."""
+        entries = cls.__new__(cls)
+        entries.columns, entries.values = columns, values
+        return entries
+
     def _set(self, by_columns: ObservedMatrix) -> None:
         self.columns = Columns(by_columns.indptr, by_columns.index, by_columns.shape[1])
         self.values: Floats = by_columns.values

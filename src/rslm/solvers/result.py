@@ -40,6 +40,7 @@ class Result:
     U: Floats  #: (d, r), Frobenius norm 1
     V: Floats  #: (T, r)
     parameters: Floats | None  #: w of a linear structure: W = P(w), which U Vᵀ is near
+    intercepts: Floats | None  #: of tasks
     value: float  #: g(U)
     outcome: Outcome
     certificate: Certificate

@@ -15,6 +15,7 @@ from rslm._typing import Floats
 from rslm.certificate import Certificate, certify, no_certificate
 from rslm.initial import initial_point
 from rslm.manifold import norm
+from rslm.measurements.tasks import OFFSET
 from rslm.narrowing import last_stage
 from rslm.objective import Objective
 from rslm.problem import Problem
@@ -144,7 +145,7 @@ def solve(
             stage = advance(way, Reached(point.evaluation, certificate)) if goes_on else None
     assert answer is not None
     outcome = Outcome.CERTIFIED if answer.certificate.relative_gap <= tol else answer.outcome
-    found = answer.U, answer.V, answer.parameters, answer.value
+    found = answer.U, answer.V, answer.parameters, answer.intercepts, answer.value
     return Result(problem, *found, outcome, answer.certificate, run.history(), run.iteration)
 
 
@@ -153,6 +154,7 @@ class _Answer:
     U: Floats
     V: Floats
     parameters: Floats | None
+    intercepts: Floats | None
     value: float
     outcome: Outcome
     certificate: Certificate
@@ -185,7 +187,8 @@ def _answer(
     softness = stage.softness or 0.0
     certificate = replace(certificate, rounding=stage.rounding or 0.0, softness=softness, smoothing=stage.smoothing)
     parameters = None if evaluation.smoothed is None else evaluation.smoothed.w
-    return _Answer(kept.U, kept.V, parameters, kept.value, outcome, certificate)
+    intercepts = None if kept.offsets is None else OFFSET * kept.offsets
+    return _Answer(kept.U, kept.V, parameters, intercepts, kept.value, outcome, certificate)
 
 
 class _Run:

@@ -1,0 +1,130 @@
+"""Regressions are observed: (M W)_p = x_pᵀ w_t for row p of a feature matrix X, which belongs to task t.
+
+With F = X U the rows of F play the part that the rows of U play for entries, so the same solvers serve: an entry (p, t)
+of X W is observed for every row p, and for several t where tasks share their rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rslm._typing import Floats, Indices64
+from rslm.data import ObservedMatrix
+from rslm.kernels import Columns
+
+OFFSET = 1e3  # the feature that intercepts are the coefficients of: ½(b/1000)² in the objective is next to nothing
+
+
+class Tasks:
+    """Rows of features with their targets, each of one task.
+
+    Parameters
+    ----------
+    X : array or scipy.sparse matrix of shape (n, d)
+        All rows of all tasks, in any order; it is not copied.
+    y : array of shape (n,)
+    tasks : array of n whole numbers
+        Which task a row belongs to: 0 … T − 1.
+    intercept : bool
+        Whether every task has an intercept b, which is not penalised but for ½(b/1000)²; targets that have a large
+        mean should be centred first.
+    """
+
+    def __init__(self, X: Any, y: Any, tasks: Any, *, intercept: bool = False) -> None:
+        codes = np.asarray(tasks)
+        targets = np.asarray(y, dtype=np.float64)
+        features = checked_features(X)
+        n = features.shape[0]
+        if codes.shape != (n,) or codes.dtype.kind not in "iu" or (n and codes.min() < 0):
+            raise ValueError(
+                f"tasks must be {n} whole numbers ≥ 0, one for every row of X; got {codes.dtype} {codes.shape}"
+            )
+        if targets.shape != (n,):
+            raise ValueError(f"y must have shape ({n},), one target for every row of X; got {targets.shape}")
+        order = np.argsort(codes, kind="stable")
+        counts = np.bincount(codes)
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):
+            raise ValueError(f"task {int(empty[0])} has no rows")
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        self._set(features, indptr, order, targets[order], intercept)
+
+    @classmethod
+    def shared(cls, X: Any, Y: Any, *, intercept: bool = False) -> Tasks:
+        """All tasks share the rows of X; column t of Y, an array with NaN for missing or a sparse matrix, is task t."""
+        features, by_columns = checked_features(X), ObservedMatrix.from_any(Y).transposed()
+        if by_columns.shape[1] != features.shape[0]:
+            raise ValueError(f"X has {features.shape[0]} rows, but Y has {by_columns.shape[1]}")
+        tasks = cls.__new__(cls)
+        tasks._set(features, by_columns.indptr, by_columns.index, by_columns.values, intercept)
+        return tasks
+
+    def _set(self, X: Any, indptr: NDArray[Any], index: NDArray[Any], values: Floats, intercept: bool) -> None:
+        self.X: Any = X
+        self.intercept, self._sparse = intercept, bool(sparse.issparse(X))
+        self.columns = Columns(indptr.astype(np.int64), index.astype(np.int32), X.shape[0])
+        self.values = values
+
+    def with_values(self, values: Floats) -> Tasks:
+        """The same rows with other targets."""
+        tasks = Tasks.__new__(Tasks)
+        tasks.__dict__.update(self.__dict__)
+        tasks.values = values
+        return tasks
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, T)"""
+        return self.X.shape[1], self.columns.shape[1]
+
+    def lift(self, U: Floats, *, direction: bool = False) -> Floats:
+        """F = X U, with the feature of the intercepts as its last column; a direction does not move that."""
+        F = np.asarray(self.X @ U)
+        if not self.intercept:
+            return np.ascontiguousarray(F)
+        return np.hstack([F, np.full((len(F), 1), 0.0 if direction else OFFSET)])
+
+    def lower(self, G: Floats) -> Floats:
+        """The adjoint of `lift` for directions: Xᵀ G."""
+        return np.asarray(self.X.T @ (G[:, :-1] if self.intercept else G))
+
+    def squares_of_features(self) -> Floats:
+        """Σ_p x_pj² of every feature."""
+        squares = self.X.multiply(self.X) if self._sparse else self.X * self.X
+        return np.asarray(squares.sum(axis=0)).ravel()
+
+    def gram_of_features(self) -> Floats:
+        """XᵀX as a dense array."""
+        gram = self.X.T @ self.X
+        return np.asarray(gram.toarray() if self._sparse else gram)
+
+    def places(self) -> tuple[Indices64, Indices64]:
+        """Row of X and task of every observation."""
+        counts = np.diff(self.columns.indptr)
+        return self.columns.index.astype(np.int64), np.repeat(np.arange(len(counts)), counts)
+
+    def __len__(self) -> int:
+        return self.columns.entries
+
+    def __repr__(self) -> str:
+        return f"Tasks({self.shape[1]} tasks, {self.shape[0]} features, {len(self)} observations)"
+
+
+def checked_features(X: Any) -> Any:
+    """A dense array in double precision, or a sparse matrix by rows."""
+    is_sparse = bool(sparse.issparse(X))
+    if is_sparse:
+        matrix: Any = sparse.csr_array(X).astype(np.float64)
+        values = matrix.data
+    else:
+        matrix = np.ascontiguousarray(X, dtype=np.float64)
+        values = matrix
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"X must have shape (n, d) with at least one row and one feature; got {np.shape(X)}")
+    if not np.isfinite(values).all():
+        raise ValueError("X must be finite; fill or drop missing features first")
+    return matrix
