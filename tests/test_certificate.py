@@ -129,7 +129,14 @@ def at_zero(p, V=None):
     U = random_point(2)
     V = np.zeros((T, 2)) if V is None else V
     return SimpleNamespace(
-        U=U, V=V, value=1.0, dual=lambda: np.zeros(len(p.data)), multipliers=lambda: None, smoothed=None
+        U=U,
+        V=V,
+        value=1.0,
+        dual=lambda: np.zeros(len(p.data)),
+        multipliers=lambda: None,
+        smoothed=None,
+        offsets=None,
+        coefficients=V,
     )
 
 
