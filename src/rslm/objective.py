@@ -13,6 +13,7 @@ from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
 from rslm.inner.features import FeaturesSolution
 from rslm.inner.smoothed_linear import SmoothedSolution
+from rslm.measurements.tasks import OFFSET
 from rslm.problem import Problem
 from rslm.structures import Multipliers
 from rslm.threads import thread_count
@@ -73,6 +74,11 @@ class Evaluation:
     def offsets(self) -> Floats | None:
         """The coefficients of the constant feature of tasks with intercepts; None of others."""
         return self._solution.offsets if isinstance(self._solution, FeaturesSolution) else None
+
+    @property
+    def intercepts(self) -> Floats | None:
+        """Of tasks; None of others."""
+        return None if self.offsets is None else OFFSET * self.offsets
 
     @property
     def smoothed(self) -> SmoothedSolution | None:

@@ -534,7 +534,7 @@ def test_ctrl_c_keeps_what_was_learned(monkeypatch):
             raise KeyboardInterrupt
         return "line"
 
-    monkeypatch.setattr("rslm.estimators.matrix_completion._line", interrupt)
+    monkeypatch.setattr("rslm.estimators.matrix_completion.line", interrupt)
     m = model(verbose=1).fit(X)
     assert (m.outcome_, m.n_iter_) == ("interrupted", 2)
     assert np.isfinite(m.transform(X)).all()

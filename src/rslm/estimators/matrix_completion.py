@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,11 +23,11 @@ from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
 from rslm.data.convert import to_array
 from rslm.estimators.bounds import as_box, check_observed, clipped, from_plain
+from rslm.estimators.choices import as_loss, line, warn_if_not_converged
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
 from rslm.estimators.persistence import (
-    OWN,
     Arrays,
     Facts,
     ids_from_array,
@@ -38,14 +37,12 @@ from rslm.estimators.persistence import (
     storable,
 )
 from rslm.kernels import Columns, predict_pairs
-from rslm.losses import BY_NAME, BoxDual, Logistic, Loss
-from rslm.solvers import Outcome, solve
+from rslm.losses import BoxDual, Logistic, Loss
+from rslm.solvers import solve
 from rslm.solvers.stopping import Progress
-from rslm.structures import Box
 from rslm.threads import thread_count
 from rslm.verbosity import logger, show_log
 
-FAR = 1e-3  # a relative gradient at which a solver that stalls has not found what it was looking for
 NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
 
@@ -194,7 +191,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
 
         def step_done(progress: Progress) -> bool:
             if self.verbose:
-                logger.info(_line(progress))
+                logger.info(line(progress))
             if progress.iteration == 0:
                 return False
             task = context.subcontext(task_name=f"iteration {progress.iteration}")
@@ -223,7 +220,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.n_iter_ = max(result.n_iter, 1)  # at least the start has been looked at
         self.rank_ = result.numerical_rank()
         self.residuals_ = self._residuals(data)
-        _warn_if_not_converged(result.outcome, self.max_iter, float(result.history["relative_gradient"][-1]), box)
+        gradient = float(result.history["relative_gradient"][-1])
+        warn_if_not_converged(result.outcome, self.max_iter, gradient, bounded=box is not None)
         largest = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * self.rank
         if box is not None and largest <= NOTHING * float(np.abs(data.values).max()):
             warnings.warn(
@@ -415,19 +413,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         return ObservedMatrix.from_any(checked, allow_empty=not fitting)
 
     def _checked_loss(self) -> Loss:
-        if isinstance(self.loss, Loss):
-            return self.loss
-        if isinstance(self.loss, str) and self.loss.startswith(OWN):
-            name = self.loss.removeprefix(OWN)
-            raise ValueError(
-                f"the file of this model names its loss, {name}, but does not hold it; put it in with "
-                f"model.set_params(loss={name}(...))"
-            )
-        if not isinstance(self.loss, str) or self.loss not in BY_NAME:
-            raise ValueError(
-                f"loss must be one of {sorted(BY_NAME)} or a Loss, such as rslm.losses.Huber(0.5); got {self.loss!r}"
-            )
-        return BY_NAME[self.loss]()
+        return as_loss(self.loss)
 
     def _check_weighting(self) -> None:
         if isinstance(self.weighting, bool) or not isinstance(self.weighting, Real) or not np.isfinite(self.weighting):
@@ -447,15 +433,6 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         return _check_feature_names_in(self, input_features)
 
 
-def _line(p: Progress) -> str:
-    return (
-        f"iteration {p.iteration:3d}  objective {p.value:.10e}  relative gradient {p.relative_gradient:.1e}  "
-        f"{p.evaluations} evaluations  {p.hessian_products} Hessian products  {p.seconds:.2f} s  C {p.C:g}"
-        + (f"  loss rounded by {p.rounding:.1e}" if p.rounding > 0 else "")
-        + (f"  bounds softened by {p.softness:.1e}" if p.softness > 0 else "")
-    )
-
-
 def _warn_of_unobserved(data: ObservedMatrix, alike: tuple[bool, bool]) -> None:
     samples, features = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
     if samples or features:
@@ -470,30 +447,4 @@ def _warn_of_unobserved(data: ObservedMatrix, alike: tuple[bool, bool]) -> None:
             ),
             UserWarning,
             stacklevel=4,
-        )
-
-
-def _warn_if_not_converged(outcome: Outcome, max_iter: int, relative_gradient: float, box: Box | None) -> None:
-    if outcome is Outcome.ITERATIONS:
-        warnings.warn(
-            f"not converged after max_iter={max_iter} iterations; raise max_iter or tol",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    elif outcome is Outcome.STALLED and relative_gradient > FAR:
-        warnings.warn(
-            f"no step lowers the objective any more, but its relative gradient is {relative_gradient:.1e}; lower C",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    elif outcome is Outcome.FAILED and box is not None:
-        warnings.warn(
-            "no matrix of this rank was found within the bounds, and this one is beyond them; raise the rank, or widen "
-            "the bounds",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    elif outcome is Outcome.FAILED:
-        warnings.warn(
-            "the objective is not a finite number; rescale the data or lower C", ConvergenceWarning, stacklevel=4
         )

@@ -15,7 +15,6 @@ from rslm._typing import Floats
 from rslm.certificate import Certificate, certify, no_certificate
 from rslm.initial import initial_point
 from rslm.manifold import norm
-from rslm.measurements.tasks import OFFSET
 from rslm.narrowing import last_stage
 from rslm.objective import Objective
 from rslm.problem import Problem
@@ -187,8 +186,7 @@ def _answer(
     softness = stage.softness or 0.0
     certificate = replace(certificate, rounding=stage.rounding or 0.0, softness=softness, smoothing=stage.smoothing)
     parameters = None if evaluation.smoothed is None else evaluation.smoothed.w
-    intercepts = None if kept.offsets is None else OFFSET * kept.offsets
-    return _Answer(kept.U, kept.V, parameters, intercepts, kept.value, outcome, certificate)
+    return _Answer(kept.U, kept.V, parameters, kept.intercepts, kept.value, outcome, certificate)
 
 
 class _Run:

@@ -1,0 +1,60 @@
+"""Constructor parameters that several estimators share: what was given, what is meant."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from rslm.estimators.persistence import OWN
+from rslm.losses import BY_NAME, Loss
+from rslm.solvers import Outcome
+from rslm.solvers.stopping import Progress
+
+FAR = 1e-3  # a relative gradient at which a solver that stalls has not found what it was looking for
+
+
+def as_loss(given: Any) -> Loss:
+    """The loss that a name or an instance stands for."""
+    if isinstance(given, Loss):
+        return given
+    if isinstance(given, str) and given.startswith(OWN):
+        name = given.removeprefix(OWN)
+        raise ValueError(
+            f"the file of this model names its loss, {name}, but does not hold it; put it in with "
+            f"model.set_params(loss={name}(...))"
+        )
+    if not isinstance(given, str) or given not in BY_NAME:
+        raise ValueError(
+            f"loss must be one of {sorted(BY_NAME)} or a Loss, such as rslm.losses.Huber(0.5); got {given!r}"
+        )
+    return BY_NAME[given]()
+
+
+def line(p: Progress) -> str:
+    """One iteration, for the log."""
+    return (
+        f"iteration {p.iteration:3d}  objective {p.value:.10e}  relative gradient {p.relative_gradient:.1e}  "
+        f"{p.evaluations} evaluations  {p.hessian_products} Hessian products  {p.seconds:.2f} s  C {p.C:g}"
+        + (f"  loss rounded by {p.rounding:.1e}" if p.rounding > 0 else "")
+        + (f"  bounds softened by {p.softness:.1e}" if p.softness > 0 else "")
+    )
+
+
+def warn_if_not_converged(outcome: Outcome, max_iter: int, relative_gradient: float, bounded: bool = False) -> None:
+    """Tell what an outcome that is no convergence means for the user, who is two calls above."""
+    if outcome is Outcome.ITERATIONS:
+        advice = f"not converged after max_iter={max_iter} iterations; raise max_iter or tol"
+    elif outcome is Outcome.STALLED and relative_gradient > FAR:
+        advice = f"no step lowers the objective any more, but its relative gradient is {relative_gradient:.1e}; lower C"
+    elif outcome is Outcome.FAILED and bounded:
+        advice = (
+            "no matrix of this rank was found within the bounds, and this one is beyond them; raise the rank, or widen "
+            "the bounds"
+        )
+    elif outcome is Outcome.FAILED:
+        advice = "the objective is not a finite number; rescale the data or lower C"
+    else:
+        return
+    warnings.warn(advice, ConvergenceWarning, stacklevel=4)

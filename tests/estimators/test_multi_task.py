@@ -1,0 +1,165 @@
+"""MultiTaskRegressor: what it finds, its tasks by name, files, scikit-learn's ways and bad input."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import rslm
+from rslm import MultiTaskRegressor
+from rslm.losses import Huber
+
+NAMES = np.array([f"task {k}" for k in range(30)])
+
+
+def related(*, n=15, d=12, noise=0.3, seed=0):
+    """30 tasks of 15 rows each with 12 features: too few rows for every task by itself."""
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((30, 2)) @ rng.standard_normal((2, d))
+    b = 3.0 * rng.standard_normal(30) + 10.0
+    tasks = np.repeat(np.arange(30), n)
+    X = rng.standard_normal((30 * n, d))
+    y = np.einsum("nd,nd->n", X, W[tasks]) + b[tasks] + noise * rng.standard_normal(30 * n)
+    return X, y, tasks, W, b
+
+
+@parametrize_with_checks([MultiTaskRegressor()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_tasks_teach_one_another():
+    X, y, tasks, W, b = related()
+    model = MultiTaskRegressor(rank=2, C=10.0, random_state=0).fit(X, y, tasks=NAMES[tasks])
+    alone = np.stack([Ridge(0.3).fit(X[tasks == t], y[tasks == t]).coef_ for t in range(30)])
+    at = [int(np.flatnonzero(model.tasks_ == name)[0]) for name in NAMES]
+    assert np.linalg.norm(model.coef_[at] - W) < 0.5 * np.linalg.norm(alone - W)
+    assert np.abs(model.intercept_[at] - b).max() < 1.0
+    assert model.converged_
+    assert model.rank_ == 2
+    assert model.subspace_.shape == (12, 2)
+    assert np.allclose(model.coef_ @ model.subspace_ @ model.subspace_.T, model.coef_, atol=1e-8)
+
+
+def test_predictions_by_label():
+    X, y, tasks, _, _ = related()
+    model = MultiTaskRegressor(rank=2, C=10.0, random_state=0).fit(X, y, tasks=NAMES[tasks])
+    assert model.score(X, y, tasks=NAMES[tasks]) > 0.95
+    one = model.predict(X[:3], tasks="task 4")
+    assert np.allclose(one, model.predict(X[:3], tasks=["task 4"] * 3))
+    with pytest.raises(ValueError, match="Unknown task id 'task 99'"):
+        model.predict(X[:2], tasks=["task 1", "task 99"])
+    mean = X[:1] @ model.coef_.mean(axis=0) + model.intercept_.mean()
+    assert model.predict(X[:1], tasks=["task 99"], unseen="mean") == pytest.approx(mean)
+    with pytest.raises(ValueError, match="which of the 30 tasks"):
+        model.predict(X[:2])
+
+
+def test_lists_and_sparse_features():
+    X, y, tasks, _, _ = related()
+    X[np.abs(X) < 0.5] = 0.0
+    stacked = MultiTaskRegressor(rank=2, random_state=0).fit(X, y, tasks=tasks)
+    lists = [X[tasks == t] for t in range(30)], [y[tasks == t] for t in range(30)]
+    assert np.allclose(MultiTaskRegressor(rank=2, random_state=0).fit(*lists).coef_, stacked.coef_, atol=1e-6)
+    thin = MultiTaskRegressor(rank=2, random_state=0).fit([sparse.csr_array(x) for x in lists[0]], lists[1])
+    assert np.allclose(thin.coef_, stacked.coef_, atol=1e-6)
+    assert np.allclose(thin.predict(sparse.csr_array(X), tasks=tasks), stacked.predict(X, tasks=tasks), atol=1e-5)
+
+
+def test_a_new_task_needs_few_rows():
+    X, y, tasks, _, _ = related(noise=0.1)
+    rng = np.random.default_rng(9)
+    model = MultiTaskRegressor(rank=2, C=10.0, random_state=0).fit(X, y, tasks=tasks)
+    truth = rng.standard_normal(2) @ model.subspace_.T
+    few = rng.standard_normal((5, 12))  # fewer than features
+    coef, intercept = model.fit_task(few, few @ truth + 7.0 + 0.05 * rng.standard_normal(5))
+    assert np.linalg.norm(coef - truth) < 0.3 * np.linalg.norm(truth)
+    assert intercept == pytest.approx(7.0, abs=0.4)
+
+
+def test_a_robust_loss_ignores_outliers():
+    X, y, tasks, W, _ = related(noise=0.1)
+    hit = np.random.default_rng(1).random(len(y)) < 0.05
+    y[hit] += 40.0
+    models = [MultiTaskRegressor(rank=2, C=10.0, loss=loss, random_state=0) for loss in (Huber(0.3), "square")]
+    robust, square = (model.fit(X, y, tasks=tasks) for model in models)
+    assert np.linalg.norm(robust.coef_ - W) < 0.3 * np.linalg.norm(square.coef_ - W)
+
+
+def test_grid_search_routes_tasks():
+    X, y, tasks, _, _ = related()
+    with config_context(enable_metadata_routing=True):
+        model = MultiTaskRegressor(random_state=0).set_fit_request(tasks=True).set_score_request(tasks=True)
+        search = GridSearchCV(model, {"rank": [1, 2], "C": [0.1, 10.0]}, cv=3).fit(X, y, tasks=tasks % 3)
+    assert set(search.best_params_) == {"rank", "C"}
+
+
+def test_files(tmp_path):
+    X, y, tasks, _, _ = related()
+    frame = pd.DataFrame(X, columns=[f"f{k}" for k in range(12)])
+    model = MultiTaskRegressor(rank=2, loss=Huber(1.0), random_state=0).fit(frame, y, tasks=NAMES[tasks])
+    model.save(tmp_path / "model.rslm")
+    back = rslm.load(tmp_path / "model.rslm")
+    assert np.array_equal(back.predict(frame[:9], tasks=NAMES[:9]), model.predict(frame[:9], tasks=NAMES[:9]))
+    assert back.certificate_ == model.certificate_
+    assert np.array_equal(back.fit_task(frame[:5], y[:5])[0], model.fit_task(frame[:5], y[:5])[0])
+    assert clone(back).fit(frame, y, tasks=NAMES[tasks]).rank_ == 2
+
+
+def test_one_row_and_constant_targets():
+    X, y, tasks, _, _ = related()
+    y[tasks == 3] = 1.0
+    keep = (tasks != 5) | (np.arange(len(tasks)) == 75)
+    model = MultiTaskRegressor(rank=2, random_state=0).fit(X[keep], y[keep], tasks=tasks[keep])
+    assert np.isfinite(model.coef_).all()
+    assert len(model.tasks_) == 30
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (lambda m, X, y, t: m.fit([X[:3], X[3:, :5]], [y[:3], y[3:]]), "task 1 has 5, task 0 has 12"),
+        (lambda m, X, y, t: m.fit([X[:3], X[:0]], [y[:3], y[:0]]), "task 1 has no rows"),
+        (lambda m, X, y, t: m.fit([X[:3], X[3:]], [y[:3], y[4:]]), "task 1 has 447 rows in X, but 446 in y"),
+        (lambda m, X, y, t: m.fit([X[:3], X[3:]], [y[:3]]), "2 tasks in X, but 1 in y"),
+        (lambda m, X, y, t: m.fit([X, X], [y, y], tasks=t), "leave it out"),
+        (lambda m, X, y, t: m.fit(X, y, tasks=t[:-1]), "tasks must have 450 labels"),
+        (lambda m, X, y, t: m.fit(X, np.where(t == 2, np.nan, y), tasks=t), "NaN"),
+        (lambda m, X, y, t: m.set_params(rank=0).fit(X, y, tasks=t), "rank must be a whole number ≥ 1; got 0"),
+        (lambda m, X, y, t: m.set_params(loss="hinge").fit(X, y, tasks=t), "for two classes"),
+        (lambda m, X, y, t: m.set_params(loss="l2").fit(X, y, tasks=t), "loss must be one of"),
+        (lambda m, X, y, t: m.fit(X, y, tasks=t).predict(X, t, unseen="zero"), '"error" or "mean"'),
+    ],
+)
+def test_bad_input(fit, message):
+    X, y, tasks, _, _ = related()
+    with pytest.raises(ValueError, match=message):
+        fit(MultiTaskRegressor(random_state=0), X, y, tasks)
+
+
+def test_school(shared_data):
+    """The gap falls as the paper says, and a low rank predicts best."""
+    file = scipy.io.loadmat(shared_data("school/school.mat"))
+    rng, train, test = np.random.default_rng(0), [], []
+    for X, y in zip(file["X"].ravel(), file["Y"].ravel(), strict=True):
+        order = rng.permutation(len(y))
+        cut = 3 * len(y) // 4
+        pair = X.astype(float), y.astype(float).ravel()
+        train.append([a[order[:cut]] for a in pair])
+        test.append([a[order[cut:]] for a in pair])
+    held = np.vstack([X for X, _ in test]), np.concatenate([y for _, y in test])
+    tasks = np.repeat(np.arange(len(test)), [len(y) for _, y in test])
+    errors, gaps = {}, {}
+    for rank in (1, 5, 28):
+        model = MultiTaskRegressor(rank, C=0.1, random_state=0).fit(*zip(*train, strict=True))
+        errors[rank] = np.mean((model.predict(held[0], tasks=tasks) - held[1]) ** 2) / np.var(held[1])
+        gaps[rank] = model.certificate_.relative_gap
+    assert gaps[5] < 1e-5
+    assert gaps[28] < 1e-5
+    assert errors[1] < errors[28] + 0.01 < 0.66
