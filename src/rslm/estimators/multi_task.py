@@ -185,10 +185,9 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         where = self._positions(tasks, X.shape[0], unseen)
         mean = self.coef_.mean(axis=0), self.intercept_.mean()
         coef, intercept = np.vstack([self.coef_, mean[0]]), np.append(self.intercept_, mean[1])
-        products = (
-            X.multiply(coef[where]).sum(axis=1) if hasattr(X, "multiply") else np.einsum("nd,nd->n", X, coef[where])
-        )
-        return np.asarray(products).ravel() + intercept[where]
+        rows = coef[where]
+        products = X.multiply(rows).sum(axis=1) if hasattr(X, "multiply") else np.einsum("nd,nd->n", X, rows)
+        return np.asarray(np.ravel(products) + intercept[where])
 
     def _positions(self, tasks: ArrayLike | None, n: int, unseen: str) -> Indices64:
         """Rows of `coef_`; one beyond the last for a task that was not seen."""
