@@ -145,7 +145,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         Y = Y / scale
         seen = int((~np.isnan(Y)).sum())
         with single_threaded_blas():  # the matrices here are thin
-            pilot = pilot_fits(Y, largest, max(largest, _most_orders(Y, window)))
+            pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
         guess = best_order(pilot.squares, seen, channels)
         noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
         told = self._log if self.verbose else None
