@@ -1,7 +1,14 @@
 """Structured low-rank matrix learning with a certificate of optimality."""
 
 from rslm.data import ObservedMatrix
-from rslm.estimators import HankelModel, MatrixCompletion, MultiTaskRegressor, load
+from rslm.estimators import (
+    HankelModel,
+    MatrixCompletion,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    ReducedRankRegressor,
+    load,
+)
 from rslm.objective import Objective
 from rslm.problem import Problem
 from rslm.solvers import solve
@@ -10,10 +17,12 @@ from rslm.version import __version__
 __all__ = [
     "HankelModel",
     "MatrixCompletion",
+    "MultiTaskClassifier",
     "MultiTaskRegressor",
     "Objective",
     "ObservedMatrix",
     "Problem",
+    "ReducedRankRegressor",
     "__version__",
     "load",
     "solve",

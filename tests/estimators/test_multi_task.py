@@ -1,4 +1,4 @@
-"""MultiTaskRegressor: what it finds, its tasks by name, files, scikit-learn's ways and bad input."""
+"""Linear models in a common subspace: what they find, tasks by name, files, scikit-learn's ways and bad input."""
 
 import numpy as np
 import pandas as pd
@@ -7,12 +7,13 @@ import scipy.io
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rslm
-from rslm import MultiTaskRegressor
+from rslm import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
 from rslm.losses import Huber
 
 NAMES = np.array([f"task {k}" for k in range(30)])
@@ -29,7 +30,7 @@ def related(*, n=15, d=12, noise=0.3, seed=0):
     return X, y, tasks, W, b
 
 
-@parametrize_with_checks([MultiTaskRegressor()])
+@parametrize_with_checks([MultiTaskRegressor(), MultiTaskClassifier(), ReducedRankRegressor()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -163,3 +164,106 @@ def test_school(shared_data):
     assert gaps[5] < 1e-5
     assert gaps[28] < 1e-5
     assert errors[1] < errors[28] + 0.01 < 0.66
+
+
+# ---- several targets -------------------------------------------------------------------------------------------------
+
+
+def targets(seed=0):
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((25, 2)) @ rng.standard_normal((2, 15))
+    X = rng.standard_normal((30, 15))
+    return X, X @ W.T + 4.0 + 0.5 * rng.standard_normal((30, 25)), W
+
+
+def test_targets_teach_one_another():
+    X, Y, W = targets()
+    model = ReducedRankRegressor(rank=2, C=10.0, random_state=0).fit(X, Y)
+    assert np.linalg.norm(model.coef_ - W) < 0.6 * np.linalg.norm(Ridge(0.1).fit(X, Y).coef_ - W)
+    assert model.predict(X).shape == Y.shape
+    assert model.score(X, Y) > 0.9
+
+
+def test_missing_targets():
+    X, Y, W = targets()
+    Y[np.random.default_rng(1).random(Y.shape) < 0.3] = np.nan
+    model = ReducedRankRegressor(rank=2, C=10.0, random_state=0).fit(X, Y)
+    assert np.linalg.norm(model.coef_ - W) < 0.4 * np.linalg.norm(W)
+    Y[:, 4] = np.nan
+    with pytest.raises(ValueError, match="target 4 has no value"):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match=r"y must have shape \(30, n_targets\)"):
+        model.fit(X, Y[:-1])
+
+
+def test_several_targets_are_tasks_that_share_rows():
+    X, Y, _ = targets()
+    one = ReducedRankRegressor(rank=2, random_state=0).fit(X, Y)
+    other = MultiTaskRegressor(rank=2, random_state=0).fit([X] * 25, list(Y.T))
+    assert np.allclose(one.coef_, other.coef_, atol=1e-6)
+    assert np.allclose(one.intercept_, other.intercept_, atol=1e-6)
+
+
+# ---- classes ---------------------------------------------------------------------------------------------------------
+
+
+def related_classes(seed=0):
+    X, y, tasks, W, _ = related(n=25, noise=0.5, seed=seed)
+    side = np.einsum("nd,nd->n", X, W[tasks]) + 0.5 * np.random.default_rng(seed).standard_normal(len(y))
+    return X, np.where(side > 0, "yes", "no"), tasks, W
+
+
+def test_classifications_teach_one_another():
+    X, y, tasks, W = related_classes()
+    fresh = np.random.default_rng(5).standard_normal((30 * 40, 12))
+    of = np.repeat(np.arange(30), 40)
+    truth = np.where(np.einsum("nd,nd->n", fresh, W[of]) > 0, "yes", "no")
+    model = MultiTaskClassifier(rank=2, C=3.0, random_state=0).fit(X, y, tasks=tasks)
+    alone = [LogisticRegression().fit(X[tasks == t], y[tasks == t]) for t in range(30)]
+    right = np.mean([m.score(fresh[of == t], truth[of == t]) for t, m in enumerate(alone)])
+    assert model.score(fresh, truth, tasks=of) > right + 0.03
+    p = model.predict_proba(fresh, tasks=of)
+    assert np.allclose(p.sum(axis=1), 1.0)
+    assert np.array_equal(model.classes_[p.argmax(axis=1)], model.predict(fresh, tasks=of))
+
+
+def test_digits():
+    """Half of the rank, as right as multinomial regression to a point."""
+    X, y = load_digits(return_X_y=True)
+    ours, theirs = [], []
+    for seed in range(3):
+        train, test, y_train, y_test = train_test_split(X / 16.0, y, random_state=seed)
+        model = MultiTaskClassifier(rank=5, C=100.0, random_state=0, tol=1e-3).fit(train, y_train)
+        ours.append(model.score(test, y_test))
+        theirs.append(LogisticRegression(max_iter=2000).fit(train, y_train).score(test, y_test))
+        assert model.rank_ <= 5
+    assert np.mean(ours) >= np.mean(theirs) - 0.01
+    assert np.allclose(model.predict_proba(test).sum(axis=1), 1.0)
+
+
+def test_classes_by_file(tmp_path):
+    X, y, tasks, _ = related_classes()
+    model = MultiTaskClassifier(rank=2, loss="hinge", random_state=0, tol=1e-3).fit(X, y, tasks=NAMES[tasks])
+    model.save(tmp_path / "model.rslm")
+    back = rslm.load(tmp_path / "model.rslm")
+    assert np.array_equal(back.predict(X, tasks=NAMES[tasks]), model.predict(X, tasks=NAMES[tasks]))
+    assert not hasattr(back, "predict_proba")
+    several = MultiTaskClassifier(rank=2, random_state=0, tol=1e-3).fit(X, NAMES[tasks % 3])
+    several.save(tmp_path / "model.rslm")
+    assert np.array_equal(rslm.load(tmp_path / "model.rslm").predict_proba(X), several.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (lambda m, X, y, t: m.fit(X, np.where(t == 3, "no", y), tasks=t), "1 of 30 tasks .* such as task 3 with 'no'"),
+        (lambda m, X, y, t: m.fit(X, np.full(len(y), "no"), tasks=t), "one class only: "),
+        (lambda m, X, y, t: m.fit(X, np.where(t == 3, "maybe", y), tasks=t), "two classes only, but y has 3: 'maybe'"),
+        (lambda m, X, y, t: m.set_params(loss="square").fit(X, y, tasks=t), "a classification needs logistic"),
+        (lambda m, X, y, t: m.fit(X, t).predict(X, tasks=t), "fitted without tasks"),
+    ],
+)
+def test_bad_classes(fit, message):
+    X, y, tasks, _ = related_classes()
+    with pytest.raises(ValueError, match=message):
+        fit(MultiTaskClassifier(random_state=0, tol=1e-2), X, y, tasks)

@@ -3,6 +3,15 @@
 from rslm.estimators.hankel_model import HankelModel
 from rslm.estimators.matrix_completion import MatrixCompletion
 from rslm.estimators.multi_task import MultiTaskRegressor
+from rslm.estimators.multi_task_classifier import MultiTaskClassifier
 from rslm.estimators.persistence import load
+from rslm.estimators.reduced_rank import ReducedRankRegressor
 
-__all__ = ["HankelModel", "MatrixCompletion", "MultiTaskRegressor", "load"]
+__all__ = [
+    "HankelModel",
+    "MatrixCompletion",
+    "MultiTaskClassifier",
+    "MultiTaskRegressor",
+    "ReducedRankRegressor",
+    "load",
+]

@@ -42,8 +42,10 @@ def line(p: Progress) -> str:
     )
 
 
-def warn_if_not_converged(outcome: Outcome, max_iter: int, relative_gradient: float, bounded: bool = False) -> None:
-    """Tell what an outcome that is no convergence means for the user, who is two calls above."""
+def warn_if_not_converged(
+    outcome: Outcome, max_iter: int, relative_gradient: float, bounded: bool = False, levels: int = 4
+) -> None:
+    """Tell what an outcome that is no convergence means for the user, who is so many calls above."""
     if outcome is Outcome.ITERATIONS:
         advice = f"not converged after max_iter={max_iter} iterations; raise max_iter or tol"
     elif outcome is Outcome.STALLED and relative_gradient > FAR:
@@ -57,4 +59,4 @@ def warn_if_not_converged(outcome: Outcome, max_iter: int, relative_gradient: fl
         advice = "the objective is not a finite number; rescale the data or lower C"
     else:
         return
-    warnings.warn(advice, ConvergenceWarning, stacklevel=4)
+    warnings.warn(advice, ConvergenceWarning, stacklevel=levels)

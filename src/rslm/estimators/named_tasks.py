@@ -1,0 +1,98 @@
+"""Models of tasks that have labels: which rows belong to which, when learning and when predicting."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from rslm._typing import Floats, Indices64
+from rslm.data import Labels
+from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array
+from rslm.estimators.task_model import TaskModel
+
+
+class NamedTasks(TaskModel):
+    """Linear models with the labels of their tasks."""
+
+    tasks_: NDArray[Any]
+
+    def _codes(self, tasks: ArrayLike | None, n: int) -> Indices64:
+        """The task of every row as a position in `tasks_`, which is set; one task if there are no labels."""
+        labels = np.zeros(n, dtype=np.int64) if tasks is None else np.asarray(tasks)
+        if labels.shape != (n,):
+            raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
+        self.tasks_, codes = np.unique(labels, return_inverse=True)
+        return codes.astype(np.int64)
+
+    def _describe(self) -> None:
+        super()._describe()
+        self._labels = Labels("task", len(self.tasks_), self.tasks_)
+
+    def _linear(self, X: Any, tasks: ArrayLike | None, unseen: str) -> Floats:
+        """x_pᵀ w_t + b_t of every row p and its task t."""
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        where = self._positions(tasks, X.shape[0], unseen)
+        coef = np.vstack([self.coef_, self.coef_.mean(axis=0)])
+        intercept = np.append(self.intercept_, self.intercept_.mean())
+        rows = coef[where]
+        products = X.multiply(rows).sum(axis=1) if hasattr(X, "multiply") else np.einsum("nd,nd->n", X, rows)
+        return np.asarray(np.ravel(products) + intercept[where])
+
+    def _positions(self, tasks: ArrayLike | None, n: int, unseen: str) -> Indices64:
+        """Rows of `coef_`; one beyond the last for a task that was not seen."""
+        if unseen not in ("error", "mean"):
+            raise ValueError(f'unseen must be "error" or "mean"; got {unseen!r}')
+        if tasks is None:
+            if len(self.tasks_) > 1:
+                raise ValueError(f"predict needs tasks: which of the {len(self.tasks_)} tasks does a row belong to?")
+            return np.zeros(n, dtype=np.int64)
+        labels = np.asarray(tasks)
+        if labels.ndim == 0:
+            labels = np.full(n, labels[()])
+        if labels.shape != (n,):
+            raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
+        if unseen == "error":
+            return self._labels.positions(labels)
+        known = np.isin(labels, self.tasks_)
+        where = np.full(n, len(self.tasks_), dtype=np.int64)
+        where[known] = self._labels.positions(labels[known])
+        return where
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        return arrays | ids_to_array("task", self.tasks_), facts
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        tasks = ids_from_array("task", arrays)
+        if tasks is None or len(tasks) != len(model.coef_):
+            raise KeyError("labels of the tasks")
+        model.tasks_ = tasks
+        model._describe()
+        return model
+
+
+def stacked(X: Any, y: Any, tasks: ArrayLike | None) -> tuple[Any, Any, Any]:
+    """Lists of tasks, one below the other; anything else as it is."""
+    if not (isinstance(X, list | tuple) and len(X) and all(np.ndim(x) == 2 or sparse.issparse(x) for x in X)):
+        return X, y, tasks
+    if tasks is not None:
+        raise ValueError("with a list of tasks there is no need for tasks; leave it out")
+    if len(X) != len(y):
+        raise ValueError(f"there are {len(X)} tasks in X, but {len(y)} in y")
+    shapes = [np.shape(x) for x in X]
+    for t, ((rows, features), target) in enumerate(zip(shapes, y, strict=True)):
+        if features != shapes[0][1]:
+            raise ValueError(f"all tasks need the same features: task {t} has {features}, task 0 has {shapes[0][1]}")
+        if rows == 0:
+            raise ValueError(f"task {t} has no rows")
+        if len(target) != rows:
+            raise ValueError(f"task {t} has {rows} rows in X, but {len(target)} in y")
+    stack = sparse.vstack if any(sparse.issparse(x) for x in X) else np.vstack
+    labels = np.repeat(np.arange(len(X)), [rows for rows, _ in shapes])
+    return stack(X), np.concatenate([np.asarray(t) for t in y]), labels

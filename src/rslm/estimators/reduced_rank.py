@@ -1,0 +1,93 @@
+"""Regression of many targets on the same features, with coefficients of low rank."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from rslm._typing import Floats
+from rslm.estimators.choices import as_loss
+from rslm.estimators.persistence import Arrays, Facts, storable
+from rslm.estimators.task_model import TaskModel
+from rslm.measurements import Tasks
+
+
+@storable
+class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type: ignore[misc]
+    """Linear regression of several targets whose coefficients have low rank.
+
+    Minimises ``C Σ loss(y_it, x_iᵀ w_t + b_t) + ½ ‖W‖_*²`` over the observed entries of Y.
+
+    Parameters
+    ----------
+    rank, C, loss, fit_intercept, solver, max_iter, tol, max_time, random_state, n_threads, verbose
+        As of `MultiTaskRegressor`; a target is a task.
+
+    Attributes
+    ----------
+    coef_ : array (n_targets, n_features)
+    intercept_ : array (n_targets,)
+    subspace_, certificate_, history_, outcome_, converged_, n_iter_, rank_
+        As of `MultiTaskRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rslm import ReducedRankRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 4))
+    >>> Y = np.outer(X @ [1.0, 0.0, 2.0, -1.0], [1.0, 2.0, 3.0])
+    >>> Y[3, 1] = np.nan  # not observed
+    >>> model = ReducedRankRegressor(rank=1, C=100.0).fit(X, Y)
+    >>> model.coef_.round(1)[2]
+    array([ 3.,  0.,  6., -3.])
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn all targets.
+
+        Parameters
+        ----------
+        X : array, DataFrame or scipy.sparse matrix of shape (n, n_features)
+        y : array of shape (n, n_targets), or (n,) for one target
+            NaN is missing; every target needs a value.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        if y is None:
+            raise ValueError("this regressor requires y to be passed, but the target y is None")
+        Y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="y")
+        if Y.ndim > 2 or Y.shape[0] != X.shape[0]:
+            raise ValueError(f"y must have shape ({X.shape[0]}, n_targets), a row for every row of X; got {Y.shape}")
+        self._flat = Y.ndim == 1
+        Y = Y.reshape(len(Y), -1)
+        seen = ~np.isnan(Y)
+        empty = np.flatnonzero(~seen.any(axis=0))
+        if len(empty):
+            raise ValueError(f"target {int(empty[0])} has no value; all of y[:, {int(empty[0])}] is NaN")
+        loss = as_loss(self.loss)
+        if loss.binary:
+            raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
+        means = np.nanmean(Y, axis=0) if self.fit_intercept else np.zeros(Y.shape[1])
+        self._fit_tasks(Tasks.shared(X, Y - means, intercept=bool(self.fit_intercept)), loss, means)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """All targets of the rows of X, of shape (n, n_targets), or (n,) where `fit` was given one."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        found = np.asarray(X @ self.coef_.T) + self.intercept_
+        return found[:, 0] if self._flat else found
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        return arrays, facts | {"flat": self._flat}
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        model._flat = facts["flat"]
+        model._describe()
+        return model

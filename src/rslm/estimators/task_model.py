@@ -1,0 +1,123 @@
+"""What all estimators of linear models in a common subspace share: the parameters, the fit and the file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from rslm._typing import Floats
+from rslm.certificate import Certificate
+from rslm.data import as_generator
+from rslm.estimators.choices import line, warn_if_not_converged
+from rslm.estimators.persistence import Arrays, Facts, loss_from_plain, save
+from rslm.losses import Loss
+from rslm.measurements import Tasks
+from rslm.problem import Problem
+from rslm.solvers import solve
+from rslm.solvers.stopping import Progress
+from rslm.verbosity import logger, show_log
+
+FACTS = ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")
+
+
+class TaskModel(BaseEstimator):  # type: ignore[misc]
+    """Linear models of several tasks: row t of `coef_` with `intercept_[t]` is that of task t."""
+
+    def __init__(
+        self,
+        rank: int = 5,
+        C: float = 1.0,
+        *,
+        loss: Any = "square",
+        fit_intercept: bool = True,
+        solver: str = "trust-region",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        max_time: float | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.C = C
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def _fit_tasks(self, data: Tasks, loss: Loss, means: Floats) -> None:
+        """Learn all tasks; `means` of their targets have been taken out, so that intercepts are small."""
+        if self.verbose:
+            show_log()
+        result = solve(
+            Problem(loss, data, C=self.C),
+            self._checked_rank(data.shape),
+            solver=self.solver,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            max_time=self.max_time,
+            callback=self._log if self.verbose else None,
+            random_state=as_generator(self.random_state),
+            n_threads=self.n_threads,
+        )
+        offsets = np.zeros(len(means)) if result.intercepts is None else result.intercepts
+        self.coef_, self.intercept_ = result.V @ result.U.T, means + offsets
+        self._U = result.U
+        self.certificate_, self.history_ = result.certificate, result.history
+        self.outcome_, self.converged_ = result.outcome.value, result.converged
+        self.n_iter_ = max(result.n_iter, 1)
+        self.rank_ = result.numerical_rank() if result.V.any() else 0
+        self._describe()
+        gradient = float(result.history["relative_gradient"][-1])
+        warn_if_not_converged(result.outcome, self.max_iter, gradient, levels=5)
+
+    def _describe(self) -> None:
+        self.subspace_ = np.linalg.svd(self.coef_.T, full_matrices=False)[0][:, : self.rank_]
+
+    def _checked_rank(self, shape: tuple[int, int]) -> int:
+        if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:
+            raise ValueError(f"rank must be a whole number ≥ 1; got {self.rank!r}")
+        return min(int(self.rank), *shape)
+
+    @staticmethod
+    def _log(progress: Progress) -> None:
+        logger.info(line(progress))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle."""
+        check_is_fitted(self)
+        save(self, path)
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays = {"coef": self.coef_, "intercept": self.intercept_, "U": self._U}
+        arrays |= {f"history_{k}": v for k, v in self.history_.items()}
+        if hasattr(self, "feature_names_in_"):
+            arrays["feature_names"] = np.asarray(self.feature_names_in_, dtype=str)
+        return arrays, {name: getattr(self, name) for name in FACTS} | {"certificate": asdict(self.certificate_)}
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = cls(**params | {"loss": loss_from_plain(params["loss"])})
+        for name in FACTS:
+            setattr(model, name, facts[name])
+        model.coef_, model.intercept_, model._U = arrays["coef"], arrays["intercept"], arrays["U"]
+        model.certificate_ = Certificate(**facts["certificate"])
+        model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
+        if "feature_names" in arrays:
+            model.feature_names_in_ = arrays["feature_names"].astype(object)
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
