@@ -66,10 +66,10 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     >>> from rslm import MultiTaskRegressor
     >>> rng = np.random.default_rng(0)
     >>> X, tasks = rng.standard_normal((60, 4)), np.repeat(["a", "b", "c"], 20)
-    >>> y = X @ [1.0, 2.0, 0.0, -1.0] * np.repeat([1.0, 2.0, 3.0], 20) + 5
+    >>> y = X @ [1.0, 2.0, 0.5, -1.0] * np.repeat([1.0, 2.0, 3.0], 20) + 5
     >>> model = MultiTaskRegressor(rank=1, C=100.0).fit(X, y, tasks=tasks)
     >>> model.coef_.round(1)[1]
-    array([ 2.,  4.,  0., -2.])
+    array([ 2.,  4.,  1., -2.])
     >>> model.predict(X[:2], tasks=["c", "a"]).shape
     (2,)
     """

@@ -39,11 +39,11 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     >>> from rslm import ReducedRankRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((50, 4))
-    >>> Y = np.outer(X @ [1.0, 0.0, 2.0, -1.0], [1.0, 2.0, 3.0])
+    >>> Y = np.outer(X @ [1.0, 0.5, 2.0, -1.0], [1.0, 2.0, 3.0])
     >>> Y[3, 1] = np.nan  # not observed
     >>> model = ReducedRankRegressor(rank=1, C=100.0).fit(X, Y)
     >>> model.coef_.round(1)[2]
-    array([ 3.,  0.,  6., -3.])
+    array([ 3. ,  1.5,  6. , -3. ])
     """
 
     def fit(self, X: Any, y: Any) -> Self:
