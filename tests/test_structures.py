@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 from rslm import Objective, Problem, solve
 from rslm.inner import linear_systems, smoothed_linear
 from rslm.losses import Absolute, Square
-from rslm.measurements import Entries, Samples
+from rslm.measurements import Entries, Samples, Tasks
 from rslm.structures import Hankel, Linear, Smoothed, Symmetric, Toeplitz
 from rslm.testing import check_gradient, check_hessian, check_structure
 
@@ -103,6 +103,10 @@ def test_check_structure_names_what_is_wrong(structure, name):
         (lambda: Problem(Square(), Samples(np.ones(5)), Hankel(2, 3)), "4 parameters, but there are 5 samples"),
         (lambda: Problem(Square(), Samples(np.ones(5))), "parameters of a linear structure"),
         (lambda: Problem(Square(), Entries(np.ones((2, 2))), Hankel(2, 3)), r"of shape \(2, 3\), but the data"),
+        (
+            lambda: Problem(Square(), Tasks(np.ones((3, 2)), np.ones(3), [0, 1, 1]), Symmetric(2)),
+            "needs entries or samp",
+        ),
         (lambda: Objective(Problem(Square(), Samples(np.ones(4)), Hankel(2, 3))), "needs a smoothed linear structure"),
         (
             lambda: Objective(Problem(Absolute(), Samples(np.ones(4)), Smoothed(Hankel(2, 3), 1e-3))),
@@ -303,3 +307,36 @@ class CrookedAdjoint(Toeplitz):
 def test_a_structure_of_ones_own_class_is_checked_too():
     with pytest.raises(ValueError, match="adjoint of Toeplitz"):
         Problem(Square(), Samples(np.ones(7)), CrookedAdjoint(3, 5))
+
+
+class Doubled(Toeplitz):
+    """Entries that are not single parameters, by a class of one's own."""
+
+    def times(self, w, Y):
+        return 2.0 * super().times(w, Y)
+
+    def transposed_times(self, w, X):
+        return 2.0 * super().transposed_times(w, X)
+
+    def adjoint(self, X, Y):
+        return 2.0 * super().adjoint(X, Y)
+
+    def gram(self, w):
+        return 4.0 * super().gram(w)
+
+    @property
+    def counts(self):
+        return 4.0 * super().counts
+
+    def place(self, rows, columns):
+        return None
+
+
+def test_a_class_of_ones_own_whose_entries_are_not_parameters():
+    check_structure(Doubled(3, 5))
+    Y = np.random.default_rng(0).standard_normal((3, 5))
+    one, other = (
+        solve(Problem(Square(), Entries(Y), s, C=3.0), 3, random_state=0) for s in (Doubled(3, 5), Toeplitz(3, 5))
+    )
+    assert np.allclose(2.0 * one.parameters, other.parameters, atol=1e-3)
+    assert one.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-5)

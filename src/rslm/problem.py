@@ -73,6 +73,8 @@ class Problem:
             raise TypeError(f"structure must be None, a Box or a linear structure such as Hankel; got {structure!r}")
         linear = structure.structure if isinstance(structure, Smoothed) else structure
         if isinstance(linear, LinearStructure):
+            if isinstance(data, Tasks):
+                raise TypeError(f"{linear!r} needs entries or samples, the problem has {data!r}")
             if isinstance(data, Samples) and data.size != linear.size:
                 raise ValueError(f"{linear!r} has {linear.size} parameters, but there are {data.size} samples")
             if not isinstance(data, Samples) and data.shape != linear.shape:

@@ -7,12 +7,13 @@ the inner problem of one column. Samples of the fit get their own factors back, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from rslm._typing import Floats
 from rslm.data import ObservedMatrix
-from rslm.inner.base import InnerSolution
+from rslm.inner.base import ColumnsSolution
 from rslm.inner.choose import choose
 from rslm.losses import Loss
 from rslm.measurements import Entries
@@ -51,8 +52,9 @@ class Subspace:
             )
         return self.box.transposed()
 
-    def _solve(self, data: ObservedMatrix, loss: Loss, threads: int) -> InnerSolution:
+    def _solve(self, data: ObservedMatrix, loss: Loss, threads: int) -> ColumnsSolution:
         weights = (np.maximum(data.row_counts(), 1) / self.mean_count) ** self.weighting
         entries = Entries.of_transposed(data)
         problem = Problem(loss, entries, self._structure(data.shape[0]), C=self.C, column_weights=weights)
-        return choose(problem, threads).solve(self.features)
+        # Entries, with bounds or without, are solved column by column.
+        return cast(ColumnsSolution, choose(problem, threads).solve(self.features))

@@ -30,12 +30,16 @@ class InnerSolution(Protocol):
     def multipliers(self) -> Multipliers | None:
         """The multipliers of the bounds; None where there are no bounds."""
 
+    def release(self) -> None:
+        """Give memory back for the next solution; after that only value, gradient and V may be used."""
+
+
+class ColumnsSolution(InnerSolution, Protocol):
+    """One where columns are independent of one another."""
+
     def left_out(self) -> Floats:
         """Every observation predicted from the others of its column: exactly so for the square loss, else to the
         accuracy of one Newton step."""
-
-    def release(self) -> None:
-        """Give memory back for the next solution; after that only value, gradient and V may be used."""
 
 
 class InnerSolver(Protocol):

@@ -111,8 +111,5 @@ class FeaturesSolution:
     def multipliers(self) -> None:
         return None
 
-    def left_out(self) -> Floats:
-        return self._of_rows.left_out()
-
     def release(self) -> None:
         self._of_rows.release()

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm._typing import Floats, Indices64
 from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System, Theta
-from rslm.measurements import Samples
+from rslm.measurements import Entries, Samples, Tasks
 from rslm.problem import Problem
-from rslm.structures import Hankel, Linear, LinearStructure, Smoothed
+from rslm.structures import Hankel, LinearStructure, Smoothed
 
 Map = Callable[[Floats], Floats]
 
@@ -30,7 +30,9 @@ def measure_of(problem: Problem) -> tuple[Map, Map, Floats]:
     """M, M* and the diagonal of M*M, which is all of it where observations are single parameters."""
     assert isinstance(problem.structure, Smoothed)
     structure, data = problem.structure.structure, problem.data
-    if isinstance(structure, Linear) and not isinstance(data, Samples):
+    index = _index(structure, data)
+    if index is None:
+        assert not isinstance(data, Samples)
         rows, columns = data.places()
         share = len(data) / (structure.shape[0] * structure.shape[1])
         return (
@@ -38,12 +40,16 @@ def measure_of(problem: Problem) -> tuple[Map, Map, Floats]:
             lambda z: structure.spread(z, rows, columns),
             share * structure.counts,
         )
-    index = data.index if isinstance(data, Samples) else structure.place(*data.places())
 
     def spread(z: Floats) -> Floats:
         return np.bincount(index, z, structure.size).astype(np.float64)
 
     return lambda w: w[index], spread, spread(np.ones(len(index)))
+
+
+def _index(structure: LinearStructure, data: Entries | Samples | Tasks) -> Indices64 | None:
+    """Which parameter each observation is; None where they are not single parameters."""
+    return data.index if isinstance(data, Samples) else structure.place(*data.places())
 
 
 def observed_parameters(problem: Problem, values: Floats) -> Floats:
@@ -56,11 +62,10 @@ def share_observed(problem: Problem) -> float:
     """The part of the parameters that is observed, or of the entries of W, where these are not single parameters."""
     structure, data = problem.structure, problem.data
     assert isinstance(structure, LinearStructure)
-    if isinstance(data, Samples):
-        return len(data) / data.size
-    if isinstance(structure, Linear):
+    index = _index(structure, data)
+    if index is None:
         return len(data) / (structure.shape[0] * structure.shape[1])
-    return len(np.unique(structure.place(*data.places()))) / structure.size
+    return len(np.unique(index)) / structure.size
 
 
 @dataclass(frozen=True)
@@ -192,9 +197,6 @@ class SmoothedSolution:
 
     def multipliers(self) -> None:
         return None
-
-    def left_out(self) -> Floats:
-        raise NotImplementedError("an entry of a structured matrix is not predicted from its column alone")
 
     def release(self) -> None:
         """Nothing is kept for the next one."""

@@ -55,17 +55,23 @@ class LinearStructure(ABC):
     def counts(self) -> Floats:
         """The diagonal of P*P: how many entries of P(w) a parameter decides, where every entry is one parameter."""
 
-    def place(self, rows: Indices64, columns: Indices64) -> Indices64:
-        """Which parameter each of these entries of P(w) is; an error where entries are not single parameters."""
-        raise NotImplementedError
+    def place(self, rows: Indices64, columns: Indices64) -> Indices64 | None:
+        """Which parameter each of these entries of P(w) is; None where entries are not single parameters."""
+        return None
 
     def entries(self, w: Floats, rows: Indices64, columns: Indices64) -> Floats:
         """Some entries of P(w)."""
-        return np.asarray(w[self.place(rows, columns)])
+        index = self.place(rows, columns)
+        return np.asarray(self.matrix(w)[rows, columns] if index is None else w[index])
 
     def spread(self, values: Floats, rows: Indices64, columns: Indices64) -> Floats:
         """P* of the matrix with these entries and zeros elsewhere; entries that are named twice are added."""
-        return np.bincount(self.place(rows, columns), values, self.size).astype(np.float64)
+        index = self.place(rows, columns)
+        if index is not None:
+            return np.bincount(index, values, self.size).astype(np.float64)
+        W = np.zeros(self.shape)
+        np.add.at(W, (rows, columns), values)
+        return self.adjoint(W, np.eye(self.shape[1]))
 
     def least_norm(self, v: Floats) -> float:
         """The Frobenius norm of the smallest W with P*(W) = v, which is P(x) with P*P x = v; infinite if not found."""
@@ -156,14 +162,6 @@ class Linear(LinearStructure):
             estimate = np.mean([x * self.gram(x) for x in probes], axis=0)
             self._counts = np.maximum(estimate, 0.1 * max(float(estimate.mean()), np.finfo(float).tiny))
         return self._counts
-
-    def entries(self, w: Floats, rows: Indices64, columns: Indices64) -> Floats:
-        return np.asarray(self.matrix(w)[rows, columns])
-
-    def spread(self, values: Floats, rows: Indices64, columns: Indices64) -> Floats:
-        W = np.zeros(self.shape)
-        np.add.at(W, (rows, columns), values)
-        return self._back(W)
 
     def __repr__(self) -> str:
         return f"Linear({self.shape}, {self.size})"
