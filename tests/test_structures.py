@@ -8,6 +8,7 @@ from scipy.linalg import hankel, toeplitz
 from scipy.sparse.linalg import aslinearoperator
 
 from rslm import Objective, Problem, solve
+from rslm.certificate import certify
 from rslm.inner import linear_systems, smoothed_linear
 from rslm.losses import Absolute, Square
 from rslm.measurements import Entries, Samples, Tasks
@@ -340,3 +341,17 @@ def test_a_class_of_ones_own_whose_entries_are_not_parameters():
     )
     assert np.allclose(2.0 * one.parameters, other.parameters, atol=1e-3)
     assert one.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-5)
+
+
+def test_the_dual_value_holds_where_the_inner_problem_is_hardly_solved(monkeypatch):
+    structure, data = PROBLEMS[0]
+    problem = Problem(Square(), data, structure, C=3.0)
+    wanted, U = convex_optimum(structure, data, 3.0), solve(problem, 6, random_state=0).U
+    monkeypatch.setattr(smoothed_linear, "WIDEST", 0)
+    for rough in (1.0, 0.3, 0.1, 0.03):  # 1: not at all, w is 0
+        monkeypatch.setattr(linear_systems, "ROUGH", rough)
+        monkeypatch.setattr(linear_systems, "EXACT", rough)
+        for delta in (1e-2, 1e-3):
+            smoothed = Problem(Square(), data, Smoothed(structure, delta), C=3.0)
+            certificate = certify(problem, Objective(smoothed).evaluate(U), 1e-6, False, 1)
+            assert certificate.dual <= wanted * (1 + 1e-6)

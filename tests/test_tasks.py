@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 
 from rslm import Objective, Problem, solve
+from rslm.certificate import certify
 from rslm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Square
 from rslm.measurements import Tasks
 from rslm.structures import Box
@@ -163,3 +164,15 @@ def test_a_low_rank_is_found():
 def test_bad_input(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_the_dual_value_holds_for_any_dual_variables():
+    """With intercepts only those that sum to 0 in every task are feasible; others are made so."""
+    X, y, tasks = some_tasks()
+    plain, problem = (Problem(Square(), Tasks(X, y + 5.0, tasks, intercept=i), C=2.0) for i in (False, True))
+    without, result = (solve(p, T, random_state=0) for p in (plain, problem))
+    evaluation = Objective(problem).evaluate(result.U)
+    evaluation.dual = Objective(plain).evaluate(without.U).dual  # would prove that intercepts are of no use
+    certificate = certify(problem, evaluation, 1e-6, True, 1)
+    assert np.isfinite(certificate.sigma_max)  # else it would be refused as contradicting the primal value
+    assert certificate.dual <= result.certificate.primal < 0.5 * without.certificate.primal
