@@ -130,6 +130,10 @@ def check_all(c, rank, dtype=np.float64, threads=2, change=lambda U: U):
         10 * DOUBLE,
     )
     assert_close(c.scatter(z, rhs, threads), reference.scatter(c, z64, rhs), DOUBLE)
+    assert_close(c.gather(z, U, threads), reference.gather(c, z64, U), DOUBLE)
+    none = np.zeros(c.shape[1])
+    assert_close(c.grams(U, threads), reference.systems(c, U, none), DOUBLE)
+    assert_close(c.grams(U, threads, weight), reference.systems(c, U, none, weight64), DOUBLE)
     step, decrement, factors, product = newton_steps(c, U, z, weight, rhs, ridge, entries=100)
     expected, expected_decrement = reference.newton_step(c, U, z64, weight64, rhs, ridge)
     assert_close(step, expected, DOUBLE)
@@ -154,6 +158,13 @@ def test_ranks(rank, dtype):
     check_all(mixed(), rank, dtype)
 
 
+def apart(rows, columns):
+    """Every row but the last three in one column, as the rows of tasks are."""
+    rng = np.random.default_rng(0)
+    indptr = np.concatenate([[0], np.sort(rng.integers(0, rows - 3, size=columns - 1)), [rows - 3]])
+    return Columns(indptr, rng.permutation(rows)[: rows - 3].astype(np.int32), rows)
+
+
 SHAPES = {
     "no entries": lambda: pattern(6, [0, 0, 0]),
     "no columns": lambda: pattern(6, []),
@@ -174,6 +185,8 @@ SHAPES = {
     "nothing in the first columns": lambda: pattern(20, [0] * 15 + [5, 20, 8]),
     "all in one column": lambda: pattern(200, [0] * 9 + [200] + [0] * 9),
     "one entry beyond eight": lambda: pattern(40, [9, 17, 25, 33, 23, 24, 25, 15]),
+    "no row twice": lambda: apart(90, 40),
+    "no row twice, many shards": lambda: apart(1000, 500),
     "32-bit indptr": lambda: pattern(20, [5, 20, 8], dtype=np.int32),
 }
 
@@ -279,7 +292,7 @@ def test_the_number_of_threads_does_not_change_a_bit(rank, dtype):
         yield c.factorise(U, ridge, threads).solve(V, threads)
         factors = c.factorise(U, ridge, threads, weight)
         yield from (factors.solve(V, threads), c.weighted_derivative(z, weight, U, V, factors, dU, threads))
-        yield c.scatter(z, V, threads)
+        yield from (c.scatter(z, V, threads), c.gather(z, U, threads), c.grams(U, threads, weight))
         # Pieces are what threads share here.
         step, decrement, factors, product = newton_steps(c, U, z, weight, V, ridge, entries=10**6 // threads**3)
         yield from (step, decrement, factors.solve(V, threads), product)
@@ -292,6 +305,18 @@ def test_the_number_of_threads_does_not_change_a_bit(rank, dtype):
     one = [a.tobytes() for a in results(1)]
     for threads in (2, 3):
         assert [a.tobytes() for a in results(threads)] == one
+
+
+def test_threads_may_sum_into_one_place_where_no_row_is_in_two_columns():
+    c = apart(200_000, 5000)
+    y, U, ridge, dU = numbers(c, 7)
+    one, two = c.evaluate(y, U, ridge, 1), c.evaluate(y, U, ridge, 2)
+    np.testing.assert_array_equal(one.by_rows, two.by_rows)
+    np.testing.assert_array_equal(c.derivative(one, U, dU, 1), c.derivative(two, U, dU, 2))
+    t = np.repeat(np.arange(5000), np.diff(c.indptr))
+    expected = np.zeros_like(U)
+    expected[c.index] = one.residual[:, None] * one.V[t]
+    assert_close(two.by_rows, expected, DOUBLE)
 
 
 @pytest.mark.parametrize("rank", [1, 3, 10, 17, 40])
@@ -501,6 +526,10 @@ MISFITS = {
     "weighted derivative, another rank": lambda c, s: weighted(c, s, dU=np.ones((4, 3))),
     "weighted derivative, too many columns": lambda c, s: weighted(c, s, V=np.ones((3, 2))),
     "weighted derivative, small factors": lambda c, s: weighted(c, s, factors=Factors(np.ones(3), 2, 2)),
+    "gather, too few values": lambda c, _: c.gather(np.ones(2), np.ones((4, 2)), 1),
+    "gather, too few rows": lambda c, _: c.gather(np.ones(3), np.ones((3, 2)), 1),
+    "grams, too few weights": lambda c, _: c.grams(np.ones((4, 2)), 1, np.ones(2)),
+    "grams, too few rows": lambda c, _: c.grams(np.ones((3, 2)), 1),
     "scatter, too few values": lambda c, _: c.scatter(np.ones(2), np.ones((2, 2)), 1),
     "scatter, whole numbers": lambda c, _: c.scatter(np.ones(3, dtype=int), np.ones((2, 2)), 1),
     "scatter, too many columns": lambda c, _: c.scatter(np.ones(3), np.ones((3, 2)), 1),

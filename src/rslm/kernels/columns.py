@@ -190,6 +190,18 @@ class Columns:
         self._native.scatter(s, _c(V), by_rows, threads)
         return by_rows
 
+    def gather(self, s: Floats, X: Floats, threads: int) -> Floats:
+        """Sᵀ X for the sparse matrix S with the values `s`: row t is Σ_i s_it x_i."""
+        by_columns = np.empty((self.shape[1], X.shape[1]))
+        self._native.gather(s, _c(X), by_columns, threads)
+        return by_columns
+
+    def grams(self, X: Floats, threads: int, weight: Floats | None = None) -> Floats:
+        """X_tᵀ diag(weight) X_t of every column, (columns, rank, rank)."""
+        grams = np.empty((self.shape[1], X.shape[1], X.shape[1]))
+        self._native.grams(_c(X), weight, grams, threads)
+        return grams
+
     def solve_box(
         self,
         y: Floats,

@@ -76,6 +76,14 @@ def scatter(c: Columns, s: Floats, V: Floats) -> Floats:
     return out
 
 
+def gather(c: Columns, s: Floats, X: Floats) -> Floats:
+    """SᵀX."""
+    out = np.zeros((c.shape[1], X.shape[1]))
+    for t, (rows, at) in enumerate(_columns(c)):
+        out[t] = s[at] @ X[rows]
+    return out
+
+
 def box_values(
     c: Columns, y: Floats, U: Floats, weight: Floats, box: tuple[float, float, bool, float, float], s: Floats, V: Floats
 ) -> tuple[Floats, Floats, Floats]:

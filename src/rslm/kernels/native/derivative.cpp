@@ -7,7 +7,7 @@ template <int Q, bool WEIGHTED>
 void derivative(const Pattern &c, Workspace &workspace, int threads, const Values &residual, const Values &weight, const double *U,
                 int rank, const double *V, const double *factors, const double *dU, double *dV, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
-    double *u = workspace.reserve(2 * size_t(c.rows + 1) * width + size_t(c.shard_count * c.rows) * width);
+    double *u = workspace.reserve(2 * size_t(c.rows + 1) * width + size_t(c.sum_count() * c.rows) * width);
     double *du = u + width; // a row of U and the one of dU side by side: they are needed together
     pad<Q>(U, c.rows, rank, u, 2 * width);
     pad<Q>(dU, c.rows, rank, du, 2 * width);

@@ -10,7 +10,7 @@ template <int Q>
 double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, const Values &y, const double *U, int rank, const double *ridge,
                 double *V, double *factors, const Values &residual, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
-    double *u = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.shard_count * c.rows) * width);
+    double *u = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.sum_count() * c.rows) * width);
     pad<Q>(U, c.rows, rank, u);
     Buffer<double> squares(c.shard_count);
     std::memset(squares.data, 0, sizeof(double) * size_t(c.shard_count));
@@ -78,7 +78,7 @@ void solve_columns(int64_t columns, int threads, const double *factors, int rank
 template <int Q>
 void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, const double *X, int rank, double *Y, double *product) {
     constexpr int width = 4 * Q;
-    double *x = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.shard_count * c.rows) * width);
+    double *x = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.sum_count() * c.rows) * width);
     pad<Q>(X, c.rows, rank, x);
     const auto make = [&] {
         return [&](int64_t, const Group &group, double *sum) {

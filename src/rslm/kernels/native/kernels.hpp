@@ -32,9 +32,11 @@ struct Pattern {
     const int64_t *shards; // shard_count + 1
     int64_t shard_count;
     int64_t most_entries; // of a group, each column rounded up to eight
+    bool apart;           // no row is in two columns, so that all shards may sum into one place
 
     __attribute__((always_inline)) int64_t groups() const { return (columns + LANES - 1) / LANES; }
     __attribute__((always_inline)) int64_t entries() const { return indptr[columns]; }
+    __attribute__((always_inline)) int64_t sum_count() const { return apart ? 1 : shard_count; }
 };
 
 // A loss in its dual form: ℓ(e) = max over lower ≤ s ≤ upper of s e − ε|s| − ½ δ s², the interval turned over for
@@ -107,6 +109,10 @@ struct Kernels {
                      double *product);
     // Σ_t s_it v_t by rows i.
     void (*scatter)(const Pattern &, Workspace &, int threads, const Values &s, const double *V, int rank, double *by_rows);
+    // Σ_i s_it x_i by columns t.
+    void (*gather)(const Pattern &, Workspace &, int threads, const Values &s, const double *X, int rank, double *by_columns);
+    // XᵀWX of every column, rank × rank numbers each, with a weight W of every entry, or W = 1 where there is none.
+    void (*grams)(const Pattern &, Workspace &, int threads, const double *X, int rank, const Values &weight, double *grams);
     // For every column the minimiser v of Σ ℓ(y − X v) + |v|²/2c for a loss in its dual form. `dual` is where s starts and
     // ends; writes y − X v, the value, its distance to the dual value, and the rounds that it took.
     void (*box)(const Pattern &, Workspace &, int threads, const Values &y, const double *U, int rank, const double *c, const Box &,

@@ -126,11 +126,20 @@ class Columns {
     Workspace workspace;
     std::mutex busy; // the workspace serves one call at a time
 
+    bool no_row_twice() const {
+        if (pattern.entries() > pattern.rows) return false;
+        std::vector<bool> seen(size_t(pattern.rows), false);
+        for (int64_t p = 0; p < pattern.entries(); p++) {
+            if (seen[size_t(pattern.index[p])]) return false;
+            seen[size_t(pattern.index[p])] = true;
+        }
+        return true;
+    }
     // As many shards as can be summed without noticing it, a multiple of four so that few threads share them evenly,
     // balanced by entries and, for what a column costs itself, by columns. All this follows from the data, never from
     // the number of threads.
     void split() {
-        const int64_t few = pattern.entries() < pattern.rows ? 1 : 4; // the sums of a shard take memory for all rows
+        const int64_t few = pattern.apart ? 32 : pattern.entries() < pattern.rows ? 1 : 4; // the sums of a shard take memory for all rows
         const int64_t groups = pattern.groups(), wanted = pattern.entries() / (256 * std::max<int64_t>(pattern.rows, 1)) * 4;
         const int64_t count = std::max<int64_t>(1, std::min(std::clamp<int64_t>(wanted, few, 32), groups));
         const auto cost = [&](int64_t g) {
@@ -162,12 +171,13 @@ class Columns {
   public:
     Columns(Indptr indptr_, Index index_, int64_t rows) : indptr(indptr_), index(index_) {
         require(indptr.shape(0) >= 1, "indptr must have one number more than there are columns");
-        pattern = {indptr.data(), index.data(), rows, int64_t(indptr.shape(0)) - 1, nullptr, 0, 0};
+        pattern = {indptr.data(), index.data(), rows, int64_t(indptr.shape(0)) - 1, nullptr, 0, 0, false};
         require(rows >= 0 && rows < (int64_t(1) << 31), "the number of rows must be below 2³¹");
         require(pattern.indptr[0] == 0 && pattern.entries() == int64_t(index.shape(0)), "indptr must run from 0 to the number of entries");
         for (int64_t t = 0; t < pattern.columns; t++) require(pattern.indptr[t] <= pattern.indptr[t + 1], "indptr must not decrease");
         for (int64_t p = 0; p < pattern.entries(); p++)
             require(pattern.index[p] >= 0 && pattern.index[p] < rows, "a row index is out of range");
+        pattern.apart = no_row_twice();
         split();
     }
     Columns(const Columns &) = delete;
@@ -245,6 +255,25 @@ class Columns {
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
         chosen->scatter(pattern, workspace, threads, in, V.data(), rank, by_rows.data());
+    }
+    void gather(const Numbers &s, const Matrix &X, const MatrixOut &by_columns, int threads) {
+        const int rank = rank_of(X.shape(1));
+        threads = useful_threads(threads, entries() * rank);
+        const Values in = values_of(s, entries());
+        require_shape(X, rows(), rank), require_shape(by_columns, columns(), rank);
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
+        chosen->gather(pattern, workspace, threads, in, X.data(), rank, by_columns.data());
+    }
+    void grams(const Matrix &X, const std::optional<Numbers> &weight, const Array<double, 3> &grams, int threads) {
+        const int rank = rank_of(X.shape(1));
+        threads = useful_threads(threads, entries() * rank * rank);
+        const Values w = values_or_none(weight, entries());
+        require_shape(X, rows(), rank), require_shape(grams, columns(), rank);
+        require(int64_t(grams.shape(2)) == rank, "a Gram matrix has the wrong shape");
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
+        chosen->grams(pattern, workspace, threads, X.data(), rank, w, grams.data());
     }
     void box(const Numbers &y, const Matrix &U, const Vector &c, double lower, double upper, bool mirrored, double epsilon, double smoothing,
              const NumbersOut &dual, const NumbersOut &error, const MatrixOut &V, const VectorOut &value, const VectorOut &gap, const CountsOut &rounds, int threads) {
@@ -421,6 +450,8 @@ NB_MODULE(_native, m) {
         .def("derivative", &Columns::derivative, IN, nb::arg().none(), IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, IN)
         .def("factorise", &Columns::factorise, IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)
         .def("scatter", &Columns::scatter, IN, IN, OUT, IN)
+        .def("gather", &Columns::gather, IN, IN, OUT, IN)
+        .def("grams", &Columns::grams, IN, nb::arg().none(), OUT, IN)
         .def("box", &Columns::box, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, OUT, OUT, IN)
         .def("newton", &Columns::newton, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT)
         .def("products", &Columns::products, IN, IN, IN, IN, IN, OUT)

@@ -192,8 +192,7 @@ struct Systems {
             out += (rows + rhs) * parts * 8;
         });
     }
-    // `shift` is added to the diagonals.
-    void turn_and_factorise(const vec &shift) {
+    void turn() {
         const double *row[LANES];
         vec four[4];
         for (int f = 0; f < fours_count; f++) {
@@ -201,6 +200,10 @@ struct Systems {
             transpose(row, four);
             for (int k = 0; k < 4; k++) lanes[fours[f].to[k]] = four[k];
         }
+    }
+    // `shift` is added to the diagonals.
+    void turn_and_factorise(const vec &shift) {
+        turn();
         for (int i = 0; i < r; i++) lanes[packed(r, i, i)] += shift;
         factorise(r, lanes.data);
     }

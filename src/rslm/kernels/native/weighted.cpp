@@ -82,7 +82,7 @@ void factorise(const Pattern &c, Workspace &workspace, int threads, const double
 
 template <int Q>
 void scatter(const Pattern &c, Workspace &workspace, int threads, const Values &s, const double *V, int rank, double *by_rows) {
-    double *sums = workspace.reserve(size_t(c.shard_count * c.rows) * 4 * Q + 8);
+    double *sums = workspace.reserve(size_t(c.sum_count() * c.rows) * 4 * Q + 8);
     const auto make = [&] {
         return [&](int64_t, const Group &group, double *sum) {
             for (int l = 0; l < group.lanes; l++) {
@@ -102,6 +102,54 @@ void scatter(const Pattern &c, Workspace &workspace, int threads, const Values &
         };
     };
     sum_over_shards<Q>(c, sums, rank, threads, by_rows, make);
+}
+
+template <int Q> void gather(const Pattern &c, Workspace &workspace, int threads, const Values &s, const double *X, int rank, double *by_columns) {
+    double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q + 8);
+    pad<Q>(X, c.rows, rank, x);
+#pragma omp parallel for schedule(dynamic, 64) num_threads(threads)
+    for (int64_t g = 0; g < c.groups(); g++) {
+        const Group group(c, g);
+        for (int l = 0; l < group.lanes; l++) {
+            const int64_t t = group.column(l), end = c.indptr[t + 1];
+            Row<Q> even, odd; // two: an addition need not wait for the one before it
+            even.clear(), odd.clear();
+            int64_t p = c.indptr[t];
+            for (; p + 1 < end; p += 2) {
+                even.add(value_at(s, p), x + int64_t(c.index[p]) * (4 * Q));
+                odd.add(value_at(s, p + 1), x + int64_t(c.index[p + 1]) * (4 * Q));
+            }
+            if (p < end) even.add(value_at(s, p), x + int64_t(c.index[p]) * (4 * Q));
+            even.add(odd);
+            double row[8 * Row<Q>::N];
+            even.put(row);
+            std::memcpy(by_columns + t * rank, row, sizeof(double) * size_t(rank));
+        }
+    }
+}
+
+template <int Q, bool WEIGHTED>
+void grams(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const Values &weight, double *grams) {
+    double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
+    pad<Q>(X, c.rows, rank, x);
+#pragma omp parallel num_threads(threads)
+    {
+        Systems systems(rank, false);
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t g = 0; g < c.groups(); g++) {
+            const Group group(c, g);
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l);
+                systems.template collect<WEIGHTED>(Column<Q>{c, x, NO_VALUES, c.indptr[t], c.indptr[t + 1], weight}, l);
+            }
+            systems.turn();
+            for (int l = 0; l < group.lanes; l++) {
+                double *out = grams + group.column(l) * rank * rank;
+                for (int i = 0; i < rank; i++)
+                    for (int j = i; j < rank; j++) out[i * rank + j] = out[j * rank + i] = systems.lanes[packed(rank, i, j)][l];
+            }
+        }
+    }
 }
 
 void run_newton(const Pattern &c, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const Values &z,
@@ -125,6 +173,15 @@ void run_factorise(const Pattern &c, Workspace &w, int threads, const double *X,
 void run_scatter(const Pattern &c, Workspace &w, int threads, const Values &s, const double *V, int rank, double *by_rows) {
     with_quads(rank, [&](auto q) { scatter<decltype(q)::value>(c, w, threads, s, V, rank, by_rows); });
 }
+void run_gather(const Pattern &c, Workspace &w, int threads, const Values &s, const double *X, int rank, double *by_columns) {
+    with_quads(rank, [&](auto q) { gather<decltype(q)::value>(c, w, threads, s, X, rank, by_columns); });
+}
+void run_grams(const Pattern &c, Workspace &w, int threads, const double *X, int rank, const Values &weight, double *out) {
+    with_quads(rank, [&](auto q) {
+        constexpr int Q = decltype(q)::value;
+        (weight.f64 || weight.f32 ? grams<Q, true> : grams<Q, false>)(c, w, threads, X, rank, weight, out);
+    });
+}
 int padded_width(int rank) {
     int width = 0;
     with_quads(rank, [&](auto q) { width = 4 * decltype(q)::value; });
@@ -138,5 +195,6 @@ void run_padded(const double *U, int64_t rows, int rank, double *out) {
 
 void rslm::RSLM_ISA::add_weighted(Kernels &k) {
     k.newton = run_newton, k.products = run_products, k.factorise = run_factorise, k.scatter = run_scatter;
+    k.gather = run_gather, k.grams = run_grams;
     k.padded_width = padded_width, k.padded = run_padded;
 }
