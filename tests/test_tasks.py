@@ -54,7 +54,7 @@ def test_derivatives(loss, rank, intercept):
 def convex_optimum(problem, loss):
     data = problem.data
     rows, tasks = data.places()
-    X = data.X.toarray() if sparse.issparse(data.X) else data.X
+    X = data.features.X.toarray() if sparse.issparse(data.features.X) else data.features.X
     W, b = cp.Variable(problem.shape), cp.Variable(problem.shape[1])
     w = cp.sum(cp.multiply(X[rows], W.T[tasks]), axis=1) + (b[tasks] if data.intercept else 0)
     y = data.values

@@ -142,7 +142,7 @@ def no_certificate(problem: Problem, evaluation: Evaluation, tol: float, why: st
 
 def _primal(problem: Problem, evaluation: Evaluation, n_threads: int) -> float:
     q, y, offsets = problem.column_weights, problem.data.values, evaluation.offsets
-    w = problem.columns.predict(problem.rows(evaluation.U), evaluation.coefficients, n_threads)
+    w = problem.predict(evaluation.U, evaluation.coefficients, n_threads)
     loss = _sum_in_blocks(lambda at: problem.loss.value(y[at].astype(np.float64), w[at]), len(y))
     trace_norm = nuclear_norm(evaluation.U, evaluation.V if q is None else evaluation.V * np.sqrt(q)[:, None])
     of_offsets = 0.0 if offsets is None else float(offsets**2 @ (np.ones(len(offsets)) if q is None else q))

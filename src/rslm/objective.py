@@ -67,7 +67,7 @@ class Evaluation:
 
     @property
     def coefficients(self) -> Floats:
-        """V with the offsets, if there are any: what the rows of `problem.rows(U)` are multiplied with."""
+        """V with the offsets, if there are any: as `problem.predict` takes them."""
         return self.V if self.offsets is None else np.column_stack([self.V, self.offsets])
 
     @property

@@ -17,7 +17,7 @@ from rslm._typing import Floats
 from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
-from rslm.measurements import Entries, Samples, Tasks
+from rslm.measurements import Bilinear, Entries, Samples, Tasks
 from rslm.structures import Box, Hankel, LinearStructure, Smoothed, SoftBox, Symmetric, Toeplitz
 from rslm.structures.linear import check_adjoint
 
@@ -32,7 +32,7 @@ class Problem:
     ----------
     loss : Loss
         For instance ``Square()``.
-    data : Entries, Samples or Tasks
+    data : Entries, Samples, Tasks or Bilinear
         What was observed.
     structure : Box or linear structure such as Hankel, optional
         The set that W lies in; None for all matrices.
@@ -43,7 +43,7 @@ class Problem:
     """
 
     loss: Loss
-    data: Entries | Samples | Tasks
+    data: Entries | Samples | Tasks | Bilinear
     structure: Box | SoftBox | LinearStructure | Smoothed | None = None
     C: float = 1.0
     row_weights: Floats | None = None
@@ -52,7 +52,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise TypeError(f"loss must be a Loss, for instance rslm.losses.Square(); got {self.loss!r}")
-        if not isinstance(self.data, Entries | Samples | Tasks):
+        if not isinstance(self.data, Entries | Samples | Tasks | Bilinear):
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
         self._check_structure()
         if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
@@ -73,7 +73,7 @@ class Problem:
             raise TypeError(f"structure must be None, a Box or a linear structure such as Hankel; got {structure!r}")
         linear = structure.structure if isinstance(structure, Smoothed) else structure
         if isinstance(linear, LinearStructure):
-            if isinstance(data, Tasks):
+            if isinstance(data, Tasks | Bilinear):
                 raise TypeError(f"{linear!r} needs entries or samples, the problem has {data!r}")
             if isinstance(data, Samples) and data.size != linear.size:
                 raise ValueError(f"{linear!r} has {linear.size} parameters, but there are {data.size} samples")
@@ -109,9 +109,11 @@ class Problem:
         assert not isinstance(self.data, Samples)
         return self.data.shape
 
-    def rows(self, U: Floats) -> Floats:
-        """The rows that predictions are products of with those of V: of U, divided by √p, or of X U for tasks."""
-        return self.data.lift(U) if isinstance(self.data, Tasks) else U * self.row_scale
+    def predict(self, U: Floats, V: Floats, n_threads: int) -> Floats:
+        """M W for W = U Vᵀ, rows divided by √p; V has the offsets of tasks with intercepts as its last column."""
+        rows = self.data.lift(U, n_threads) if isinstance(self.data, Tasks | Bilinear) else U * self.row_scale
+        cols = self.data.cols.lift(V, n_threads) if isinstance(self.data, Bilinear) else V
+        return self.columns.predict(rows, cols, n_threads)
 
 
 def _as_float(number: Real) -> float:

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from rslm._typing import Floats
 from rslm.kernels import Columns
-from rslm.measurements import Tasks
+from rslm.measurements import Bilinear, Tasks
 from rslm.problem import Problem
 from rslm.structures import Multipliers
 
@@ -29,8 +29,18 @@ def weighted_gram(
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
     values = _divided(values, columns, q)
     if isinstance(problem.data, Tasks):
-        features = problem.data.X
-        return lambda X: np.asarray(features.T @ columns.gram(values, np.ascontiguousarray(features @ X), n_threads))
+        features = problem.data.features
+        return lambda X: features.transposed_times(
+            columns.gram(values, features.times(X, n_threads), n_threads), n_threads
+        )
+    if isinstance(problem.data, Bilinear):
+        rows, cols = problem.data.rows, problem.data.cols
+
+        def between(X: Floats) -> Floats:
+            Y = cols.lower(columns.gather(values, rows.lift(X, n_threads), n_threads), n_threads)
+            return rows.lower(columns.scatter(values, cols.lift(Y, n_threads), n_threads), n_threads)
+
+        return between
     if more is None or not len(more.values):
         return lambda X: scale * columns.gram(values, scale * X, n_threads)
     others = _divided(more.values, more.entries, q)
@@ -57,7 +67,9 @@ def frobenius_squared(problem: Problem, values: Floats, more: Multipliers | None
     """‖S‖_F², or what is above it where entries of S are sums of two."""
     of_data = _frobenius_squared(problem, problem.columns, values)
     if isinstance(problem.data, Tasks):  # times an upper bound of σ₁(X)²
-        return of_data * float(problem.data.squares_of_features().sum())
+        return of_data * float(problem.data.features.squares().sum())
+    if isinstance(problem.data, Bilinear):
+        return of_data * float(problem.data.rows.squares().sum() * problem.data.cols.squares().sum())
     if more is None:
         return of_data
     return (math.sqrt(of_data) + math.sqrt(_frobenius_squared(problem, more.entries, more.values))) ** 2

@@ -1,8 +1,8 @@
-"""Tasks: the rows of F = X U take the place of the rows of U, and any solver for entries does the rest.
+"""Features of the rows: the rows of F = X U take the place of the rows of U, and any solver for these does the rest.
 
     g(U) = h(X U),    ∇g = Xᵀ ∇h,    D∇g[ξ] = Xᵀ D∇h[X ξ]
 
-With intercepts F has one column more, which is constant, and V too: its last column belongs to them.
+With intercepts of tasks F has one column more, which is constant, and V too: its last column belongs to them.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.coordinate_descent import CoordinateDescent
+from rslm.inner.coupled import Coupled, CoupledSolution
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
-from rslm.measurements import Entries, Tasks
+from rslm.measurements import Bilinear, Tasks
+from rslm.measurements.features import FeatureMatrix
 from rslm.problem import Problem
 
-SOLVERS: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton)
-MANY = 2000  # features from which on the preconditioner knows only the diagonal of XᵀX
+SOLVERS: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton, Coupled)
 
 
 class Features:
-    """Inner solver for tasks, with any loss that a solver for entries knows."""
+    """Inner solver for tasks and for side information, with any loss that a solver for the rows of F knows."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
-        assert isinstance(problem.data, Tasks)
-        self.data, self.C = problem.data, problem.C
-        entries = Entries.of_columns(problem.data.columns, problem.data.values)
-        self.of_rows = replace(problem, data=entries)
+        assert isinstance(problem.data, Tasks | Bilinear)
+        self.data, self.C, self.n_threads = problem.data, problem.C, n_threads
+        self.of_rows = replace(problem, data=problem.data.of_rows())
         chosen = next(s for s in SOLVERS if s.obstacle(self.of_rows) is None)
         self._solver = chosen(self.of_rows, n_threads)
-        self._spectrum: tuple[Any, Floats] | None = None
 
     @property
     def warm(self) -> Any:
@@ -47,32 +46,19 @@ class Features:
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        if not isinstance(problem.data, Tasks):
-            return "needs tasks"
+        if not isinstance(problem.data, Tasks | Bilinear):
+            return "needs features"
         if problem.structure is not None:
             return f"knows of no structure, the problem has {problem.structure!r}"
         if problem.row_weights is not None:
             return "knows of no weights of rows"
-        return None
+        return Coupled.obstacle(problem) if isinstance(problem.data, Bilinear) else None
 
     def free(self) -> None:
         self._solver.free()
 
     def solve(self, U: Floats) -> FeaturesSolution:
-        return FeaturesSolution(self, U, self._solver.solve(self.data.lift(U)))
-
-    @property
-    def spectrum(self) -> tuple[Any, Floats]:
-        """Eigenvectors and eigenvalues of XᵀX for an average task; the diagonal alone where there are many features."""
-        if self._spectrum is None:
-            d, T = self.data.shape
-            share = len(self.data) / (self.data.columns.shape[0] * T)  # of all rows, that a task sees
-            if d > MANY:
-                self._spectrum = None, share * self.data.squares_of_features()
-            else:
-                values, vectors = np.linalg.eigh(self.data.gram_of_features())
-                self._spectrum = vectors, share * np.maximum(values, 0.0)
-        return self._spectrum
+        return FeaturesSolution(self, U, self._solver.solve(self.data.lift(U, self.n_threads)))
 
 
 class FeaturesSolution:
@@ -82,22 +68,40 @@ class FeaturesSolution:
 
     def __init__(self, solver: Features, U: Floats, of_rows: InnerSolution) -> None:
         self._solver, self._of_rows = solver, of_rows
-        r = U.shape[1]
         self.value = of_rows.value
-        self.V = np.ascontiguousarray(of_rows.V[:, :r])
-        self.offsets = of_rows.V[:, r] if solver.data.intercept else None  #: intercepts over OFFSET
-        self.gradient = solver.data.lower(of_rows.gradient)
+        self.V, self.offsets = of_rows.V, None
+        if isinstance(solver.data, Tasks) and solver.data.intercept:
+            self.V, self.offsets = np.ascontiguousarray(of_rows.V[:, :-1]), of_rows.V[:, -1]  #: over OFFSET
+        self.gradient = solver.data.lower(of_rows.gradient, solver.n_threads)
 
     def derivative(self, xi: Floats) -> Floats:
-        data = self._solver.data
-        return data.lower(self._of_rows.derivative(data.lift(xi, direction=True)))
+        data, threads = self._solver.data, self._solver.n_threads
+        return data.lower(self._of_rows.derivative(data.lift(xi, threads, direction=True)), threads)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
-        """B = 2C (average X_tᵀX_t) ⊗ VᵀV + ‖V‖² I, solved between the eigenvectors of both."""
-        vectors, values = self._solver.spectrum
-        mu, R = np.linalg.eigh(self.V.T @ self.V)
+        """That of the features and, where rows have indicators too, that of the rows."""
+        data, of_rows = self._solver.data, self._of_rows
+        if isinstance(data, Tasks):
+            return self._of_features(data.features, 2.0 * self._solver.C, self.V)
+        assert isinstance(of_rows, CoupledSolution)
+        k = data.rows.features
+        both: list[Callable[[Floats], Floats]] = []
+        if data.rows.X is not None:
+            both.append(self._of_features(data.rows.X, of_rows.curvature, of_rows.G))
+        if data.rows.own is not None:
+            both.append(of_rows.preconditioner_of_rows(data.rows.own))
+        if len(both) == 1:
+            return both[0]
+        return lambda eta: np.concatenate([both[0](eta[:k]), both[1](eta[k:])])
+
+    def _of_features(self, X: FeatureMatrix, curvature: float, V: Floats) -> Callable[[Floats], Floats]:
+        """B = C ℓ'' (average X_tᵀX_t) ⊗ VᵀV + |V|² I, solved between the eigenvectors of both."""
+        columns = self._solver.data.columns
+        share = columns.entries / (columns.shape[0] * columns.shape[1])  # of all rows, that a column sees
+        vectors, values = X.spectrum
+        mu, R = np.linalg.eigh(V.T @ V)
         shift = max(float(np.vdot(self.V, self.V)), np.finfo(float).tiny)
-        B = 2.0 * self._solver.C * np.outer(values, np.maximum(mu, 0.0)) + shift
+        B = curvature * share * np.outer(values, np.maximum(mu, 0.0)) + shift
 
         def solve(eta: Floats) -> Floats:
             turned = (eta if vectors is None else vectors.T @ eta) @ R / B

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
+from rslm.measurements.entries import Entries
+from rslm.measurements.features import FeatureMatrix
 
 OFFSET = 1e3  # the feature that intercepts are the coefficients of: ½(b/1000)² in the objective is next to nothing
 
@@ -37,7 +38,7 @@ class Tasks:
     def __init__(self, X: Any, y: Any, tasks: Any, *, intercept: bool = False) -> None:
         codes = np.asarray(tasks)
         targets = np.asarray(y, dtype=np.float64)
-        features = checked_features(X)
+        features = FeatureMatrix(X)
         n = features.shape[0]
         if codes.shape != (n,) or codes.dtype.kind not in "iu" or (n and codes.min() < 0):
             raise ValueError(
@@ -45,27 +46,29 @@ class Tasks:
             )
         if targets.shape != (n,):
             raise ValueError(f"y must have shape ({n},), one target for every row of X; got {targets.shape}")
-        order = np.argsort(codes, kind="stable")
+        in_order = bool((codes[1:] >= codes[:-1]).all())
+        order = np.arange(n) if in_order else np.argsort(codes, kind="stable")
         counts = np.bincount(codes)
         empty = np.flatnonzero(counts == 0)
         if len(empty):
             raise ValueError(f"task {int(empty[0])} has no rows")
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        self._set(features, indptr, order, targets[order], intercept)
+        self._set(features, indptr, order, targets if in_order else targets[order], intercept)
 
     @classmethod
     def shared(cls, X: Any, Y: Any, *, intercept: bool = False) -> Tasks:
         """All tasks share the rows of X; column t of Y, an array with NaN for missing or a sparse matrix, is task t."""
-        features, by_columns = checked_features(X), ObservedMatrix.from_any(Y).transposed()
+        features, by_columns = FeatureMatrix(X), ObservedMatrix.from_any(Y).transposed()
         if by_columns.shape[1] != features.shape[0]:
             raise ValueError(f"X has {features.shape[0]} rows, but Y has {by_columns.shape[1]}")
         tasks = cls.__new__(cls)
         tasks._set(features, by_columns.indptr, by_columns.index, by_columns.values, intercept)
         return tasks
 
-    def _set(self, X: Any, indptr: NDArray[Any], index: NDArray[Any], values: Floats, intercept: bool) -> None:
-        self.X: Any = X
-        self.intercept, self._sparse = intercept, bool(sparse.issparse(X))
+    def _set(
+        self, X: FeatureMatrix, indptr: NDArray[Any], index: NDArray[Any], values: Floats, intercept: bool
+    ) -> None:
+        self.features, self.intercept = X, intercept
         self.columns = Columns(indptr.astype(np.int64), index.astype(np.int32), X.shape[0])
         self.values = values
 
@@ -79,28 +82,22 @@ class Tasks:
     @property
     def shape(self) -> tuple[int, int]:
         """(d, T)"""
-        return self.X.shape[1], self.columns.shape[1]
+        return self.features.shape[1], self.columns.shape[1]
 
-    def lift(self, U: Floats, *, direction: bool = False) -> Floats:
+    def of_rows(self) -> Entries:
+        """The same observations as entries of F Vᵀ."""
+        return Entries.of_columns(self.columns, self.values)
+
+    def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
         """F = X U, with the feature of the intercepts as its last column; a direction does not move that."""
-        F = np.asarray(self.X @ U)
+        F = self.features.times(U, threads)
         if not self.intercept:
-            return np.ascontiguousarray(F)
+            return F
         return np.hstack([F, np.full((len(F), 1), 0.0 if direction else OFFSET)])
 
-    def lower(self, G: Floats) -> Floats:
+    def lower(self, G: Floats, threads: int) -> Floats:
         """The adjoint of `lift` for directions: Xᵀ G."""
-        return np.asarray(self.X.T @ (G[:, :-1] if self.intercept else G))
-
-    def squares_of_features(self) -> Floats:
-        """Σ_p x_pj² of every feature."""
-        squares = self.X.multiply(self.X) if self._sparse else self.X * self.X
-        return np.asarray(squares.sum(axis=0)).ravel()
-
-    def gram_of_features(self) -> Floats:
-        """XᵀX as a dense array."""
-        gram = self.X.T @ self.X
-        return np.asarray(gram.toarray() if self._sparse else gram)
+        return self.features.transposed_times(np.ascontiguousarray(G[:, :-1]) if self.intercept else G, threads)
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row of X and task of every observation."""
@@ -112,19 +109,3 @@ class Tasks:
 
     def __repr__(self) -> str:
         return f"Tasks({self.shape[1]} tasks, {self.shape[0]} features, {len(self)} observations)"
-
-
-def checked_features(X: Any) -> Any:
-    """A dense array in double precision, or a sparse matrix by rows."""
-    is_sparse = bool(sparse.issparse(X))
-    if is_sparse:
-        matrix: Any = sparse.csr_array(X).astype(np.float64)
-        values = matrix.data
-    else:
-        matrix = np.ascontiguousarray(X, dtype=np.float64)
-        values = matrix
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"X must have shape (n, d) with at least one row and one feature; got {np.shape(X)}")
-    if not np.isfinite(values).all():
-        raise ValueError("X must be finite; fill or drop missing features first")
-    return matrix

@@ -1,0 +1,166 @@
+"""Smooth losses on entries whose columns share features: Newton's method for all columns together.
+
+With G = B̃ V, the rows of F in the place of those of U, and s = −ℓ', D = ℓ'' at the predictions f_iᵀ g_t,
+
+    V minimises C Σ ℓ(y, f_iᵀ g_t) + ½ |V|²,                V = B̃ᵀ Zᵀ F with z = C s,
+    ∇h(F) = −Z G,                                            D∇h[Ḟ] = −(Ż G + Z Ġ),  ż = −C D (Ḟ g + F ġ),
+    (I + B̃ᵀ H B̃) V̇ = B̃ᵀ (Zᵀ Ḟ − C Fᵀ D Ḟ g),  H_t = C F_tᵀ D_t F_t.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.inner.leverage import leverages
+from rslm.inner.newton import Newton
+from rslm.inner.shared_systems import SharedSystem
+from rslm.losses.checked import CheckedLoss
+from rslm.measurements import Bilinear
+from rslm.problem import Problem
+
+ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
+SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
+DESCENT = 1e-4  # of what the slope promises, that a step has to keep
+MOST_STEPS, MOST_TRIALS = 100, 40
+
+
+class Coupled:
+    """Inner solver for entries whose columns share features, and whose rows are those of F."""
+
+    def __init__(self, problem: Problem, n_threads: int) -> None:
+        assert isinstance(problem.data, Bilinear)
+        self.C, self.y, self.n_threads = problem.C, problem.data.values, n_threads
+        self.columns, self.side = problem.columns, problem.data.cols
+        self.quadratic, self.loss = problem.loss.quadratic, CheckedLoss(problem.loss)
+        self.warm: Floats | None = None  # V at the last point
+
+    @staticmethod
+    def obstacle(problem: Problem) -> str | None:
+        if not isinstance(problem.data, Bilinear):
+            return "needs features of the columns"
+        if problem.structure is not None:
+            return f"knows of no structure, the problem has {problem.structure!r}"
+        if problem.row_weights is not None or problem.column_weights is not None:
+            return "knows of no weights; give them to the indicators of the rows and columns"
+        return Newton.smooth(problem)
+
+    def free(self) -> None:
+        pass
+
+    def solve(self, F: Floats) -> CoupledSolution:
+        shape = (self.side.width, F.shape[1])
+        V = self.warm if self.warm is not None and self.warm.shape == shape else np.zeros(shape)
+        point = _Point(self, F, V)
+        if not math.isfinite(point.value):  # the last solution is too far away
+            point = _Point(self, F, np.zeros(shape))
+        system: SharedSystem | None = None
+        before = math.inf
+        for _ in range(MOST_STEPS):
+            if system is None or not self.quadratic:
+                system = SharedSystem(self.side, self.C * self._grams(F, point.D), self.n_threads)
+            descent = point.descent()
+            step = system.solve(descent)
+            decrement = float(np.vdot(step, descent))
+            size = point.square + self.C * float(point.D @ (point.w * point.w))
+            settled = decrement <= SETTLED**2 * size and decrement >= before
+            if not decrement > ENOUGH**2 * size or settled:
+                break
+            before = decrement
+            point = self._moved(point, step, decrement)
+        assert system is not None
+        self.warm = point.V
+        return CoupledSolution(point, system)
+
+    def _grams(self, F: Floats, D: Floats) -> Floats:
+        if self.quadratic:  # ℓ'' = 2
+            return 2.0 * self.columns.grams(F, self.n_threads)
+        return self.columns.grams(F, self.n_threads, D)
+
+    def _moved(self, point: _Point, step: Floats, decrement: float) -> _Point:
+        """The whole step, or the first half, quarter … that goes down."""
+        part = 1.0
+        for _ in range(1 if self.quadratic else MOST_TRIALS):
+            trial = _Point(self, point.F, point.V + part * step)
+            if trial.value <= point.value - DESCENT * part * decrement:
+                return trial
+            part *= 0.5
+        # Near the end rounding hides the descent, but a Newton step is good there.
+        return _Point(self, point.F, point.V + step) if decrement <= SETTLED * abs(point.value) else trial
+
+
+class _Point:
+    """The inner objective at one V."""
+
+    def __init__(self, solver: Coupled, F: Floats, V: Floats) -> None:
+        self.solver, self.F, self.V = solver, F, V
+        side, threads = solver.side, solver.n_threads
+        self.G = side.lift(V, threads) if side.base is None else side.base + side.lift(V, threads)
+        self.w: Floats = solver.columns.predict(F, self.G, threads)
+        self.square = float(np.vdot(V, V))
+        self.value = solver.C * math.fsum(solver.loss("value", solver.y, self.w)) + 0.5 * self.square
+        self.s: Floats = -solver.loss("gradient", solver.y, self.w)
+        self.D: Floats = solver.loss("hessian", solver.y, self.w)
+
+    def descent(self) -> Floats:
+        """B̃ᵀ Zᵀ F − V, the negative gradient."""
+        solver = self.solver
+        by_columns = solver.columns.gather(solver.C * self.s, self.F, solver.n_threads)
+        return solver.side.lower(by_columns, solver.n_threads) - self.V
+
+
+class CoupledSolution:
+    """V, G and the dual variables at one F."""
+
+    paid = 0.0
+
+    def __init__(self, point: _Point, system: SharedSystem) -> None:
+        self._solver, self._point, self._system = point.solver, point, system
+        self.V, self.G, self.value = point.V, point.G, point.value
+        solver = point.solver
+        self.gradient: Floats = -solver.columns.scatter(solver.C * point.s, self.G, solver.n_threads)
+        self.curvature = solver.C * float(np.mean(point.D))  #: C ℓ'' on the average
+
+    def derivative(self, xi: Floats) -> Floats:
+        solver, point = self._solver, self._point
+        columns, threads = solver.columns, solver.n_threads
+        moved = columns.predict(xi, self.G, threads)
+        rhs = columns.gather(point.s, xi, threads) - columns.gather(point.D * moved, point.F, threads)
+        dG = solver.side.lift(self._system.solve(solver.side.lower(solver.C * rhs, threads)), threads)
+        ds = -point.D * (moved + columns.predict(point.F, dG, threads))
+        return -solver.C * (columns.scatter(ds, self.G, threads) + columns.scatter(point.s, dG, threads))
+
+    def preconditioner(self) -> Callable[[Floats], Floats]:
+        return self.preconditioner_of_rows(np.ones(self._solver.columns.shape[0]))
+
+    def preconditioner_of_rows(self, own: Floats) -> Callable[[Floats], Floats]:
+        """Row i is solved with B_i = C λ_i² Σ_t D_it g_t g_tᵀ + |V|² I, for indicators of the rows with weights λ."""
+        solver, point = self._solver, self._point
+        shift = max(point.square, np.finfo(float).tiny)
+        weight = 1.0 / (solver.C * np.maximum(own, np.finfo(float).tiny ** 0.25) ** 2)
+        by_rows, order = solver.columns.by_rows, solver.columns.row_order
+        factors = by_rows.factorise(self.G, shift * weight, solver.n_threads, point.D[order])
+        return lambda eta: weight[:, None] * factors.solve(eta, solver.n_threads)
+
+    def left_out(self) -> Floats:
+        """Every entry predicted from the others of its column; only where columns share no features."""
+        solver, point = self._solver, self._point
+        own = solver.side.own
+        assert solver.side.X is None
+        assert own is not None
+        ridge = 1.0 / (solver.C * own**2)
+        factors = solver.columns.factorise(point.F, ridge, solver.n_threads, point.D)
+        h = leverages(solver.columns, point.F, factors, solver.n_threads)
+        return point.w - point.s * h / np.maximum(1.0 - point.D * h, 1e-3)
+
+    def dual(self) -> Floats:
+        return self._solver.C * self._point.s
+
+    def multipliers(self) -> None:
+        return None
+
+    def release(self) -> None:
+        pass

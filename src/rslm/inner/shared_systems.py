@@ -1,0 +1,105 @@
+"""The normal equations of columns that share coefficients: (I + B̃ᵀ H B̃) Δ = R, with B̃ = [X, diag(λ)].
+
+H has a block H_t = C F_tᵀ D_t F_t of rank × rank for every column t. The coefficients λ_t Δ_t of a column's own are
+eliminated, which leaves a system for those of the features X alone:
+
+    K_t = H_t (I + λ_t² H_t)⁻¹,    (I + Xᵀ K X) Δ_X = R_X − Xᵀ K λ R_I,    Δ_I = R_I − λ K (λ R_I + X Δ_X).
+
+No pass over the entries is needed once the blocks are there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from rslm._typing import Floats
+from rslm.measurements import Side
+
+DIRECT = 1500  # unknowns of the features up to which their system is factorised
+MOST_STEPS, EXACT = 1000, 1e-13  # of conjugate gradients, and the relative residual at which they end
+
+
+class SharedSystem:
+    """The equations of one point."""
+
+    def __init__(self, side: Side, H: Floats, threads: int) -> None:
+        self.side, self.threads = side, threads
+        self.K: Floats = H if side.own is None else _divided(H, side.own)
+        self._factor = self._mean = None
+        if side.X is not None:
+            if side.features * H.shape[1] <= DIRECT:
+                self._factor = cho_factor(self._matrix(), overwrite_a=True, check_finite=False)
+            else:
+                self._mean = np.linalg.eigh(self.K.mean(axis=0))
+
+    def solve(self, R: Floats) -> Floats:
+        side = self.side
+        k, X = side.features, side.X
+        if side.own is None:
+            return self._of_features(R)
+        own = side.own[:, None]
+        if X is None:
+            return R - own * self._times_K(own * R)
+        of_own = own * R[k:]
+        of_features = self._of_features(R[:k] - X.transposed_times(self._times_K(of_own), self.threads))
+        lifted = X.times(of_features, self.threads)
+        return np.concatenate([of_features, R[k:] - own * self._times_K(of_own + lifted)])
+
+    def _times_K(self, G: Floats) -> Floats:
+        return np.asarray(np.matmul(self.K, G[:, :, None])[:, :, 0])
+
+    def _of_features(self, R: Floats) -> Floats:
+        """(I + XᵀKX)⁻¹ R."""
+        if self._factor is not None:
+            return np.asarray(cho_solve(self._factor, R.ravel(), check_finite=False).reshape(R.shape))
+        return self._iterated(R)
+
+    def _matrix(self) -> Floats:
+        """I + XᵀKX, with the coefficients of a feature side by side."""
+        assert self.side.X is not None
+        k, r = self.side.features, self.K.shape[1]
+        blocks = self.K.reshape(len(self.K), r * r)
+        blocks_of_M = np.empty((k, r, k, r))
+        for a, (rows, values, others) in enumerate(self.side.X.columns):
+            products = others.T @ (values[:, None] * blocks[rows])  # of feature a with all others
+            blocks_of_M[a] = np.asarray(products).reshape(k, r, r).transpose(1, 0, 2)
+        M: Floats = blocks_of_M.reshape(k * r, k * r)
+        M[np.diag_indices(k * r)] += 1.0
+        return M
+
+    def _iterated(self, R: Floats) -> Floats:
+        """By conjugate gradients, with the blocks K_t replaced by their mean for a preconditioner."""
+        assert self.side.X is not None
+        assert self._mean is not None
+        X, (mu, turn) = self.side.X, self._mean
+        vectors, values = X.spectrum
+        between = 1.0 + np.outer(values, np.maximum(mu, 0.0))
+
+        def precondition(E: Floats) -> Floats:
+            turned = (E if vectors is None else vectors.T @ E) @ turn / between
+            return np.asarray((turned if vectors is None else vectors @ turned) @ turn.T)
+
+        x, residual = np.zeros_like(R), R.copy()
+        target = EXACT * float(np.linalg.norm(R))
+        z = precondition(residual)
+        direction, rz = z, float(np.vdot(residual, z))
+        for _ in range(MOST_STEPS):
+            if not float(np.linalg.norm(residual)) > target:
+                break
+            lifted = self._times_K(X.times(direction, self.threads))
+            product = direction + X.transposed_times(lifted, self.threads)
+            alpha = rz / float(np.vdot(direction, product))
+            x += alpha * direction
+            residual -= alpha * product
+            z = precondition(residual)
+            rz, before = float(np.vdot(residual, z)), rz
+            direction = z + (rz / before) * direction
+        return x
+
+
+def _divided(H: Floats, own: Floats) -> Floats:
+    """H (I + λ²H)⁻¹ of every block."""
+    eye = np.eye(H.shape[1])
+    K = np.linalg.solve(eye + own[:, None, None] ** 2 * H, H)
+    return np.asarray(0.5 * (K + K.transpose(0, 2, 1)))

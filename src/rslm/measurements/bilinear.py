@@ -1,0 +1,84 @@
+"""Entries are observed through features of both sides: (M W)_p = ã_iᵀ W b̃_j for entry p = (i, j).
+
+Ã and B̃ hold the features of the rows and of the columns, and indicators of them: see `rslm.measurements.side`. With
+F = Ã U the rows of F play the part of the rows of U, and G = B̃ V that of V; all columns share V.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rslm._typing import Floats, Indices64
+from rslm.data import ObservedMatrix
+from rslm.kernels import Columns
+from rslm.measurements.side import Side
+
+
+class Bilinear:
+    """Observed entries of an n × m matrix Ã W B̃ᵀ.
+
+    Parameters
+    ----------
+    Y : ObservedMatrix, scipy.sparse matrix or array of shape (n, m)
+        Stored entries of a sparse matrix are observed, zeros included; NaN in an array is missing.
+    rows, cols : Side, array or scipy.sparse matrix with n and m rows, optional
+        The features of both sides; a `Side` may have indicators too. None for indicators alone.
+    """
+
+    def __init__(self, Y: Any, rows: Any = None, cols: Any = None) -> None:
+        by_columns = ObservedMatrix.from_any(Y).transposed()
+        m, n = by_columns.shape
+        columns = Columns(by_columns.indptr, by_columns.index, n)
+        self._set(columns, by_columns.values, _side(rows, n, "rows"), _side(cols, m, "columns"))
+
+    @classmethod
+    def of_columns(cls, columns: Columns, values: Floats, rows: Side, cols: Side) -> Bilinear:
+        """Entries of a pattern that is there already."""
+        data = cls.__new__(cls)
+        data._set(columns, values, rows, cols)
+        return data
+
+    def _set(self, columns: Columns, values: Floats, rows: Side, cols: Side) -> None:
+        self.columns, self.values, self.rows, self.cols = columns, values, rows, cols
+
+    def with_values(self, values: Floats) -> Bilinear:
+        """The same entries with other values."""
+        return Bilinear.of_columns(self.columns, values, self.rows, self.cols)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, T)"""
+        return self.rows.width, self.cols.width
+
+    def of_rows(self) -> Bilinear:
+        """The same observations with the rows of F in place of features of the rows."""
+        return Bilinear.of_columns(self.columns, self.values, Side.plain(self.rows.size), self.cols)
+
+    def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
+        """F = Ã U."""
+        return self.rows.lift(U, threads)
+
+    def lower(self, G: Floats, threads: int) -> Floats:
+        """Ãᵀ G."""
+        return self.rows.lower(G, threads)
+
+    def places(self) -> tuple[Indices64, Indices64]:
+        """Row and column of every entry."""
+        counts = np.diff(self.columns.indptr)
+        return self.columns.index.astype(np.int64), np.repeat(np.arange(len(counts)), counts)
+
+    def __len__(self) -> int:
+        return self.columns.entries
+
+    def __repr__(self) -> str:
+        n, m = self.columns.shape
+        return f"Bilinear({n} × {m}, {len(self)} observed, {self.rows.width} and {self.cols.width} features)"
+
+
+def _side(given: Any, size: int, name: str) -> Side:
+    side = Side.plain(size) if given is None else given if isinstance(given, Side) else Side(given)
+    if side.size != size:
+        raise ValueError(f"the features of the {name} have {side.size} rows, but Y has {size} {name}")
+    return side

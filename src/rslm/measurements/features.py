@@ -1,0 +1,101 @@
+"""A matrix of features, dense or sparse, and its products with thin matrices, shared by all threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from rslm._typing import Floats
+from rslm.kernels import Columns
+
+BLOCK = 1 << 16  # rows of a dense matrix that are multiplied at once
+SAMPLE = 100_000  # rows that tell enough of XᵀX
+MANY = 2000  # features from which on only the diagonal of XᵀX is looked at
+MOST_RANK = 128  # columns that the kernels can multiply with at once
+
+
+class FeatureMatrix:
+    """X of shape (n, d); it is not copied if it is an array in double precision, or sparse by rows."""
+
+    def __init__(self, X: Any) -> None:
+        self.X: Any = checked_features(X)
+        self._sparse: Columns | None = None
+        if bool(sparse.issparse(self.X)):  # the rows of X are the columns of the pattern
+            self._sparse = Columns(self.X.indptr, self.X.indices, self.X.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.X.shape[0]), int(self.X.shape[1])
+
+    def times(self, U: Floats, threads: int) -> Floats:
+        """X U."""
+        if self._sparse is not None and U.shape[1] <= MOST_RANK:
+            return self._sparse.gather(self.X.data, U, threads)
+        if self._sparse is not None or threads == 1 or len(self.X) <= BLOCK:
+            return np.asarray(self.X @ U)
+        out = np.empty((self.shape[0], U.shape[1]))
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda at: np.matmul(self.X[at], U, out=out[at]), self._blocks()))
+        return out
+
+    def transposed_times(self, G: Floats, threads: int) -> Floats:
+        """Xᵀ G."""
+        if self._sparse is not None and G.shape[1] <= MOST_RANK:
+            return self._sparse.scatter(self.X.data, G, threads)
+        if self._sparse is not None or len(self.X) <= BLOCK:
+            return np.asarray(self.X.T @ G)
+        with ThreadPoolExecutor(threads) as pool:  # summed in one order, whatever the threads
+            return np.asarray(sum(pool.map(lambda at: self.X[at].T @ G[at], self._blocks())))
+
+    def _blocks(self) -> list[slice]:
+        return [slice(k, k + BLOCK) for k in range(0, self.shape[0], BLOCK)]
+
+    def squares(self) -> Floats:
+        """Σ_p x_pj² of every feature."""
+        if self._sparse is not None:
+            squares = self.X.data.astype(np.float64) ** 2
+            return np.bincount(self.X.indices, squares, self.shape[1]).astype(np.float64)  # of no entries, whole ones
+        return np.asarray(np.einsum("pj,pj->j", self.X, self.X))
+
+    @cached_property
+    def columns(self) -> list[tuple[Any, Floats, Any]]:
+        """For every feature: the rows where it is not zero, its values there, and all features of these rows."""
+        if self._sparse is None:
+            everything = slice(None)
+            return [(everything, self.X[:, a], self.X) for a in range(self.shape[1])]
+        by_columns = sparse.csc_array(self.X)
+        parts = [slice(*by_columns.indptr[a : a + 2]) for a in range(self.shape[1])]
+        return [(rows := by_columns.indices[at], by_columns.data[at], self.X[rows]) for at in parts]
+
+    @cached_property
+    def spectrum(self) -> tuple[Floats | None, Floats]:
+        """Eigenvectors and eigenvalues of XᵀX, as some of its rows tell; of many features (None, the diagonal)."""
+        if self.shape[1] > MANY:
+            return None, self.squares()
+        step = -(-self.shape[0] // SAMPLE)
+        some = self.X[::step]
+        gram = some.T @ some
+        values, vectors = np.linalg.eigh(gram.toarray() if self._sparse is not None else gram)
+        return vectors, np.maximum(values, 0.0) * (self.shape[0] / some.shape[0])
+
+
+def checked_features(X: Any) -> Any:
+    """A dense array in double precision, or a sparse matrix by rows."""
+    is_sparse = bool(sparse.issparse(X))  # else the type checker takes X for a type that is not exported
+    if is_sparse:
+        matrix: Any = sparse.csr_array(X)
+        if matrix.dtype not in (np.float64, np.float32):
+            matrix = matrix.astype(np.float64)
+        values = matrix.data
+    else:
+        matrix = np.ascontiguousarray(X, dtype=np.float64)
+        values = matrix
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"X must have shape (n, d) with at least one row and one feature; got {np.shape(X)}")
+    if not np.isfinite(values).all():
+        raise ValueError("X must be finite; fill or drop missing features first")
+    return matrix
