@@ -3,6 +3,7 @@
 from rslm.data import ObservedMatrix
 from rslm.estimators import (
     HankelModel,
+    InductiveCompletion,
     MatrixCompletion,
     MultiTaskClassifier,
     MultiTaskRegressor,
@@ -16,6 +17,7 @@ from rslm.version import __version__
 
 __all__ = [
     "HankelModel",
+    "InductiveCompletion",
     "MatrixCompletion",
     "MultiTaskClassifier",
     "MultiTaskRegressor",

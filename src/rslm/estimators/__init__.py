@@ -1,6 +1,7 @@
 """Estimators: thin compositions of a problem, a solver and scikit-learn's conventions."""
 
 from rslm.estimators.hankel_model import HankelModel
+from rslm.estimators.inductive_completion import InductiveCompletion
 from rslm.estimators.matrix_completion import MatrixCompletion
 from rslm.estimators.multi_task import MultiTaskRegressor
 from rslm.estimators.multi_task_classifier import MultiTaskClassifier
@@ -9,6 +10,7 @@ from rslm.estimators.reduced_rank import ReducedRankRegressor
 
 __all__ = [
     "HankelModel",
+    "InductiveCompletion",
     "MatrixCompletion",
     "MultiTaskClassifier",
     "MultiTaskRegressor",

@@ -42,10 +42,8 @@ def line(p: Progress) -> str:
     )
 
 
-def warn_if_not_converged(
-    outcome: Outcome, max_iter: int, relative_gradient: float, bounded: bool = False, levels: int = 4
-) -> None:
-    """Tell what an outcome that is no convergence means for the user, who is so many calls above."""
+def warn_if_not_converged(outcome: Outcome, max_iter: int, relative_gradient: float, bounded: bool = False) -> None:
+    """Tell what an outcome that is no convergence means for the user, who is five calls above."""
     if outcome is Outcome.ITERATIONS:
         advice = f"not converged after max_iter={max_iter} iterations; raise max_iter or tol"
     elif outcome is Outcome.STALLED and relative_gradient > FAR:
@@ -59,4 +57,4 @@ def warn_if_not_converged(
         advice = "the objective is not a finite number; rescale the data or lower C"
     else:
         return
-    warnings.warn(advice, ConvergenceWarning, stacklevel=levels)
+    warnings.warn(advice, ConvergenceWarning, stacklevel=5)

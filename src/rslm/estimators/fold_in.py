@@ -35,10 +35,6 @@ class Subspace:
         """The codes a of all samples, (n_samples, rank)."""
         return self._solve(data, loss, threads).V
 
-    def fill(self, codes: Floats) -> Floats:
-        """The samples with these codes, (n_samples, n_features)."""
-        return codes @ self.features.T
-
     def left_out(self, data: ObservedMatrix, loss: Loss, threads: int) -> Floats:
         """Every observed entry predicted from the other entries of its sample."""
         return self._solve(data, loss, threads).left_out()

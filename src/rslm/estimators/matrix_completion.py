@@ -182,8 +182,12 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         loss = self._checked_loss()
         if box is not None and not loss.binary:
             check_observed(box, data)
-        layout = Layout(data, loss, self.C, float(self.weighting), box)
-        problem = layout.problem()
+        self._fit(X, Layout(data, loss, self.C, float(self.weighting), box))
+        return self
+
+    def _fit(self, X: Any, layout: Layout) -> None:
+        """Solve what the layout says, and keep the model that it makes of the answer."""
+        data, box, problem = layout.data, layout.box, layout.problem()
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X)
         if self.verbose:
@@ -227,17 +231,34 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             warnings.warn(
                 "the learned matrix is zero everywhere: no other one within the bounds fits the data better, at this C",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if self.classes_ is not None and (data.values > 0).all() | (data.values <= 0).all():
             warnings.warn(
                 "only one class is observed; of a sparse matrix the stored entries are, so store the zeros too",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        _warn_of_unobserved(data, layout.alike)
+        self._warn_of_unobserved(layout)
         context.call_on_fit_task_end(estimator=self, X=X)
-        return self
+
+    def _warn_of_unobserved(self, layout: Layout) -> None:
+        data, alike = layout.data, layout.alike
+        samples, features = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
+        if samples or features:
+            average = (alike[0] or not samples) and (alike[1] or not features)
+            warnings.warn(
+                f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed "
+                "entry; "
+                + (
+                    "they are predicted like an average one"
+                    if average
+                    else "where they have bounds of their own, nothing "
+                    "but these are known of them; the others are predicted like an average one"
+                ),
+                UserWarning,
+                stacklevel=5,
+            )
 
     # ---- predicting ------------------------------------------------------------------------------------------------
 
@@ -250,12 +271,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """
         check_is_fitted(self)
         if cols is None:
-            if sparse.issparse(rows) or isinstance(rows, ObservedMatrix):
-                raise ValueError(
-                    "predict(X) would give a dense result for sparse data; use predict(rows, cols) for single entries "
-                    "or transform(X) for a filled matrix"
-                )
-            return self._reconstructed(self._observed(rows, fitting=False))
+            return self._reconstructed(self._dense_samples(rows))
         i, j = self._rows.positions(rows), self._cols.positions(cols)
         if i.shape != j.shape:
             raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
@@ -275,7 +291,18 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
-        filled = self._reconstructed(data)
+        return self._with_observed(data, self._reconstructed(data))
+
+    def _dense_samples(self, X: Any) -> ObservedMatrix:
+        if sparse.issparse(X) or isinstance(X, ObservedMatrix):
+            raise ValueError(
+                "predict(X) would give a dense result for sparse data; use predict(rows, cols) for single entries "
+                "or transform(X) for a filled matrix"
+            )
+        return self._observed(X, fitting=False)
+
+    def _with_observed(self, data: ObservedMatrix, filled: Floats) -> Floats:
+        """The classes that values stand for, if there are any, and the observed entries as they are."""
         if self.classes_ is not None:
             filled = self.classes_[(filled > 0).astype(int)]
         known = data.values if self.classes_ is None else self.classes_[(data.values > 0).astype(int)]
@@ -284,7 +311,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
 
     def _reconstructed(self, data: ObservedMatrix) -> Floats:
         codes = self._subspace.fold_in(data, self._solved_loss(), thread_count(self.n_threads))
-        W: Floats = self._subspace.fill(codes)
+        W: Floats = codes @ self._subspace.features.T
         if self._box is None or self._box.shape[0] == 1:
             W[data.row_counts() == 0] = self.row_factors_.mean(axis=0) @ self.col_factors_.T
         if self._box is not None:  # rounding errors
@@ -306,6 +333,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             prediction = predict_pairs(rows, cols, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
         else:
             prediction = self._subspace.left_out(data, self._solved_loss(), thread_count(self.n_threads))
+        return self._score(data, prediction)
+
+    def _score(self, data: ObservedMatrix, prediction: Floats) -> float:
         if self.classes_ is not None:
             return float(np.mean((prediction > 0) == (data.values > 0)))
         return float(r2_score(self._checked_loss().targets(data.values), prediction))
@@ -357,7 +387,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
-        model = cls(**params | {"loss": loss_from_plain(params["loss"]), "bounds": from_plain(params["bounds"])})
+        model = cls(**_from_plain(params))
         model.classes_ = None if facts["classes"] is None else np.array(facts["classes"])
         model.row_factors_, model.col_factors_ = arrays["row_factors_"], arrays["col_factors_"]
         ranks = {arrays[name].shape[1] for name in ("row_factors_", "col_factors_", "subspace")}
@@ -433,18 +463,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         return _check_feature_names_in(self, input_features)
 
 
-def _warn_of_unobserved(data: ObservedMatrix, alike: tuple[bool, bool]) -> None:
-    samples, features = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
-    if samples or features:
-        average = (alike[0] or not samples) and (alike[1] or not features)
-        warnings.warn(
-            f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed entry; "
-            + (
-                "they are predicted like an average one"
-                if average
-                else "where they have bounds of their own, nothing "
-                "but these are known of them; the others are predicted like an average one"
-            ),
-            UserWarning,
-            stacklevel=4,
-        )
+def _from_plain(params: Facts) -> Facts:
+    """Constructor parameters as they were before they were written."""
+    read = {"loss": loss_from_plain, "bounds": from_plain}
+    return {name: read[name](value) if name in read else value for name, value in params.items()}

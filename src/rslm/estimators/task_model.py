@@ -79,7 +79,7 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         self.rank_ = result.numerical_rank() if result.V.any() else 0
         self._describe()
         gradient = float(result.history["relative_gradient"][-1])
-        warn_if_not_converged(result.outcome, self.max_iter, gradient, levels=5)
+        warn_if_not_converged(result.outcome, self.max_iter, gradient)
 
     def _describe(self) -> None:
         self.subspace_ = np.linalg.svd(self.coef_.T, full_matrices=False)[0][:, : self.rank_]

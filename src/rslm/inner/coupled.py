@@ -122,7 +122,7 @@ class CoupledSolution:
         self.V, self.G, self.value = point.V, point.G, point.value
         solver = point.solver
         self.gradient: Floats = -solver.columns.scatter(solver.C * point.s, self.G, solver.n_threads)
-        self.curvature = solver.C * float(np.mean(point.D))  #: C ℓ'' on the average
+        self.curvature = solver.C * float(point.D.sum()) / max(len(point.D), 1)  #: C ℓ'' on the average
 
     def derivative(self, xi: Floats) -> Floats:
         solver, point = self._solver, self._point

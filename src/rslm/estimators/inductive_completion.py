@@ -1,0 +1,254 @@
+"""Complete a matrix whose rows and columns are described by features."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from rslm._typing import Floats
+from rslm.data import Labels, ObservedMatrix
+from rslm.estimators.inductive_layout import InductiveLayout, InductiveSubspace
+from rslm.estimators.layout import Layout
+from rslm.estimators.matrix_completion import MatrixCompletion
+from rslm.estimators.persistence import Arrays, Facts, storable
+from rslm.estimators.side_features import Encoding, as_features
+from rslm.kernels import predict_pairs
+from rslm.losses import Loss
+from rslm.threads import thread_count
+
+
+@storable
+class InductiveCompletion(MatrixCompletion):
+    """Low-rank matrix completion with features of the rows and of the columns.
+
+    Entry (i, j) is predicted by ãᵢᵀ W b̃ⱼ. The row ãᵢ holds a constant, the features of row i and, for the completion
+    term, an indicator of the row itself; b̃ⱼ likewise. W is of rank at most `rank` and minimises
+    ``C Σ loss(x_ij, ãᵢᵀ W b̃ⱼ) + ½ ‖W‖_*²``. What features tell is learned from all rows that share them, so rows and
+    columns without a single observed entry are predicted by their features.
+
+    Parameters
+    ----------
+    rank : int, default=10
+        Largest rank of W.
+    C : float, default=30.0
+        Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
+    completion : bool, default=True
+        Whether rows and columns have coefficients of their own beside those of their features, as in plain completion.
+    feature_weight : float, default=0.2
+        Size of the features beside the constant and the indicators, which are 1: the features of a side are scaled to
+        rows of this length on the average. Larger trusts them more. Features of different units should be brought
+        to one scale first.
+    fit_intercept : bool, default=True
+        Whether there is a constant feature on both sides: with it a common mean, and one for every row and column.
+    loss : str or Loss, default="square"
+        As of `MatrixCompletion`.
+    weighting : float, default=0.0
+        As of `MatrixCompletion`, for the indicators.
+    solver, max_iter, tol, max_time, random_state, n_threads, verbose
+        As of `MatrixCompletion`.
+
+    Attributes
+    ----------
+    row_factors_, col_factors_ : arrays (n_samples, rank) and (n_features, rank)
+        The matrix is row_factors_ @ col_factors_.T, features and indicators together.
+    certificate_, history_, outcome_, converged_, n_iter_, rank_, residuals_, outlier_scores_, classes_
+        As of `MatrixCompletion`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rslm import InductiveCompletion
+    >>> rng = np.random.default_rng(0)
+    >>> A, B = rng.standard_normal((40, 3)), rng.standard_normal((30, 2))
+    >>> X = A @ rng.standard_normal((3, 2)) @ B.T
+    >>> seen = np.where(rng.random(X.shape) < 0.5, X, np.nan)
+    >>> seen[7] = np.nan  # nothing is known of row 7 but its features
+    >>> model = InductiveCompletion(rank=2, C=100.0, completion=False, random_state=0)
+    >>> model = model.fit(seen, row_features=A, column_features=B)
+    >>> bool(np.abs(model.predict(np.full(30, 7), np.arange(30)) - X[7]).max() < 0.05)
+    True
+    """
+
+    bounds = None  # there are none
+
+    def __init__(
+        self,
+        rank: int = 10,
+        C: float = 30.0,
+        *,
+        completion: bool = True,
+        feature_weight: float = 0.2,
+        fit_intercept: bool = True,
+        loss: str | Loss = "square",
+        weighting: float = 0.0,
+        solver: str = "trust-region",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        max_time: float | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.C = C
+        self.completion = completion
+        self.feature_weight = feature_weight
+        self.fit_intercept = fit_intercept
+        self.loss = loss
+        self.weighting = weighting
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: object = None, *, row_features: Any = None, column_features: Any = None) -> Self:
+        """Learn from the observed entries of X and the features of its rows and columns.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
+            NaN is missing in dense input; stored entries of sparse input are observed, zeros included.
+        y : ignored
+        row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
+            Numbers; encode categories first. Where X has ids, a DataFrame is looked up by its index.
+        column_features : the same with a row for every column of X, optional
+        """
+        data = self._observed(X, fitting=True)
+        self._check_weighting()
+        self._check_feature_weight()
+        of_rows = as_features("row_features", row_features, data.shape[0], data.row_ids)
+        of_columns = as_features("column_features", column_features, data.shape[1], data.col_ids)
+        constant, weight = bool(self.fit_intercept), float(self.feature_weight)
+        encodings = Encoding.of("row", of_rows, weight, constant), Encoding.of("column", of_columns, weight, constant)
+        if not self.completion:
+            lacking = [e.kind for e in encodings if e.width == 0]
+            if lacking:
+                raise ValueError(f"completion=False needs {lacking[0]}_features, or fit_intercept=True")
+        self._fit(
+            X,
+            InductiveLayout(
+                data,
+                self._checked_loss(),
+                self.C,
+                float(self.weighting),
+                features=(of_rows, of_columns),
+                encodings=encodings,
+                completion=bool(self.completion),
+            ),
+        )
+        return self
+
+    def predict(
+        self, rows: Any, cols: ArrayLike | None = None, *, row_features: Any = None, column_features: Any = None
+    ) -> Floats:
+        """Predict the entries (rows[k], cols[k]); positions, or ids where `fit` was given ids.
+
+        With `row_features` the rows are others than those of `fit`: `rows` are positions in that table, or labels of
+        its index. Likewise `column_features` and `cols`. With one argument, that is a dense matrix X of samples:
+        returns the model's value of all their entries.
+        """
+        check_is_fitted(self)
+        if cols is None:
+            return self._reconstructed(self._dense_samples(rows), row_features)
+        left, i = self._factors(0, rows, row_features)
+        right, j = self._factors(1, cols, column_features)
+        if i.shape != j.shape:
+            raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
+        return predict_pairs(i, j, left, right, thread_count(self.n_threads))
+
+    def transform(self, X: Any, *, row_features: Any = None) -> Floats:
+        """Fill the missing entries of X; observed ones are kept.
+
+        Every sample is fitted at the learned subspace, around what its features tell. Samples of `fit` have the
+        features that `fit` was given; of others without `row_features` they are taken to be average.
+        """
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)
+        return self._with_observed(data, self._reconstructed(data, row_features))
+
+    def score(self, X: Any, y: object = None, *, row_features: Any = None) -> float:
+        """R² of the prediction on the observed entries of X; for a loss of two classes the part that is right.
+
+        As of `MatrixCompletion`; the features of samples are those that `transform` would take.
+        """
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)
+        if row_features is None and self._fitted_rows(data) is not None:
+            return super().score(X)
+        bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
+        return self._score(data, self._subspace.left_out(data, bases, self._solved_loss(), threads))
+
+    def _reconstructed(self, data: ObservedMatrix, row_features: Any = None) -> Floats:
+        bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
+        factors = self._subspace.fold_in(data, bases, self._solved_loss(), threads)
+        if self._encodings[0].width == 0:  # samples without an entry, of which features tell nothing either
+            factors[data.row_counts() == 0] = self.row_factors_.mean(axis=0)
+        return np.asarray(factors @ self.col_factors_.T)
+
+    def _bases_of(self, data: ObservedMatrix, row_features: Any) -> Floats:
+        """What the features of samples tell of their factors."""
+        if row_features is not None:
+            return self._by_features(0, as_features("row_features", row_features, data.shape[0], data.row_ids))
+        known = self._fitted_rows(data)
+        if known is not None:
+            return np.asarray(self._bases[known])
+        return np.tile(self._bases.mean(axis=0), (data.shape[0], 1))
+
+    def _factors(self, side: int, wanted: Any, features: Any) -> tuple[Floats, Any]:
+        """Factors of one side, and positions in them."""
+        labels, factors = ((self._rows, self.row_factors_), (self._cols, self.col_factors_))[side]
+        if features is None:
+            return factors, labels.positions(wanted)
+        ids = features.index.to_numpy() if hasattr(features, "index") and hasattr(features, "iloc") else None
+        table = as_features(f"{labels.kind}_features", features, None, None)
+        return self._by_features(side, table), Labels(labels.kind, table.shape[0], ids).positions(wanted)
+
+    def _by_features(self, side: int, X: Any) -> Floats:
+        encoding: Encoding = self._encodings[side]
+        encoding.check(X)
+        return np.asarray(encoding.matrix(X, X.shape[0]) @ self._coefs[side])
+
+    def _check_feature_weight(self) -> None:
+        weight = self.feature_weight
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 < float(weight) < np.inf:
+            raise ValueError(f"feature_weight must be a positive number; got {weight!r}")
+
+    def _warn_of_unobserved(self, layout: Layout) -> None:
+        """Rows and columns without an entry are predicted by their features; only without any is that worth a word."""
+        data = layout.data
+        counts = zip(("samples", "features"), (data.row_counts(), data.col_counts()), self._encodings, strict=True)
+        lacking = [
+            f"{(n == 0).sum()} of {len(n)} {what}" for what, n, e in counts if e.given is None and (n == 0).any()
+        ]
+        if lacking:
+            warnings.warn(
+                f"{' and '.join(lacking)} have neither an observed entry nor features; "
+                "they are predicted like an average one",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        arrays |= {"coef_rows": self._coefs[0], "coef_columns": self._coefs[1], "bases": self._bases}
+        return arrays, facts | {"encodings": [asdict(e) for e in self._encodings]}
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        weighting = float(model.weighting) if model.completion else None
+        model._subspace = InductiveSubspace(model.col_factors_, model.C, weighting, facts["mean_count"])
+        model._encodings = tuple(Encoding(**e) for e in facts["encodings"])
+        model._coefs, model._bases = (arrays["coef_rows"], arrays["coef_columns"]), arrays["bases"]
+        return model

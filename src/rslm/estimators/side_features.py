@@ -1,0 +1,87 @@
+"""Features of the rows or columns of a data matrix, as a user gives them and as the solver wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rslm._typing import Floats
+from rslm.data import Labels
+from rslm.measurements import Side
+from rslm.measurements.features import checked_features
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How the features of one side become a matrix: [1, weight · X], with the constant where there is one.
+
+    X is divided by the length that its rows have on the average, so that the weight means the same for all features.
+    """
+
+    kind: str  #: "row" or "column", for messages
+    given: int | None  #: how many features there are; None if there are none
+    factor: float  #: what they are multiplied by
+    constant: bool
+
+    @classmethod
+    def of(cls, kind: str, X: Any, weight: float, constant: bool) -> Self:
+        if X is None:
+            return cls(kind, None, 0.0, constant)
+        values = X.data if _is_sparse(X) else X
+        length = float(np.sqrt(np.square(values, dtype=np.float64).sum() / X.shape[0]))
+        return cls(kind, X.shape[1], weight / length if length > 0 else 0.0, constant)
+
+    @property
+    def width(self) -> int:
+        return (self.given or 0) + self.constant
+
+    def matrix(self, X: Any, size: int) -> Any:
+        """The matrix of so many rows; None where there are no features at all."""
+        parts: list[Any] = [np.ones((size, 1))] if self.constant else []
+        if X is not None:
+            parts.append(X * self.factor)
+        if not parts:
+            return None
+        return sparse.hstack(parts, format="csr") if _is_sparse(X) else np.hstack(parts)
+
+    def side(self, X: Any, size: int, own: Floats | None) -> Side:
+        return Side(self.matrix(X, size), own)
+
+    def check(self, X: Any) -> None:
+        """Features of rows or columns that `fit` has not seen must be as many as there."""
+        if X.shape[1] != (self.given or 0):
+            raise ValueError(f"{self.kind}_features have {X.shape[1]} features, but fit was given {self.given or 0}")
+
+
+def as_features(name: str, given: Any, size: int | None, ids: NDArray[Any] | None) -> Any:
+    """Features as an array or a sparse matrix, of these rows in this order.
+
+    A table with an index is put into the order of the ids, if there are ids; it may hold more rows than these.
+    """
+    if given is None:
+        return None
+    if ids is not None and hasattr(given, "index") and hasattr(given, "iloc"):
+        given = given.iloc[Labels(name, len(given), given.index.to_numpy()).positions(ids)]
+    if hasattr(given, "to_numpy"):
+        given = given.to_numpy()
+    if not _is_sparse(given):
+        given = np.asarray(given)
+        if given.dtype.kind not in "fiub":
+            raise TypeError(
+                f"{name} must be numbers; got {given.dtype}. Encode categories first, for instance with "
+                "pandas.get_dummies or scikit-learn's OneHotEncoder"
+            )
+        if given.ndim != 2:
+            raise ValueError(f"{name} must have two dimensions, one row for each; got shape {given.shape}")
+    X = checked_features(given)
+    if size is not None and X.shape[0] != size:
+        raise ValueError(f"{name} have {X.shape[0]} rows, but there are {size} to describe")
+    return X
+
+
+def _is_sparse(X: Any) -> bool:
+    return bool(sparse.issparse(X))
