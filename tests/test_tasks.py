@@ -81,8 +81,10 @@ def test_full_rank_reaches_the_convex_optimum(loss, intercept, C):
     else:
         wanted = convex_optimum(problem, loss)
     result = solve(problem, T, random_state=0)
-    # Kinks are rounded, and the way to less rounding may end early; the certificate says how far the answer can be off.
-    tol, gap = (1e-6, 1e-5) if loss in SMOOTH else (2e-3, 0.1)
+    tol, gap = (1e-6, 1e-5) if loss in SMOOTH else (1e-5, 1e-5)
+    if isinstance(loss, EpsilonInsensitive) and C == 3.0:
+        # Most errors are within ε. The way to less rounding ends early; the certificate says how far off it can be.
+        tol, gap = 2e-3, 0.1
     assert result.certificate.primal == pytest.approx(wanted, rel=tol)
     assert result.certificate.dual <= wanted * (1 + 1e-6)
     assert result.certificate.relative_gap < gap

@@ -29,7 +29,9 @@ def weighted_gram(
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
     values = _divided(values, columns, q)
     if isinstance(problem.data, Tasks):
-        features = problem.data.features
+        features, S = problem.data.features, problem.data.dual_matrix(values)
+        if S is not None:
+            return lambda X: np.asarray(S.T @ (S @ X))
         return lambda X: features.transposed_times(
             columns.gram(values, features.times(X, n_threads), n_threads), n_threads
         )

@@ -11,8 +11,11 @@ from sklearn.utils.validation import validate_data
 
 from rslm._typing import Floats, Indices64
 from rslm.data import Labels
+from rslm.data.labels import number_ids
 from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array
 from rslm.estimators.task_model import TaskModel
+from rslm.kernels import predict_pairs
+from rslm.threads import thread_count
 
 
 class NamedTasks(TaskModel):
@@ -25,7 +28,7 @@ class NamedTasks(TaskModel):
         labels = np.zeros(n, dtype=np.int64) if tasks is None else np.asarray(tasks)
         if labels.shape != (n,):
             raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
-        self.tasks_, codes = np.unique(labels, return_inverse=True)
+        self.tasks_, codes = number_ids(labels, "tasks")
         return codes.astype(np.int64)
 
     def _describe(self) -> None:
@@ -36,11 +39,12 @@ class NamedTasks(TaskModel):
         """x_pᵀ w_t + b_t of every row p and its task t."""
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         where = self._positions(tasks, X.shape[0], unseen)
-        coef = np.vstack([self.coef_, self.coef_.mean(axis=0)])
+        coef = self.coef_ @ self._basis
+        coef = np.vstack([coef, coef.mean(axis=0)])
         intercept = np.append(self.intercept_, self.intercept_.mean())
-        rows = coef[where]
-        products = X.multiply(rows).sum(axis=1) if hasattr(X, "multiply") else np.einsum("nd,nd->n", X, rows)
-        return np.asarray(np.ravel(products) + intercept[where])
+        rows = np.ascontiguousarray(X @ self._basis)
+        products = predict_pairs(np.arange(len(rows)), where, rows, coef, thread_count(self.n_threads))
+        return np.asarray(products + intercept[where])
 
     def _positions(self, tasks: ArrayLike | None, n: int, unseen: str) -> Indices64:
         """Rows of `coef_`; one beyond the last for a task that was not seen."""

@@ -82,7 +82,8 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         warn_if_not_converged(result.outcome, self.max_iter, gradient)
 
     def _describe(self) -> None:
-        self.subspace_ = np.linalg.svd(self.coef_.T, full_matrices=False)[0][:, : self.rank_]
+        self._basis = np.linalg.qr(self._U)[0]  # all coefficients are combinations of its columns
+        self.subspace_ = self._basis @ np.linalg.svd(self._basis.T @ self.coef_.T)[0][:, : self.rank_]
 
     def _checked_rank(self, shape: tuple[int, int]) -> int:
         if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:

@@ -40,7 +40,7 @@ class CoordinateDescent(WeightedColumns):
         return f"needs a BoxDual loss, {problem.loss!r} is not"
 
     def solve(self, U: Floats) -> BoxSolution:
-        X = U * self.scale
+        X = self.scaled(U)
         s, error = self.spare.pop() if self.spare else (np.empty_like(self.y), np.empty_like(self.y))
         s[:] = 0.0 if self.warm is None else self.warm
         solved = self.columns.solve_box(self.y, X, 1.0 / self.ridge, astuple(self.box), s, error, self.n_threads)

@@ -23,7 +23,9 @@ from rslm.measurements import Bilinear, Tasks
 from rslm.measurements.features import FeatureMatrix
 from rslm.problem import Problem
 
-SOLVERS: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton, Coupled)
+# Intercepts are the coefficients of a feature that is large and never changes sign. It ties all dual variables of a task
+# together, so that they cannot be improved one by one; Newton's method comes first.
+SOLVERS: tuple[type[InnerSolver], ...] = (Ridge, Newton, CoordinateDescent, Coupled)
 
 
 class Features:

@@ -55,7 +55,7 @@ class Newton(WeightedColumns):
         return f"needs a second derivative, {loss!r} has kinks" if rough else None
 
     def solve(self, U: Floats) -> NewtonSolution:
-        point = NewtonPoint(self, U * self.scale, self.warm)
+        point = NewtonPoint(self, self.scaled(U), self.warm)
         if self.n_threads == 1 or len(self.pieces) == 1:
             losses = [point.solve(piece) for piece in self.pieces]
         else:

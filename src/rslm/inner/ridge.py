@@ -42,7 +42,7 @@ class Ridge(WeightedColumns):
 
     def solve(self, U: Floats) -> RidgeSolution:
         room = self.spare.pop() if self.spare else None
-        solved = self.columns.evaluate(self.y, U * self.scale, self.ridge, self.n_threads, room)
+        solved = self.columns.evaluate(self.y, self.scaled(U), self.ridge, self.n_threads, room)
         return RidgeSolution(self, U, solved)
 
 
@@ -59,7 +59,7 @@ class RidgeSolution:
         self.V = solved.V
         self.weighted_square: float = float(np.einsum("t,tk,tk->", solver.q, self.V, self.V))  # ‖UᵀS‖²
         self.value = solver.C * solved.squares + 0.5 * self.weighted_square
-        self.gradient: Floats = (-2.0 * solver.C) * solver.scale * solved.by_rows
+        self.gradient: Floats = solver.of_rows(solved.by_rows, -2.0 * solver.C)
 
     @property
     def solved(self) -> Solved:
@@ -69,8 +69,8 @@ class RidgeSolution:
 
     def derivative(self, xi: Floats) -> Floats:
         s = self._solver
-        moved = s.columns.derivative(self.solved, self._U * s.scale, xi * s.scale, s.n_threads)
-        return (2.0 * s.C) * s.scale * moved
+        moved = s.columns.derivative(self.solved, s.scaled(self._U), s.scaled(xi), s.n_threads)
+        return s.of_rows(moved, 2.0 * s.C)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """Row i is solved with B_i = (2C/p_i) Σ_t v_t v_tᵀ + ‖UᵀS‖² I."""
@@ -84,7 +84,7 @@ class RidgeSolution:
 
     def left_out(self) -> Floats:
         s = self._solver
-        h = leverages(s.columns, self._U * s.scale, self.solved.factors, s.n_threads)
+        h = leverages(s.columns, s.scaled(self._U), self.solved.factors, s.n_threads)
         return s.y - self.solved.residual / (1.0 - h)
 
     def dual(self) -> Floats:

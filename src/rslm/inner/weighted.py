@@ -37,8 +37,20 @@ class WeightedColumns:
         self.p = np.ones(d) if problem.row_weights is None else problem.row_weights
         self.q = np.ones(T) if problem.column_weights is None else problem.column_weights
         self.scale = problem.row_scale
+        self._rows_are_weighted = problem.row_weights is not None
         self.ridge: Floats = self.q / self.C
         self.spare: list[Any] = []  # memory of points that are done with
+
+    def scaled(self, U: Floats) -> Floats:
+        """The rows of U divided by √p; U itself where rows have no weights."""
+        return U * self.scale if self._rows_are_weighted else U
+
+    def of_rows(self, sums: Floats, factor: float) -> Floats:
+        """What a kernel has summed by rows as a derivative by U; the array itself is changed."""
+        sums *= factor
+        if self._rows_are_weighted:
+            sums *= self.scale
+        return sums
 
     def free(self) -> None:
         """Give back the memory that is kept for points to come."""
@@ -67,7 +79,7 @@ class WeightedSolution(ABC):
         self._s: Floats | None = s
         self.weighted_square = float(np.einsum("t,tk,tk->", solver.q, V, V))  # ‖UᵀS‖²
         self.value = solver.C * loss + 0.5 * self.weighted_square
-        self.gradient: Floats = -solver.C * solver.scale * solver.columns.scatter(s, V, solver.n_threads)
+        self.gradient: Floats = solver.of_rows(solver.columns.scatter(s, V, solver.n_threads), -solver.C)
 
     @property
     def s(self) -> Floats:
@@ -93,9 +105,9 @@ class WeightedSolution(ABC):
     def derivative(self, xi: Floats) -> Floats:
         solver, s = self.solver, self.s
         moved = solver.columns.weighted_derivative(
-            s, self.curvature, self.X, self.V, self.factors, xi * solver.scale, solver.n_threads
+            s, self.curvature, self.X, self.V, self.factors, solver.scaled(xi), solver.n_threads
         )
-        return solver.C * solver.scale * moved
+        return solver.of_rows(moved, solver.C)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """Row i is solved with B_i = (C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I."""

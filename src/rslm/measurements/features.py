@@ -31,6 +31,15 @@ class FeatureMatrix:
     def shape(self) -> tuple[int, int]:
         return int(self.X.shape[0]), int(self.X.shape[1])
 
+    @property
+    def sparse(self) -> bool:
+        return self._sparse is not None
+
+    @property
+    def stored(self) -> int:
+        """How many numbers there are."""
+        return int(self.X.nnz if self._sparse is not None else self.X.size)
+
     def times(self, U: Floats, threads: int) -> Floats:
         """X U."""
         if self._sparse is not None and U.shape[1] <= MOST_RANK:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
@@ -98,6 +99,15 @@ class Tasks:
     def lower(self, G: Floats, threads: int) -> Floats:
         """The adjoint of `lift` for directions: Xᵀ G."""
         return self.features.transposed_times(np.ascontiguousarray(G[:, :-1]) if self.intercept else G, threads)
+
+    def dual_matrix(self, z: Floats) -> Any | None:
+        """Sᵀ with the rows X_tᵀ z_t; None where it would have more numbers than the data have."""
+        d, T = self.shape
+        if d * T > max(self.features.stored, len(self)):
+            return None
+        of_tasks = sparse.csr_array((z, self.columns.index, self.columns.indptr), shape=(T, self.features.shape[0]))
+        S = of_tasks @ self.features.X
+        return S.toarray() if self.features.sparse else np.asarray(S)
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row of X and task of every observation."""
