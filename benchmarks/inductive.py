@@ -147,7 +147,7 @@ def cold() -> None:
         group = np.random.default_rng(0).permutation(USERS) % 10  # a tenth of the users each
         new = group[every[:, 0]] == number
         train = every[~new]
-        return train, every[new], group[train[:, 0]] == number + 5  # tuned on users that are as new
+        return train, every[new], group[train[:, 0]] == (number + 5) % 10  # tuned on users that are as new
 
     study("cold", split)
 

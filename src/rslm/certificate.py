@@ -60,6 +60,11 @@ class Certificate:
             sigma_max=self.sigma_max * math.sqrt(factor),
         )
 
+    def shifted(self, constant: float) -> Certificate:
+        """The certificate for an objective that is larger by a constant."""
+        primal, dual = self.primal + constant, self.dual + constant
+        return replace(self, primal=primal, dual=dual, relative_gap=_relative(self.gap, dual))
+
     @property
     def verdict(self) -> str:
         """What the numbers mean, in a sentence."""
@@ -129,8 +134,12 @@ def certify(
         stationary=stationary,
         tol=tol,
         gap=gap,
-        relative_gap=gap / abs(dual) if dual != 0 else (0.0 if gap == 0.0 else math.inf),
+        relative_gap=_relative(gap, dual),
     )
+
+
+def _relative(gap: float, dual: float) -> float:
+    return gap / abs(dual) if dual != 0 else (0.0 if gap == 0.0 else math.inf)
 
 
 def no_certificate(problem: Problem, evaluation: Evaluation, tol: float, why: str) -> Certificate:

@@ -13,6 +13,7 @@ from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
 from rslm.inner.features import FeaturesSolution
 from rslm.inner.smoothed_linear import SmoothedSolution
+from rslm.inner.task_ridge import TaskRidgeSolution
 from rslm.measurements.tasks import OFFSET
 from rslm.problem import Problem
 from rslm.structures import Multipliers
@@ -73,7 +74,7 @@ class Evaluation:
     @property
     def offsets(self) -> Floats | None:
         """The coefficients of the constant feature of tasks with intercepts; None of others."""
-        return self._solution.offsets if isinstance(self._solution, FeaturesSolution) else None
+        return self._solution.offsets if isinstance(self._solution, FeaturesSolution | TaskRidgeSolution) else None
 
     @property
     def intercepts(self) -> Floats | None:

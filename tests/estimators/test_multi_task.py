@@ -267,3 +267,63 @@ def test_bad_classes(fit, message):
     X, y, tasks, _ = related_classes()
     with pytest.raises(ValueError, match=message):
         fit(MultiTaskClassifier(random_state=0, tol=1e-2), X, y, tasks)
+
+
+def test_missing_targets_are_an_error_unless_they_are_to_be_dropped():
+    X, y, tasks, _, _ = related()
+    y[[3, 50]] = np.nan
+    with pytest.raises(ValueError, match=r"2 of \d+ targets are missing, the first at row 3.*drop_missing=True"):
+        MultiTaskRegressor().fit(X, y, tasks=tasks)
+    keep = ~np.isnan(y)
+    model = MultiTaskRegressor(random_state=0).fit(X, y, tasks=tasks, drop_missing=True)
+    same = MultiTaskRegressor(random_state=0).fit(X[keep], y[keep], tasks=tasks[keep])
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    frame = MultiTaskRegressor(random_state=0).fit(pd.DataFrame(X), y, tasks=tasks, drop_missing=True)
+    np.testing.assert_array_equal(frame.coef_, same.coef_)
+    thin = MultiTaskRegressor(random_state=0).fit(sparse.csc_array(X), y, tasks=tasks, drop_missing=True)
+    np.testing.assert_allclose(thin.coef_, same.coef_, atol=1e-6)
+    y[tasks == tasks[0]] = np.nan
+    with pytest.raises(ValueError, match="has no rows: all its targets are missing"):
+        MultiTaskRegressor().fit(X, y, tasks=tasks, drop_missing=True)
+
+
+def test_missing_classes():
+    X, y, tasks, _, _ = related()
+    classes = np.where(y > np.median(y), "high", "low").astype(object)
+    classes[4] = None
+    with pytest.raises(ValueError, match=r"1 of \d+ targets are missing, the first at row 4"):
+        MultiTaskClassifier().fit(X, classes, tasks=tasks % 2)
+    model = MultiTaskClassifier(random_state=0).fit(X, classes, tasks=tasks % 2, drop_missing=True)
+    assert model.classes_.tolist() == ["high", "low"]
+
+
+def test_a_path_of_growing_C_starts_from_where_it_was():
+    X, y, tasks, _, _ = related()
+    cold, warm = MultiTaskRegressor(2, random_state=0), MultiTaskRegressor(2, random_state=0, warm_start=True)
+    spent = {"cold": 0, "warm": 0}
+    for C in np.geomspace(0.1, 10.0, 9):
+        for name, model in (("cold", cold), ("warm", warm)):
+            model.set_params(C=C).fit(X, y, tasks=tasks)
+            spent[name] += int(model.history_["evaluations"][-1] + model.history_["hessian_products"][-1])
+        np.testing.assert_allclose(warm.coef_, cold.coef_, atol=1e-3 * np.abs(cold.coef_).max())
+    assert spent["warm"] < spent["cold"]
+    warm.set_params(rank=3).fit(X, y, tasks=tasks)  # another shape: from the data
+    assert warm._U.shape[1] == 3
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_complete_targets_are_reduced_to_the_same_problem(intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((70, 6)) + 2.0
+    Y = X @ rng.standard_normal((6, 2)) @ rng.standard_normal((2, 9)) + 5.0 + 0.5 * rng.standard_normal((70, 9))
+    model = ReducedRankRegressor(3, 0.3, fit_intercept=intercept, tol=1e-9, random_state=0).fit(X, Y)
+    general = ReducedRankRegressor(3, 0.3, fit_intercept=intercept, tol=1e-9, random_state=0)
+    general.fit(sparse.csr_array(X), Y)  # sparse features are not factorised
+    np.testing.assert_allclose(model.coef_, general.coef_, atol=1e-4)
+    np.testing.assert_allclose(model.predict(X), general.predict(X), atol=1e-3)
+    residual = Y - model.predict(X)
+    objective = 0.3 * (residual**2).sum() + 0.5 * np.linalg.norm(model.coef_, "nuc") ** 2
+    assert model.certificate_.primal == pytest.approx(objective, rel=1e-8)
+    assert model.history_["objective"][-1] == pytest.approx(objective, rel=1e-8)
+    assert general.certificate_.primal == pytest.approx(objective, rel=1e-5)
+    assert model.certificate_.gap == pytest.approx(model.certificate_.primal - model.certificate_.dual, abs=1e-9)

@@ -70,7 +70,7 @@ class InductiveCompletion(MatrixCompletion):
     >>> X = A @ rng.standard_normal((3, 2)) @ B.T
     >>> seen = np.where(rng.random(X.shape) < 0.5, X, np.nan)
     >>> seen[7] = np.nan  # nothing is known of row 7 but its features
-    >>> model = InductiveCompletion(rank=2, C=100.0, completion=False, random_state=0)
+    >>> model = InductiveCompletion(rank=2, C=1e3, completion=False, random_state=0)
     >>> model = model.fit(seen, row_features=A, column_features=B)
     >>> bool(np.abs(model.predict(np.full(30, 7), np.arange(30)) - X[7]).max() < 0.05)
     True

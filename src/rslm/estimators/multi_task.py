@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rslm._typing import Floats
 from rslm.estimators.choices import as_loss
-from rslm.estimators.named_tasks import NamedTasks, stacked
+from rslm.estimators.named_tasks import NamedTasks, stacked, with_targets
 from rslm.estimators.persistence import storable
 from rslm.measurements import Tasks
 from rslm.objective import Objective
@@ -42,6 +42,8 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         Converged when the relative gradient, certified when the relative duality gap is at most this.
     max_time : float, optional
         Seconds after which the best answer so far is kept.
+    warm_start : bool, default=False
+        Whether `fit` starts from the subspace that it found last, as on a path of growing C.
     random_state : int, RandomState, Generator or None
         Seed of the start.
     n_threads : int, optional
@@ -74,7 +76,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     (2,)
     """
 
-    def fit(self, X: Any, y: Any, tasks: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, tasks: ArrayLike | None = None, *, drop_missing: bool = False) -> Self:
         """Learn all tasks.
 
         Parameters
@@ -83,8 +85,10 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         y : array of shape (n,), or a list of such
         tasks : array of n labels, optional
             Which task a row belongs to. Not with lists, whose tasks are 0, 1, …; all rows are one task if None.
+        drop_missing : bool, default=False
+            Whether rows whose target is missing (NaN) are left out; else they are an error.
         """
-        X, y, tasks = stacked(X, y, tasks)
+        X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         codes = self._codes(tasks, len(y))
         loss = as_loss(self.loss)

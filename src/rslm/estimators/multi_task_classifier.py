@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rslm._typing import Floats, Indices64
 from rslm.estimators.choices import as_loss
-from rslm.estimators.named_tasks import NamedTasks, stacked
+from rslm.estimators.named_tasks import NamedTasks, stacked, with_targets
 from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array, storable
 from rslm.losses import Logistic, Loss
 from rslm.measurements import Tasks
@@ -38,7 +38,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
 
     Parameters
     ----------
-    rank, C, fit_intercept, solver, max_iter, tol, max_time, random_state, n_threads, verbose
+    rank, C, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
         As of `MultiTaskRegressor`.
     loss : str or Loss, default="logistic"
         "logistic", "hinge", "squared_hinge", or an instance.
@@ -74,6 +74,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         max_iter: int = 1000,
         tol: float = 1e-6,
         max_time: float | None = None,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -87,12 +88,13 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
             max_iter=max_iter,
             tol=tol,
             max_time=max_time,
+            warm_start=warm_start,
             random_state=random_state,
             n_threads=n_threads,
             verbose=verbose,
         )
 
-    def fit(self, X: Any, y: Any, tasks: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, tasks: ArrayLike | None = None, *, drop_missing: bool = False) -> Self:
         """Learn all tasks, or all classes.
 
         Parameters
@@ -100,8 +102,10 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         X : array, DataFrame or scipy.sparse matrix of shape (n, n_features), or a list of such, one a task
         y : array of n classes of any type, or a list of such
         tasks : array of n labels, optional
+        drop_missing : bool, default=False
+            Whether rows whose class is missing (NaN or None) are left out; else they are an error.
         """
-        X, y, tasks = stacked(X, y, tasks)
+        X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         self.classes_, of_rows = np.unique(y, return_inverse=True)

@@ -100,3 +100,29 @@ def stacked(X: Any, y: Any, tasks: ArrayLike | None) -> tuple[Any, Any, Any]:
     stack = sparse.vstack if any(sparse.issparse(x) for x in X) else np.vstack
     labels = np.repeat(np.arange(len(X)), [rows for rows, _ in shapes])
     return stack(X), np.concatenate([np.asarray(t) for t in y]), labels
+
+
+def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) -> tuple[Any, Any, ArrayLike | None]:
+    """The rows whose target is there; those without one are dropped if that was asked for, else an error."""
+    targets = np.asarray(0.0 if y is None else y)
+    missing = np.isnan(targets) if targets.dtype.kind == "f" else np.zeros(targets.shape, dtype=bool)
+    if targets.dtype.kind == "O" and targets.ndim == 1:
+        missing = np.array([v is None or v != v for v in targets], dtype=bool)
+    rows = (X if hasattr(X, "shape") else np.asarray(X)).shape[0] if missing.any() else -1
+    if targets.shape != (rows,):
+        return X, y, tasks  # nothing is missing, or the shapes are wrong, which is told where they are checked
+    if not drop_missing:
+        raise ValueError(
+            f"Input y contains NaN: {missing.sum()} of {rows} targets are missing, the first at row "
+            f"{int(missing.argmax())}; fit(…, drop_missing=True) leaves these rows out"
+        )
+    labels = None if tasks is None else np.asarray(tasks)
+    if labels is not None and labels.shape == targets.shape:
+        lost = np.setdiff1d(labels[missing], labels[~missing])
+        if len(lost):
+            raise ValueError(f"task {lost[0].item()!r} has no rows: all its targets are missing")
+        labels = labels[~missing]
+    keep = np.flatnonzero(~missing)
+    if bool(sparse.issparse(X)):
+        return sparse.csr_array(X)[keep], targets[keep], labels
+    return (X.iloc[keep] if hasattr(X, "iloc") else np.asarray(X)[keep]), targets[keep], labels

@@ -12,6 +12,7 @@ from rslm._typing import Floats
 from rslm.estimators.choices import as_loss
 from rslm.estimators.persistence import Arrays, Facts, storable
 from rslm.estimators.task_model import TaskModel
+from rslm.losses import Loss
 from rslm.measurements import Tasks
 
 
@@ -23,7 +24,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
 
     Parameters
     ----------
-    rank, C, loss, fit_intercept, solver, max_iter, tol, max_time, random_state, n_threads, verbose
+    rank, C, loss, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
         As of `MultiTaskRegressor`; a target is a task.
 
     Attributes
@@ -62,7 +63,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         if Y.ndim > 2 or Y.shape[0] != X.shape[0]:
             raise ValueError(f"y must have shape ({X.shape[0]}, n_targets), a row for every row of X; got {Y.shape}")
         self._flat = Y.ndim == 1
-        Y = Y.reshape(len(Y), -1)
+        Y = np.asarray(Y.reshape(len(Y), -1), dtype=np.float64)
         seen = ~np.isnan(Y)
         empty = np.flatnonzero(~seen.any(axis=0))
         if len(empty):
@@ -70,9 +71,24 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         loss = as_loss(self.loss)
         if loss.binary:
             raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
-        means = np.nanmean(Y, axis=0) if self.fit_intercept else np.zeros(Y.shape[1])
+        means: Floats = np.nanmean(Y, axis=0) if self.fit_intercept else np.zeros(Y.shape[1])
+        if loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
+            self._fit_complete(X, Y - means, loss, means)
+            return self
         self._fit_tasks(Tasks.shared(X, Y - means, intercept=bool(self.fit_intercept)), loss, means)
         return self
+
+    def _fit_complete(self, X: Floats, Y: Floats, loss: Loss, means: Floats) -> None:
+        """Where nothing is missing, X = QR is factorised once: |Y − XW|² = |QᵀY − RW|² + what no W explains.
+
+        All targets have the same mean of X, so that intercepts are what is left when that is taken out.
+        """
+        centre = X.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
+        Q, R = np.linalg.qr(X - centre)
+        turned = Q.T @ Y
+        unexplained = float(np.square(Y - Q @ turned).sum())
+        self._fit_tasks(Tasks.shared(R, turned), loss, means, constant=self.C * unexplained)
+        self.intercept_ = np.asarray(means - self.coef_ @ centre, dtype=np.float64)
 
     def predict(self, X: Any) -> Floats:
         """All targets of the rows of X, of shape (n, n_targets), or (n,) where `fit` was given one."""

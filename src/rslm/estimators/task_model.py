@@ -39,6 +39,7 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         max_iter: int = 1000,
         tol: float = 1e-6,
         max_time: float | None = None,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -51,17 +52,24 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def _fit_tasks(self, data: Tasks, loss: Loss, means: Floats) -> None:
-        """Learn all tasks; `means` of their targets have been taken out, so that intercepts are small."""
+    def _fit_tasks(self, data: Tasks, loss: Loss, means: Floats, constant: float = 0.0) -> None:
+        """Learn all tasks; `means` of their targets have been taken out, so that intercepts are small.
+
+        The objective is larger than that of the data by `constant`.
+        """
         if self.verbose:
             show_log()
+        rank = self._checked_rank(data.shape)
+        last = getattr(self, "_U", None) if self.warm_start else None
         result = solve(
             Problem(loss, data, C=self.C),
-            self._checked_rank(data.shape),
+            rank,
+            start=last if last is not None and last.shape == (data.shape[0], rank) else None,
             solver=self.solver,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -73,7 +81,8 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         offsets = np.zeros(len(means)) if result.intercepts is None else result.intercepts
         self.coef_, self.intercept_ = result.V @ result.U.T, means + offsets
         self._U = result.U
-        self.certificate_, self.history_ = result.certificate, result.history
+        self.certificate_ = result.certificate.shifted(constant)
+        self.history_ = result.history | {"objective": result.history["objective"] + constant}
         self.outcome_, self.converged_ = result.outcome.value, result.converged
         self.n_iter_ = max(result.n_iter, 1)
         self.rank_ = result.numerical_rank() if result.V.any() else 0

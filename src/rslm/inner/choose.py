@@ -9,9 +9,18 @@ from rslm.inner.features import Features
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.inner.smoothed_linear import SmoothedLinear
+from rslm.inner.task_ridge import TaskRidge
 from rslm.problem import Problem
 
-CANDIDATES: tuple[type[InnerSolver], ...] = (Ridge, CoordinateDescent, Newton, ActiveSet, SmoothedLinear, Features)
+CANDIDATES: tuple[type[InnerSolver], ...] = (
+    Ridge,
+    CoordinateDescent,
+    Newton,
+    ActiveSet,
+    SmoothedLinear,
+    TaskRidge,
+    Features,
+)
 
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:

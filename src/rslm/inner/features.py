@@ -17,14 +17,14 @@ from rslm._typing import Floats
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.coordinate_descent import CoordinateDescent
 from rslm.inner.coupled import Coupled, CoupledSolution
+from rslm.inner.kronecker import kronecker_preconditioner
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.measurements import Bilinear, Tasks
-from rslm.measurements.features import FeatureMatrix
 from rslm.problem import Problem
 
-# Intercepts are the coefficients of a feature that is large and never changes sign. It ties all dual variables of a task
-# together, so that they cannot be improved one by one; Newton's method comes first.
+# Intercepts are the coefficients of a feature that is large and never changes sign. It ties all dual variables of a
+# task together, so that they cannot be improved one by one; Newton's method comes first.
 SOLVERS: tuple[type[InnerSolver], ...] = (Ridge, Newton, CoordinateDescent, Coupled)
 
 
@@ -84,32 +84,18 @@ class FeaturesSolution:
         """That of the features and, where rows have indicators too, that of the rows."""
         data, of_rows = self._solver.data, self._of_rows
         if isinstance(data, Tasks):
-            return self._of_features(data.features, 2.0 * self._solver.C, self.V)
+            return kronecker_preconditioner(data.features, data.columns, 2.0 * self._solver.C, self.V, self.V)
         assert isinstance(of_rows, CoupledSolution)
         k = data.rows.features
         both: list[Callable[[Floats], Floats]] = []
         if data.rows.X is not None:
-            both.append(self._of_features(data.rows.X, of_rows.curvature, of_rows.G))
+            curvature, G = of_rows.curvature, of_rows.G
+            both.append(kronecker_preconditioner(data.rows.X, data.columns, curvature, G, self.V))
         if data.rows.own is not None:
             both.append(of_rows.preconditioner_of_rows(data.rows.own))
         if len(both) == 1:
             return both[0]
         return lambda eta: np.concatenate([both[0](eta[:k]), both[1](eta[k:])])
-
-    def _of_features(self, X: FeatureMatrix, curvature: float, V: Floats) -> Callable[[Floats], Floats]:
-        """B = C ℓ'' (average X_tᵀX_t) ⊗ VᵀV + |V|² I, solved between the eigenvectors of both."""
-        columns = self._solver.data.columns
-        share = columns.entries / (columns.shape[0] * columns.shape[1])  # of all rows, that a column sees
-        vectors, values = X.spectrum
-        mu, R = np.linalg.eigh(V.T @ V)
-        shift = max(float(np.vdot(self.V, self.V)), np.finfo(float).tiny)
-        B = curvature * share * np.outer(values, np.maximum(mu, 0.0)) + shift
-
-        def solve(eta: Floats) -> Floats:
-            turned = (eta if vectors is None else vectors.T @ eta) @ R / B
-            return np.asarray((turned if vectors is None else vectors @ turned) @ R.T)
-
-        return solve
 
     def dual(self) -> Floats:
         return self._of_rows.dual()

@@ -47,6 +47,17 @@ def bound(
     /,
 ) -> tuple[Indices32, Floats, Floats]: ...
 
+class Features:
+    def __init__(
+        self,
+        indptr: Indices64 | None,
+        index: Indices32 | None,
+        values: Floats,
+        rows: int,
+        features: int,
+        constant: float,
+    ) -> None: ...
+
 class Columns:
     def __init__(self, indptr: Indices64, index: Indices32, rows: int) -> None: ...
     @property
@@ -79,6 +90,31 @@ class Columns:
         dU: Floats,
         dV: Floats | None,
         by_rows: Floats,
+        threads: int,
+        /,
+    ) -> None: ...
+    def evaluate_tasks(
+        self,
+        x: Features,
+        y: Floats,
+        U: Floats,
+        ridge: Floats,
+        V: Floats,
+        factors: Floats,
+        residual: Floats,
+        by_features: Floats,
+        threads: int,
+        /,
+    ) -> float: ...
+    def derivative_tasks(
+        self,
+        x: Features,
+        residual: Floats,
+        U: Floats,
+        V: Floats,
+        factors: Floats,
+        dU: Floats,
+        by_features: Floats,
         threads: int,
         /,
     ) -> None: ...

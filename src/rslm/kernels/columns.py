@@ -71,6 +71,21 @@ class Piece:
     entries: slice
 
 
+class FeatureRows:
+    """The rows of a feature matrix as the kernels for tasks want them, each with a constant behind it unless that is 0.
+
+    X is an array in double precision, or sparse by rows; it is not copied.
+    """
+
+    def __init__(self, X: Any, constant: float) -> None:
+        n, d = X.shape
+        if isinstance(X, np.ndarray):
+            self._native = _native.Features(None, None, X.reshape(-1), n, d, constant)
+        else:
+            indptr, index = _integers(X.indptr, np.int64), _integers(X.indices, np.int32)
+            self._native = _native.Features(indptr, index, X.data, n, d, constant)
+
+
 class Columns:
     """The sparsity pattern of a rows × columns matrix in compressed columns.
 
@@ -163,6 +178,29 @@ class Columns:
         """
         out = np.empty(U.shape)
         self._native.derivative(z, weight, _c(U), V, factors.data, _c(dU), dV, out, threads)
+        return out
+
+    def evaluate_tasks(
+        self, x: FeatureRows, y: Floats, U: Floats, ridge: Floats, threads: int, room: Solved | None = None
+    ) -> Solved:
+        """`evaluate` with the rows x U in place of those of U; `by_rows` of the result is by features: xᵀ of it."""
+        columns, rank = self.shape[1], U.shape[1]
+        if room is not None and (room.V.shape != (columns, rank) or room.residual.dtype != y.dtype):
+            room = None
+        residual = np.empty_like(y) if room is None else room.residual
+        factors = Factors.room_for(columns, rank) if room is None else room.factors
+        V, by_features = np.empty((columns, rank)), np.empty(U.shape)
+        squares = self._native.evaluate_tasks(
+            x._native, y, _c(U), ridge, V, factors.data, residual, by_features, threads
+        )
+        return Solved(squares, V, residual, by_features, factors)
+
+    def derivative_tasks(self, x: FeatureRows, solved: Solved, U: Floats, dU: Floats, threads: int) -> Floats:
+        """The directional derivative of −`by_rows` of `evaluate_tasks` when U moves along `dU`."""
+        out = np.empty(U.shape)
+        self._native.derivative_tasks(
+            x._native, solved.residual, _c(U), solved.V, solved.factors.data, _c(dU), out, threads
+        )
         return out
 
     def factorise(

@@ -20,31 +20,37 @@ struct Group {
 
 // make() builds what a thread needs; work(shard, group, sum) adds to the shard's rows × 4 Q array, its own where shards have rows in common.
 // out = the sum, where it is wanted.
-template <int Q, class Make> void sum_over_shards(const Pattern &c, double *sums, int rank, int threads, double *out, Make &&make) {
+template <int Q, class Make>
+void sum_over_shards(const Pattern &c, int64_t rows, bool apart, double *sums, int rank, int threads, double *out, Make &&make) {
     constexpr int width = 4 * Q;
-    const int64_t size = c.rows * width;
+    const int64_t size = rows * width, sum_count = apart ? 1 : c.shard_count;
 #pragma omp parallel num_threads(threads)
     {
         auto work = make();
-        if (c.apart) {
+        if (apart) {
 #pragma omp for schedule(static)
-            for (int64_t i = 0; i < c.rows; i++) std::memset(sums + i * width, 0, sizeof(double) * size_t(width));
+            for (int64_t i = 0; i < rows; i++) std::memset(sums + i * width, 0, sizeof(double) * size_t(width));
         }
 #pragma omp for schedule(dynamic, 1)
         for (int64_t s = 0; s < c.shard_count; s++) {
-            double *sum = c.apart ? sums : sums + s * size;
-            if (!c.apart) std::memset(sum, 0, sizeof(double) * size_t(size));
+            double *sum = apart ? sums : sums + s * size;
+            if (!apart) std::memset(sum, 0, sizeof(double) * size_t(size));
             for (int64_t g = c.shards[s]; g < c.shards[s + 1]; g++) work(s, Group(c, g), sum);
         }
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < (out ? c.rows : 0); i++) {
+        for (int64_t i = 0; i < (out ? rows : 0); i++) {
             Row<Q> total = Row<Q>::at(sums + i * width);
-            for (int64_t s = 1; s < c.sum_count(); s++) total.add(Row<Q>::at(sums + s * size + i * width));
+            for (int64_t s = 1; s < sum_count; s++) total.add(Row<Q>::at(sums + s * size + i * width));
             double row[8 * Row<Q>::N];
             total.put(row);
             std::memcpy(out + i * rank, row, sizeof(double) * size_t(rank));
         }
     }
+}
+
+// Of the rows of the pattern.
+template <int Q, class Make> void sum_over_shards(const Pattern &c, double *sums, int rank, int threads, double *out, Make &&make) {
+    sum_over_shards<Q>(c, c.rows, c.apart, sums, rank, threads, out, make);
 }
 
 } // namespace

@@ -39,6 +39,15 @@ struct Pattern {
     __attribute__((always_inline)) int64_t sum_count() const { return apart ? 1 : shard_count; }
 };
 
+// The rows of a matrix of features, sparse or dense, each with a constant behind its last feature unless that is 0.
+struct FeatureRows {
+    const int64_t *indptr; // rows + 1; nullptr where the matrix is dense
+    const int32_t *index;
+    Values values;
+    int64_t rows, features;
+    double constant;
+};
+
 // A loss in its dual form: ℓ(e) = max over lower ≤ s ≤ upper of s e − ε|s| − ½ δ s², the interval turned over for
 // negative targets if `mirrored`.
 struct Box {
@@ -133,6 +142,12 @@ struct Kernels {
     void (*gram)(const Pattern &, Workspace &, int threads, const Values &s, const double *X, int rank, double *Y, double *product);
     // u_iᵀ v_t at the entries of the pattern.
     void (*predict)(const Pattern &, int threads, const double *U, const double *V, int rank, double *prediction);
+    // `evaluate` and `derivative` with X_t U in place of the rows of U, for tasks whose rows are those of X at the entries of a column, and
+    // sums by features in place of those by rows: Xᵀ of these.
+    double (*evaluate_tasks)(const Pattern &, const FeatureRows &, Workspace &, int threads, const Values &y, const double *U, int rank,
+                             const double *ridge, double *V, double *factors, const Values &residual, double *by_features);
+    void (*derivative_tasks)(const Pattern &, const FeatureRows &, Workspace &, int threads, const Values &residual, const double *U, int rank,
+                             const double *V, const double *factors, const double *dU, double *by_features);
     // u_iᵀ v_t at n pairs.
     void (*predict_pairs)(const int64_t *i, const int64_t *t, int64_t n, int threads, const double *U, const double *V, int rank,
                           double *prediction);
@@ -146,6 +161,7 @@ struct Kernels {
     void add_weighted(Kernels &);                                                                                                     \
     void add_box(Kernels &);                                                                                                          \
     void add_bounds(Kernels &);                                                                                                       \
+    void add_tasks(Kernels &);                                                                                                        \
     }
 RSLM_DECLARE(baseline)
 #if defined(RSLM_X86)

@@ -118,6 +118,35 @@ template <class A> void require_shape(const A &a, int64_t rows, int rank) {
 
 // ---- the pattern and its kernels --------------------------------------------------------------------------------
 
+// The rows of a matrix of features; it keeps the arrays alive.
+class Features {
+    std::optional<Indptr> indptr;
+    std::optional<Index> index;
+    Numbers values;
+
+  public:
+    rslm::FeatureRows rows;
+
+    Features(std::optional<Indptr> indptr_, std::optional<Index> index_, Numbers values_, int64_t n, int64_t features, double constant)
+        : indptr(indptr_), index(index_), values(values_) {
+        require(n >= 0 && features >= 0 && features < (int64_t(1) << 31), "the shape is out of range");
+        require(bool(indptr) == bool(index), "indptr and index belong together");
+        rows = {indptr ? indptr->data() : nullptr, index ? index->data() : nullptr, {}, n, features, constant};
+        if (!indptr) {
+            rows.values = values_of(values, n * features);
+            require(rows.values.f64, "dense features must be float64");
+            return;
+        }
+        require(int64_t(indptr->shape(0)) == n + 1, "indptr must have one number more than there are rows");
+        rows.values = values_of(values, int64_t(index->shape(0)));
+        require(rows.indptr[0] == 0 && rows.indptr[n] == int64_t(index->shape(0)), "indptr must run from 0 to the number of entries");
+        for (int64_t i = 0; i < n; i++) require(rows.indptr[i] <= rows.indptr[i + 1], "indptr must not decrease");
+        for (int64_t p = 0; p < rows.indptr[n]; p++) require(rows.index[p] >= 0 && rows.index[p] < features, "a feature is out of range");
+    }
+    int64_t size() const { return rows.features + (rows.constant != 0); }
+    int64_t stored() const { return int64_t(values.shape(0)); }
+};
+
 class Columns {
     Indptr indptr;
     Index index;
@@ -232,6 +261,33 @@ class Columns {
         const std::lock_guard<std::mutex> alone(busy);
         chosen->derivative(pattern, workspace, threads, in, w, U.data(), rank, V.data(), factors.data(), dU.data(),
                            dV ? dV->data() : nullptr, by_rows.data());
+    }
+    double evaluate_tasks(const Features &x, const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V,
+                          const VectorOut &factors, const NumbersOut &residual, const MatrixOut &by_features, int threads) {
+        const int rank = rank_of(U.shape(1));
+        require(x.rows.rows == rows(), "there must be features of every row");
+        threads = useful_threads(threads, (entries() * rank + x.stored()) * rank);
+        const Values in = values_of(y, entries()), out = values_of(residual, entries());
+        require_shape(U, x.size(), rank), require_shape(V, columns(), rank), require_shape(by_features, x.size(), rank);
+        require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
+        require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
+        return chosen->evaluate_tasks(pattern, x.rows, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out,
+                                      by_features.data());
+    }
+    void derivative_tasks(const Features &x, const Numbers &residual, const Matrix &U, const Matrix &V, const Vector &factors,
+                          const Matrix &dU, const MatrixOut &by_features, int threads) {
+        const int rank = rank_of(U.shape(1));
+        require(x.rows.rows == rows(), "there must be features of every row");
+        threads = useful_threads(threads, 5 * x.stored() + 6 * columns() * x.size() * rank);
+        const Values in = values_of(residual, entries());
+        require_shape(U, x.size(), rank), require_shape(dU, x.size(), rank), require_shape(V, columns(), rank);
+        require_shape(by_features, x.size(), rank);
+        require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
+        chosen->derivative_tasks(pattern, x.rows, workspace, threads, in, U.data(), rank, V.data(), factors.data(), dU.data(), by_features.data());
     }
     void factorise(const Matrix &X, const std::optional<Numbers> &weight, const Columns *more, const std::optional<Numbers> &more_weight,
                    const Vector &ridge, const VectorOut &factors, int threads) {
@@ -437,6 +493,9 @@ NB_MODULE(_native, m) {
     m.def("solve", &solve, IN, IN, OUT, IN);
     m.def("bound", &bound, IN, OUT, OUT, IN, IN, IN, IN, IN, IN, IN, IN, IN, OUT, IN, IN, OUT, OUT, IN, IN);
     m.def("predict_pairs", &predict_pairs, IN, IN, IN, IN, OUT, IN);
+    nb::class_<Features>(m, "Features")
+        .def(nb::init<std::optional<Indptr>, std::optional<Index>, Numbers, int64_t, int64_t, double>(), nb::arg("indptr").none(),
+             nb::arg("index").none(), nb::arg("values"), nb::arg("rows"), nb::arg("features"), nb::arg("constant"));
     nb::class_<Columns>(m, "Columns")
         .def(nb::init<Indptr, Index, int64_t>(), nb::arg("indptr"), nb::arg("index"), nb::arg("rows"))
         .def_prop_ro("rows", &Columns::rows)
@@ -448,6 +507,8 @@ NB_MODULE(_native, m) {
         .def("regress", &Columns::regress, IN, IN, IN, OUT, OUT, IN)
         .def("residuals", &Columns::residuals, IN, IN, IN, OUT, OUT, IN)
         .def("derivative", &Columns::derivative, IN, nb::arg().none(), IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, IN)
+        .def("evaluate_tasks", &Columns::evaluate_tasks, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
+        .def("derivative_tasks", &Columns::derivative_tasks, IN, IN, IN, IN, IN, IN, OUT, IN)
         .def("factorise", &Columns::factorise, IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)
         .def("scatter", &Columns::scatter, IN, IN, OUT, IN)
         .def("gather", &Columns::gather, IN, IN, OUT, IN)

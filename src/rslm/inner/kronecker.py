@@ -1,0 +1,28 @@
+"""The preconditioner for features, B = C ℓ'' (average X_tᵀX_t) ⊗ VᵀV + |V|² I, by the eigenvectors of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.kernels import Columns
+from rslm.measurements.features import FeatureMatrix
+
+
+def kronecker_preconditioner(
+    X: FeatureMatrix, columns: Columns, curvature: float, V: Floats, penalised: Floats
+) -> Callable[[Floats], Floats]:
+    """B⁻¹ for the features X of the rows of a pattern, the factor V of its columns, and the one that is penalised."""
+    share = columns.entries / (columns.shape[0] * columns.shape[1])  # of all rows, that a column sees
+    vectors, values = X.spectrum
+    mu, R = np.linalg.eigh(V.T @ V)
+    shift = max(float(np.vdot(penalised, penalised)), np.finfo(float).tiny)
+    B = curvature * share * np.outer(values, np.maximum(mu, 0.0)) + shift
+
+    def solve(eta: Floats) -> Floats:
+        turned = (eta if vectors is None else vectors.T @ eta) @ R / B
+        return np.asarray((turned if vectors is None else vectors @ turned) @ R.T)
+
+    return solve

@@ -1,0 +1,255 @@
+// The kernels for regressions on features: a row of X with a coefficient vector u of each feature is what a row of U is to an entry.
+//
+// X_t U is made task by task, in memory of the thread, and never for all rows at once. What goes back to the features goes by way of
+// X_tᵀ e, a number for every feature, so that no product but X_t U is rank times as long as X.
+#include "groups.hpp"
+
+namespace {
+using rslm::FeatureRows;
+
+// The rows of X, each with the constant behind its last feature where there is one.
+struct Features {
+    const FeatureRows &x;
+    int64_t d;      // features and the constant
+    int64_t padded; // rounded up to eight
+    explicit Features(const FeatureRows &x) : x(x), d(x.features + (x.constant != 0)), padded(blocks_of(d) * LANES) {}
+
+    // f = Σ_j x_ij u_j
+    template <int Q> RSLM_INLINE void lift(int64_t i, const double *u, double *f) const {
+        Row<Q> even, odd; // two: an addition need not wait for the one before it
+        even.clear(), odd.clear();
+        if (x.indptr) {
+            int64_t p = x.indptr[i];
+            const int64_t end = x.indptr[i + 1];
+            for (; p + 1 < end; p += 2) {
+                even.add(value_at(x.values, p), u + int64_t(x.index[p]) * (4 * Q));
+                odd.add(value_at(x.values, p + 1), u + int64_t(x.index[p + 1]) * (4 * Q));
+            }
+            if (p < end) even.add(value_at(x.values, p), u + int64_t(x.index[p]) * (4 * Q));
+        } else {
+            const double *row = x.values.f64 + i * x.features;
+            int64_t j = 0;
+            for (; j + 1 < x.features; j += 2) even.add(row[j], u + j * (4 * Q)), odd.add(row[j + 1], u + (j + 1) * (4 * Q));
+            if (j < x.features) even.add(row[j], u + j * (4 * Q));
+        }
+        if (x.constant != 0) even.add(x.constant, u + x.features * (4 * Q));
+        even.add(odd);
+        even.put(f);
+    }
+    // Four dense rows at once: u is read from the cache once for all of them.
+    template <int Q> RSLM_INLINE void lift_four(const int32_t *rows, const double *u, double *f) const {
+        const double *row[4];
+        Row<Q> sum[4];
+        for (int k = 0; k < 4; k++) row[k] = x.values.f64 + int64_t(rows[k]) * x.features, sum[k].clear();
+        for (int64_t j = 0; j < x.features; j++) {
+            const Row<Q> at = Row<Q>::at(u + j * (4 * Q));
+#pragma GCC unroll 4
+            for (int k = 0; k < 4; k++) sum[k].add(row[k][j], at);
+        }
+        for (int k = 0; k < 4; k++) {
+            if (x.constant != 0) sum[k].add(x.constant, u + x.features * (4 * Q));
+            sum[k].put(f + k * (4 * Q));
+        }
+    }
+    template <int Q> void lift_all(const int32_t *rows, int64_t n, const double *u, double *f) const {
+        int64_t i = 0;
+        if (!x.indptr && Q <= 8)
+            for (; i + 4 <= n; i += 4) lift_four<Q>(rows + i, u, f + i * (4 * Q));
+        for (; i < n; i++) lift<Q>(rows[i], u, f + i * (4 * Q));
+    }
+    // Σ_j x_ij a_j
+    RSLM_INLINE double product(int64_t i, const double *a) const {
+        double total = x.constant != 0 ? x.constant * a[x.features] : 0.0;
+        if (x.indptr) {
+            double odd = 0;
+            int64_t p = x.indptr[i];
+            const int64_t end = x.indptr[i + 1];
+            for (; p + 1 < end; p += 2) {
+                total += value_at(x.values, p) * a[x.index[p]];
+                odd += value_at(x.values, p + 1) * a[x.index[p + 1]];
+            }
+            if (p < end) total += value_at(x.values, p) * a[x.index[p]];
+            return total + odd;
+        }
+        const double *row = x.values.f64 + i * x.features;
+        vec s = {};
+        int64_t j = 0;
+        for (; j + LANES <= x.features; j += LANES) s += load<vec>(row + j) * load<vec>(a + j);
+        for (; j < x.features; j++) total += row[j] * a[j];
+        return total + sum(s);
+    }
+    // a_j += e x_ij
+    RSLM_INLINE void add(int64_t i, double e, double *a) const {
+        if (x.indptr)
+            for (int64_t p = x.indptr[i]; p < x.indptr[i + 1]; p++) a[x.index[p]] += e * value_at(x.values, p);
+        else {
+            const double *row = x.values.f64 + i * x.features;
+            int64_t j = 0;
+            for (; j + LANES <= x.features; j += LANES) store(a + j, load<vec>(a + j) + e * load<vec>(row + j));
+            for (; j < x.features; j++) a[j] += e * row[j];
+        }
+        if (x.constant != 0) a[x.features] += e * x.constant;
+    }
+    // a_j = u_j v for the rows of a padded factor
+    template <int Q> RSLM_INLINE void products(const double *u, const Row<Q> &v, double *a) const {
+        for (int64_t j = 0; j < padded; j += LANES) {
+            vec s[LANES];
+#pragma GCC unroll 8
+            for (int i = 0; i < LANES; i++) s[i] = v.product(u + (j + i) * (4 * Q));
+            store(a + j, sums(s));
+        }
+    }
+    // A factor of d rows with zeros beside its columns and behind its rows.
+    template <int Q> void pad_factor(const double *from, int rank, double *to) const {
+        pad<Q>(from, d, rank, to);
+        std::memset(to + d * (4 * Q), 0, sizeof(double) * size_t(padded - d) * (4 * Q));
+    }
+};
+
+RSLM_INLINE Values shifted(const Values &y, int64_t p) { return {y.f64 ? y.f64 + p : nullptr, y.f32 ? y.f32 + p : nullptr}; }
+
+template <int Q>
+double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace &workspace, int threads, const Values &y, const double *U,
+                      int rank, const double *ridge, double *V, double *factors, const Values &residual, double *by_features) {
+    constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
+    const Features x(rows_of_x);
+    double *u = workspace.reserve(size_t(x.padded + 1) * width + 8 + size_t(c.shard_count * x.d) * width);
+    x.pad_factor<Q>(U, rank, u);
+    Buffer<double> squares(c.shard_count);
+    std::memset(squares.data, 0, sizeof(double) * size_t(c.shard_count));
+    Buffer<int32_t> counting(c.most_entries + LANES); // each task counts its own rows
+    for (int64_t i = 0; i < c.most_entries + LANES; i++) counting[i] = int32_t(i);
+
+    const auto make = [&] {
+        return [&, systems = Systems(rank, true), rows = Buffer<double>(LANES * padded), lifted = Buffer<double>((c.most_entries + LANES) * width),
+                back = Buffer<double>(x.padded)](int64_t shard, const Group &group, double *sum) mutable {
+            int64_t first[LANES + 1] = {0}; // where the rows of a task are in `lifted`, one zero row behind each
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
+                double *f = lifted + first[l] * width;
+                x.lift_all<Q>(c.index + start, n, u, f);
+                std::memset(f + n * width, 0, sizeof(double) * width);
+                first[l + 1] = first[l] + n + 1;
+                const int64_t ends[2] = {0, n};
+                const Pattern own{ends, counting.data, n, 1, nullptr, 0, 0, false};
+                systems.template collect<false>(Column<Q>{own, f, shifted(y, start), 0, n, NO_VALUES}, l);
+            }
+            systems.turn_and_factorise(group.shifts(ridge));
+            ::solve(rank, systems.factors(), systems.rhs());
+            const size_t size = size_t(triangle(rank)) * LANES;
+            std::memcpy(factors + size_t(group.g) * size, systems.factors(), sizeof(double) * size);
+            lanes_to_rows(systems.rhs(), rank, rows.data, padded);
+            vec square = {};
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
+                std::memcpy(V + t * rank, rows + l * padded, sizeof(double) * size_t(rank));
+                const Row<Q> v = Row<Q>::at(rows + l * padded);
+                const int64_t ends[2] = {0, n};
+                const Pattern own{ends, counting.data, n, 1, nullptr, 0, 0, false};
+                std::memset(back.data, 0, sizeof(double) * size_t(x.padded));
+                for (int64_t p = 0; p < n; p += LANES) {
+                    const Batch<Q> batch(own, p, n);
+                    const vec e = load_values(y, start + p, batch.n) - batch.products(lifted + first[l] * width, v);
+                    store_values(residual, start + p, batch.n, e);
+                    square += e * e;
+                    const Spilled each = Spilled::of(e);
+                    for (int i = 0; i < batch.n; i++) x.add(c.index[start + p + i], each[i], back.data);
+                }
+                for (int64_t j = 0; j < x.d; j++) {
+                    Row<Q> row = Row<Q>::at(sum + j * width);
+                    row.add(back[j], v);
+                    row.put(sum + j * width);
+                }
+            }
+            squares[shard] += ::sum(square);
+        };
+    };
+    sum_over_shards<Q>(c, x.d, false, u + (x.padded + 1) * width, rank, threads, by_features, make);
+    double total = 0;
+    for (int64_t s = 0; s < c.shard_count; s++) total += squares[s];
+    return total;
+}
+
+template <int Q>
+void derivative_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace &workspace, int threads, const Values &residual,
+                      const double *U, int rank, const double *V, const double *factors, const double *dU, double *by_features) {
+    constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
+    const Features x(rows_of_x);
+    double *u = workspace.reserve(2 * size_t(x.padded + 1) * width + 8 + size_t(c.shard_count * x.d) * width);
+    double *du = u + (x.padded + 1) * width;
+    x.pad_factor<Q>(U, rank, u);
+    x.pad_factor<Q>(dU, rank, du);
+
+    const auto make = [&] {
+        // Of the features: a = dU v, s = Xᵀ residual, q = Xᵀ X a, then change = Xᵀ X (a + U dv). Of the rows: moved = X a.
+        return [&, rows = Buffer<double>(LANES * padded), lanes = Buffer<vec>(padded), moved = Buffer<double>(c.most_entries),
+                a = Buffer<double>(x.padded), q = Buffer<double>(x.padded), s = Buffer<double>(LANES * x.padded)](
+                   int64_t, const Group &group, double *sum) {
+            double *m = moved.data;
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
+                double *of_residual = s + l * x.padded;
+                x.products<Q>(du, Row<Q>::of(V + t * rank, rank), a.data);
+                std::memset(q.data, 0, sizeof(double) * size_t(x.padded));
+                std::memset(of_residual, 0, sizeof(double) * size_t(x.padded));
+                for (int64_t p = 0; p < n; p++) {
+                    const int64_t i = c.index[start + p];
+                    m[p] = x.product(i, a.data);
+                    x.add(i, m[p], q.data);
+                    x.add(i, value_at(residual, start + p), of_residual);
+                }
+                m += n;
+                Row<Q> plus, minus;
+                plus.clear(), minus.clear();
+                for (int64_t j = 0; j < x.d; j++) plus.add(of_residual[j], du + j * width), minus.subtract(q[j], u + j * width);
+                plus.add(minus);
+                plus.put(rows + l * padded);
+            }
+            const double *row[LANES];
+            for (int k = 0; k < width; k += 4) {
+                for (int l = 0; l < LANES; l++) row[l] = rows + (l < group.lanes ? l : 0) * padded + k;
+                transpose(row, lanes + k);
+            }
+            ::solve(rank, factors + size_t(group.g) * size_t(triangle(rank)) * LANES, lanes.data);
+            lanes_to_rows(lanes.data, rank, rows.data, padded);
+            m = moved.data;
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
+                const Row<Q> v = Row<Q>::of(V + t * rank, rank), dv = Row<Q>::at(rows + l * padded);
+                x.products<Q>(u, dv, a.data);
+                std::memset(q.data, 0, sizeof(double) * size_t(x.padded));
+                for (int64_t p = 0; p < n; p++) {
+                    const int64_t i = c.index[start + p];
+                    x.add(i, m[p] + x.product(i, a.data), q.data);
+                }
+                m += n;
+                for (int64_t j = 0; j < x.d; j++) {
+                    Row<Q> out = Row<Q>::at(sum + j * width);
+                    out.add(q[j], v);
+                    out.subtract(s[l * x.padded + j], dv);
+                    out.put(sum + j * width);
+                }
+            }
+        };
+    };
+    sum_over_shards<Q>(c, x.d, false, du + (x.padded + 1) * width, rank, threads, by_features, make);
+}
+
+double run_evaluate_tasks(const Pattern &c, const FeatureRows &x, Workspace &w, int threads, const Values &y, const double *U, int rank,
+                          const double *ridge, double *V, double *factors, const Values &residual, double *by_features) {
+    double squares = 0;
+    with_quads(rank, [&](auto q) {
+        squares = evaluate_tasks<decltype(q)::value>(c, x, w, threads, y, U, rank, ridge, V, factors, residual, by_features);
+    });
+    return squares;
+}
+void run_derivative_tasks(const Pattern &c, const FeatureRows &x, Workspace &w, int threads, const Values &residual, const double *U, int rank,
+                          const double *V, const double *factors, const double *dU, double *by_features) {
+    with_quads(rank, [&](auto q) {
+        derivative_tasks<decltype(q)::value>(c, x, w, threads, residual, U, rank, V, factors, dU, by_features);
+    });
+}
+
+} // namespace
+
+void rslm::RSLM_ISA::add_tasks(Kernels &k) { k.evaluate_tasks = run_evaluate_tasks, k.derivative_tasks = run_derivative_tasks; }

@@ -1,0 +1,139 @@
+"""The kernels for tasks against the NumPy twins of those for entries, with the rows of X U in place of those of U."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rslm.kernels import Columns, FeatureRows, reference
+
+TOL = 1e-11
+
+
+def tasks_of(lengths, rows, seed=0):
+    """Tasks of these lengths; their rows are drawn without replacement as long as there are some."""
+    rng = np.random.default_rng(seed)
+    total = int(np.sum(lengths))
+    index = rng.permutation(rows)[:total] if total <= rows else rng.integers(0, rows, total)
+    return Columns(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), index.astype(np.int32), rows)
+
+
+SHAPES = {
+    "several tasks": lambda: tasks_of([9, 3, 8, 16, 1, 0, 7, 20, 17], 90),
+    "rows that several tasks share": lambda: tasks_of([9, 3, 8, 16, 1, 0, 7, 20, 17], 20),
+    "one task": lambda: tasks_of([30], 30),
+    "one row": lambda: tasks_of([1], 1),
+    "no rows": lambda: tasks_of([0, 0, 0], 5),
+    "no tasks": lambda: tasks_of([], 5),
+    "many tasks": lambda: tasks_of(np.arange(300) % 9, 1300),
+}
+
+
+def features(rows, d, kind, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, d))
+    if kind == "dense":
+        return X
+    thin = sparse.csr_array(np.where(rng.random((rows, d)) < 0.4, X, 0.0))
+    if kind == "sparse, unsorted with repeated features":
+        thin = sparse.csr_array(
+            (
+                np.tile(thin.data, 2),
+                np.concatenate([thin.indices[::-1], thin.indices])[: 2 * thin.nnz],
+                np.linspace(0, 2 * thin.nnz, rows + 1).astype(np.int32),
+            ),
+            shape=(rows, d),
+        )
+    return thin.astype(np.float32) if kind == "sparse, single precision" else thin
+
+
+KINDS = ["dense", "sparse", "sparse, single precision", "sparse, unsorted with repeated features"]
+
+
+def extended(X, constant):
+    X = X.toarray().astype(np.float64) if sparse.issparse(X) else X
+    return np.hstack([X, np.full((len(X), 1), constant)]) if constant else X
+
+
+def close(a, b, tol=TOL):
+    np.testing.assert_allclose(a, b, atol=tol * max(1.0, np.abs(b).max(initial=0.0)), rtol=tol)
+
+
+def check(c, X, constant, rank, dtype=np.float64, threads=2):
+    rng = np.random.default_rng(2)
+    full = extended(X, constant)
+    y, ridge = rng.standard_normal(c.entries).astype(dtype), rng.uniform(0.5, 2.0, c.shape[1])
+    U, dU = rng.standard_normal((2, full.shape[1], rank))
+    x = FeatureRows(X, constant)
+    solved = c.evaluate_tasks(x, y, U, ridge, threads)
+    squares, V, residual, by_rows = reference.evaluate(c, y.astype(np.float64), full @ U, ridge)
+    close(solved.squares, squares)
+    close(solved.V, V)
+    close(solved.residual, residual, TOL if dtype == np.float64 else 1e-5)
+    close(solved.by_rows, full.T @ by_rows)
+    rhs = rng.standard_normal(V.shape)
+    close(solved.factors.solve(rhs, 1), reference.solve_with_factors(c, full @ U, ridge, rhs))
+    expected = full.T @ reference.derivative(c, y.astype(np.float64), full @ U, ridge, full @ dU)
+    close(c.derivative_tasks(x, solved, U, dU, threads), expected, 10 * TOL if dtype == np.float64 else 1e-4)
+    again = c.evaluate_tasks(x, y, U, ridge, 1, room=solved)  # into the memory of the first
+    close(again.V, V)
+
+
+@pytest.mark.parametrize("constant", [0.0, 3.0])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(shape, kind, constant):
+    c = SHAPES[shape]()
+    check(c, features(c.shape[0], 11, kind), constant, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rank", [1, 2, 4, 5, 8, 9, 13, 20, 33, 40, 70, 100, 128])
+def test_ranks(rank, dtype):
+    c = SHAPES["several tasks"]()
+    check(c, features(90, 17, "dense"), 2.0, rank, dtype)
+    check(c, features(90, 17, "sparse"), 0.0, rank, dtype)
+
+
+@pytest.mark.parametrize("d", [1, 7, 8, 9, 64])
+def test_numbers_of_features(d):
+    c = SHAPES["several tasks"]()
+    for kind in ("dense", "sparse"):
+        check(c, features(90, d, kind), 5.0, 4)
+        check(c, features(90, d, kind), 0.0, 4)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_the_number_of_threads_does_not_change_a_bit(kind):
+    c = tasks_of(np.arange(2000) % 50, 50_000)
+    X = features(50_000, 20, kind)
+    rng = np.random.default_rng(0)
+    y, ridge = rng.standard_normal(c.entries), np.ones(2000)
+    U, dU = rng.standard_normal((2, 21, 6))
+    x = FeatureRows(X, 1.0)
+
+    def results(threads):
+        solved = c.evaluate_tasks(x, y, U, ridge, threads)
+        yield from (np.array(solved.squares), solved.V, solved.residual, solved.by_rows)
+        yield c.derivative_tasks(x, solved, U, dU, threads)
+
+    one = [a.tobytes() for a in results(1)]
+    for threads in (2, 3):
+        assert [a.tobytes() for a in results(threads)] == one
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.ones((3, 2))}, "features of every row"),
+        ({"X": np.ones((4, 2), dtype=np.float32)}, "must be float64"),
+        ({"y": np.ones(2)}, "one value for every entry"),
+        ({"U": np.ones((3, 1))}, "wrong shape"),
+        ({"constant": 1.0}, "wrong shape"),
+        ({"U": np.ones((2, 129))}, "rank must be between"),
+        ({"ridge": np.ones(3)}, "one ridge for every column"),
+    ],
+)
+def test_wrong_shapes_are_refused(change, message):
+    a = {"X": np.ones((4, 2)), "constant": 0.0, "y": np.ones(3), "U": np.ones((2, 1)), "ridge": np.ones(2)} | change
+    with pytest.raises(ValueError, match=message):
+        tasks_of([2, 1], 4).evaluate_tasks(FeatureRows(a["X"], a["constant"]), a["y"], a["U"], a["ridge"], 1)
