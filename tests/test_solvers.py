@@ -11,7 +11,7 @@ from rslm.measurements import Entries
 from rslm.solvers import SOLVERS, Outcome
 from rslm.solvers.point import Point
 from rslm.solvers.stopping import NoProgress, Progress
-from rslm.solvers.trust_region import agreement, truncated_cg
+from rslm.solvers.trust_region import agreement, shortening, truncated_cg
 
 
 def noisy(d=30, T=45, seed=0, weighted=False, C=1.0, dtype=np.float64):
@@ -466,3 +466,12 @@ def test_moderate_c_and_a_given_start_go_straight():
     given = solve(Problem(Square(), Entries(Y), C=1e7), 3, start=rng.standard_normal((80, 3)), max_iter=3)
     assert set(straight.history["C"]) == {10.0}
     assert set(given.history["C"]) == {1e7}
+
+
+def test_a_step_around_the_sphere_is_cut_to_its_radius():
+    """Where the model is almost flat its first step is thousands of radii long; halving that takes too many trials."""
+    problem = Problem(Square(), Entries(make_low_rank(8, 9, 2, 60, random_state=0)[0]), C=10.0)
+    point = Point(Objective(problem).evaluate(initial_point(Objective(problem), 2, 0)))
+    direction = -point.gradient / point.gradient_norm
+    assert shortening(point, point, 3000.0 * direction) == pytest.approx(1 / 3000)
+    assert 0.02 <= shortening(point, point, direction) <= 0.5

@@ -83,8 +83,8 @@ def test_full_rank_reaches_the_convex_optimum(loss, intercept, C):
     result = solve(problem, T, random_state=0)
     tol, gap = (1e-6, 1e-5) if loss in SMOOTH else (1e-5, 1e-5)
     if isinstance(loss, EpsilonInsensitive) and C == 3.0:
-        # Most errors are within ε, and systems of large intercepts and hardly any curvature lose their digits: the way to
-        # less rounding ends early. What is said of it has to be right all the same.
+        # Most errors are within ε, and systems of large intercepts and hardly any curvature lose their digits: the way
+        # to less rounding ends early. What is said of it has to be right all the same.
         tol, gap = 2e-3, np.inf
     assert result.certificate.primal == pytest.approx(wanted, rel=tol)
     assert result.certificate.dual <= wanted * (1 + 1e-6)

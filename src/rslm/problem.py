@@ -111,9 +111,12 @@ class Problem:
 
     def predict(self, U: Floats, V: Floats, n_threads: int) -> Floats:
         """M W for W = U Vᵀ, rows divided by √p; V has the offsets of tasks with intercepts as its last column."""
-        rows = self.data.lift(U, n_threads) if isinstance(self.data, Tasks | Bilinear) else U * self.row_scale
-        cols = self.data.cols.lift(V, n_threads) if isinstance(self.data, Bilinear) else V
-        return self.columns.predict(rows, cols, n_threads)
+        if isinstance(self.data, Tasks):
+            return self.data.predict(U, V, n_threads)
+        if isinstance(self.data, Bilinear):
+            rows, cols = self.data.rows.lift(U, n_threads), self.data.cols.lift(V, n_threads)
+            return self.columns.predict(rows, cols, n_threads)
+        return self.columns.predict(U * self.row_scale, V, n_threads)
 
 
 def _as_float(number: Real) -> float:

@@ -29,7 +29,7 @@ def weighted_gram(
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
     values = _divided(values, columns, q)
     if isinstance(problem.data, Tasks):
-        features, S = problem.data.features, problem.data.dual_matrix(values)
+        features, S = problem.data.features, problem.data.dual_matrix(values, n_threads)
         if S is not None:
             return lambda X: np.asarray(S.T @ (S @ X))
         return lambda X: features.transposed_times(

@@ -49,6 +49,12 @@ def features(rows, d, kind, seed=1):
 KINDS = ["dense", "sparse", "sparse, single precision", "sparse, unsorted with repeated features"]
 
 
+def rows_of(X, constant):
+    if not sparse.issparse(X):
+        return FeatureRows(X, X.shape, constant=constant)
+    return FeatureRows(X.data, X.shape, (X.indptr, X.indices), constant)
+
+
 def extended(X, constant):
     X = X.toarray().astype(np.float64) if sparse.issparse(X) else X
     return np.hstack([X, np.full((len(X), 1), constant)]) if constant else X
@@ -63,7 +69,7 @@ def check(c, X, constant, rank, dtype=np.float64, threads=2):
     full = extended(X, constant)
     y, ridge = rng.standard_normal(c.entries).astype(dtype), rng.uniform(0.5, 2.0, c.shape[1])
     U, dU = rng.standard_normal((2, full.shape[1], rank))
-    x = FeatureRows(X, constant)
+    x = rows_of(X, constant)
     solved = c.evaluate_tasks(x, y, U, ridge, threads)
     squares, V, residual, by_rows = reference.evaluate(c, y.astype(np.float64), full @ U, ridge)
     close(solved.squares, squares)
@@ -74,6 +80,9 @@ def check(c, X, constant, rank, dtype=np.float64, threads=2):
     close(solved.factors.solve(rhs, 1), reference.solve_with_factors(c, full @ U, ridge, rhs))
     expected = full.T @ reference.derivative(c, y.astype(np.float64), full @ U, ridge, full @ dU)
     close(c.derivative_tasks(x, solved, U, dU, threads), expected, 10 * TOL if dtype == np.float64 else 1e-4)
+    close(c.predict_tasks(x, U, V, threads), reference.predict(c, full @ U, V))
+    thin = np.array([full[rows].T @ y[at].astype(np.float64) for rows, at in reference._columns(c)])
+    close(c.features_of_tasks(x, y, threads), thin.reshape(c.shape[1], full.shape[1]))
     again = c.evaluate_tasks(x, y, U, ridge, 1, room=solved)  # into the memory of the first
     close(again.V, V)
 
@@ -109,12 +118,13 @@ def test_the_number_of_threads_does_not_change_a_bit(kind):
     rng = np.random.default_rng(0)
     y, ridge = rng.standard_normal(c.entries), np.ones(2000)
     U, dU = rng.standard_normal((2, 21, 6))
-    x = FeatureRows(X, 1.0)
+    x = rows_of(X, 1.0)
 
     def results(threads):
         solved = c.evaluate_tasks(x, y, U, ridge, threads)
         yield from (np.array(solved.squares), solved.V, solved.residual, solved.by_rows)
         yield c.derivative_tasks(x, solved, U, dU, threads)
+        yield from (c.predict_tasks(x, U, solved.V, threads), c.features_of_tasks(x, y, threads))
 
     one = [a.tobytes() for a in results(1)]
     for threads in (2, 3):
@@ -136,4 +146,4 @@ def test_the_number_of_threads_does_not_change_a_bit(kind):
 def test_wrong_shapes_are_refused(change, message):
     a = {"X": np.ones((4, 2)), "constant": 0.0, "y": np.ones(3), "U": np.ones((2, 1)), "ridge": np.ones(2)} | change
     with pytest.raises(ValueError, match=message):
-        tasks_of([2, 1], 4).evaluate_tasks(FeatureRows(a["X"], a["constant"]), a["y"], a["U"], a["ridge"], 1)
+        tasks_of([2, 1], 4).evaluate_tasks(rows_of(a["X"], a["constant"]), a["y"], a["U"], a["ridge"], 1)

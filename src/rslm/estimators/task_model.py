@@ -92,7 +92,8 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
 
     def _describe(self) -> None:
         self._basis = np.linalg.qr(self._U)[0]  # all coefficients are combinations of its columns
-        self.subspace_ = self._basis @ np.linalg.svd(self._basis.T @ self.coef_.T)[0][:, : self.rank_]
+        within = np.linalg.svd(self._basis.T @ self.coef_.T, full_matrices=False)[0]
+        self.subspace_ = self._basis @ within[:, : self.rank_]
 
     def _checked_rank(self, shape: tuple[int, int]) -> int:
         if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:

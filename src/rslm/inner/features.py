@@ -60,7 +60,7 @@ class Features:
         self._solver.free()
 
     def solve(self, U: Floats) -> FeaturesSolution:
-        return FeaturesSolution(self, U, self._solver.solve(self.data.lift(U, self.n_threads)))
+        return FeaturesSolution(self, self._solver.solve(self.data.lift(U, self.n_threads)))
 
 
 class FeaturesSolution:
@@ -68,7 +68,7 @@ class FeaturesSolution:
 
     paid = 0.0
 
-    def __init__(self, solver: Features, U: Floats, of_rows: InnerSolution) -> None:
+    def __init__(self, solver: Features, of_rows: InnerSolution) -> None:
         self._solver, self._of_rows = solver, of_rows
         self.value = of_rows.value
         self.V, self.offsets = of_rows.V, None

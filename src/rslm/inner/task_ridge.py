@@ -11,12 +11,9 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.inner.kronecker import kronecker_preconditioner
-from rslm.kernels import FeatureRows, Solved
+from rslm.kernels import Solved
 from rslm.measurements import Tasks
-from rslm.measurements.tasks import OFFSET
 from rslm.problem import Problem
-
-WIDE = 4  # features beside the numbers that a task has of them, from which on most of them are no concern of a task
 
 
 class TaskRidge:
@@ -27,7 +24,6 @@ class TaskRidge:
         self.data, self.C, self.n_threads = problem.data, problem.C, n_threads
         q = np.ones(problem.shape[1]) if problem.column_weights is None else problem.column_weights
         self.q, self.ridge = q, q / (2.0 * self.C)  # ℓ'' = 2 is left out of the systems
-        self.x = FeatureRows(self.data.features.X, OFFSET if self.data.intercept else 0.0)
         self.warm: Floats | None = None  # a direct solver needs no start
         self.spare: list[Solved] = []
 
@@ -40,29 +36,20 @@ class TaskRidge:
             return f"needs a quadratic loss, {problem.loss!r} is not"
         if problem.structure is not None or problem.row_weights is not None:
             return "knows of no structure, and of no weights of rows"
-        d, T = problem.shape
-        of_a_task = len(data) * data.features.stored / (data.features.shape[0] * T)
-        return f"{d} features are many beside the {of_a_task:.0f} numbers of a task" if d > WIDE * of_a_task else None
+        return None if data.narrow else "most features are no concern of a task"
 
     def free(self) -> None:
         self.spare.clear()
-
-    def with_constant(self, U: Floats, corner: float) -> Floats:
-        """U with a row and a column for the constant, where there is one."""
-        if not self.data.intercept:
-            return U
-        d, r = U.shape
-        out = np.zeros((d + 1, r + 1))
-        out[:d, :r], out[d, r] = U, corner
-        return out
 
     def without_constant(self, G: Floats) -> Floats:
         return G[:-1, :-1] if self.data.intercept else G
 
     def solve(self, U: Floats) -> TaskRidgeSolution:
         room = self.spare.pop() if self.spare else None
-        extended = self.with_constant(U, 1.0)
-        solved = self.data.columns.evaluate_tasks(self.x, self.data.values, extended, self.ridge, self.n_threads, room)
+        extended = self.data.with_constant(U)
+        solved = self.data.columns.evaluate_tasks(
+            self.data.rows, self.data.values, extended, self.ridge, self.n_threads, room
+        )
         return TaskRidgeSolution(self, extended, solved)
 
 
@@ -89,8 +76,8 @@ class TaskRidgeSolution:
 
     def derivative(self, xi: Floats) -> Floats:
         s = self._solver
-        direction = s.with_constant(xi, 0.0)
-        moved = s.data.columns.derivative_tasks(s.x, self.solved, self._U, direction, s.n_threads)
+        direction = s.data.with_constant(xi, 0.0)
+        moved = s.data.columns.derivative_tasks(s.data.rows, self.solved, self._U, direction, s.n_threads)
         return (2.0 * s.C) * s.without_constant(moved)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:

@@ -74,16 +74,20 @@ class Piece:
 class FeatureRows:
     """The rows of a feature matrix as the kernels for tasks want them, each with a constant behind it unless that is 0.
 
-    X is an array in double precision, or sparse by rows; it is not copied.
+    `values` are those of an array in double precision, or of a matrix that is sparse by rows; they are not copied.
     """
 
-    def __init__(self, X: Any, constant: float) -> None:
-        n, d = X.shape
-        if isinstance(X, np.ndarray):
-            self._native = _native.Features(None, None, X.reshape(-1), n, d, constant)
-        else:
-            indptr, index = _integers(X.indptr, np.int64), _integers(X.indices, np.int32)
-            self._native = _native.Features(indptr, index, X.data, n, d, constant)
+    def __init__(
+        self,
+        values: Floats,
+        shape: tuple[int, int],
+        pattern: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]] | None = None,
+        constant: float = 0.0,
+    ) -> None:
+        self.width = shape[1] + (constant != 0)  #: features and the constant
+        indptr, index = (None, None) if pattern is None else (_integers(pattern[0], np.int64), pattern[1])
+        index = None if index is None else _integers(index, np.int32)
+        self._native = _native.Features(indptr, index, values.reshape(-1), *shape, constant)
 
 
 class Columns:
@@ -202,6 +206,18 @@ class Columns:
             x._native, solved.residual, _c(U), solved.V, solved.factors.data, _c(dU), out, threads
         )
         return out
+
+    def predict_tasks(self, x: FeatureRows, U: Floats, V: Floats, threads: int) -> Floats:
+        """x_iᵀ U v_t at every entry (i, t)."""
+        prediction = np.empty(self.entries)
+        self._native.predict_tasks(x._native, _c(U), _c(V), prediction, threads)
+        return prediction
+
+    def features_of_tasks(self, x: FeatureRows, z: Floats, threads: int) -> Floats:
+        """X_tᵀ z_t of every column, (columns, features)."""
+        by_columns = np.empty((self.shape[1], x.width))
+        self._native.features_of_tasks(x._native, z, by_columns, threads)
+        return by_columns
 
     def factorise(
         self,

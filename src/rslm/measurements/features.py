@@ -10,11 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from rslm._typing import Floats
-from rslm.kernels import Columns
+from rslm.kernels import Columns, FeatureRows
 
 BLOCK = 1 << 16  # rows of a dense matrix that are multiplied at once
 SAMPLE = 100_000  # rows that tell enough of XᵀX
 MANY = 2000  # features from which on only the diagonal of XᵀX is looked at
+LARGEST = np.iinfo(np.int32).max
 MOST_RANK = 128  # columns that the kernels can multiply with at once
 
 
@@ -23,28 +24,33 @@ class FeatureMatrix:
 
     def __init__(self, X: Any) -> None:
         self.X: Any = checked_features(X)
-        self._sparse: Columns | None = None
-        if bool(sparse.issparse(self.X)):  # the rows of X are the columns of the pattern
-            self._sparse = Columns(self.X.indptr, self.X.indices, self.X.shape[1])
+        self.sparse = bool(sparse.issparse(self.X))
 
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.X.shape[0]), int(self.X.shape[1])
 
     @property
-    def sparse(self) -> bool:
-        return self._sparse is not None
-
-    @property
     def stored(self) -> int:
         """How many numbers there are."""
-        return int(self.X.nnz if self._sparse is not None else self.X.size)
+        return int(self.X.nnz if self.sparse else self.X.size)
+
+    @cached_property
+    def _pattern(self) -> Columns:
+        """Of a sparse matrix, whose rows are the columns of the pattern."""
+        return Columns(self.X.indptr, self.X.indices, self.X.shape[1])
+
+    def rows(self, constant: float) -> FeatureRows:
+        """As the kernels for tasks want them, with a constant behind the features."""
+        if not self.sparse:
+            return FeatureRows(self.X, self.shape, constant=constant)
+        return FeatureRows(self.X.data, self.shape, (self.X.indptr, self.X.indices), constant)
 
     def times(self, U: Floats, threads: int) -> Floats:
         """X U."""
-        if self._sparse is not None and U.shape[1] <= MOST_RANK:
-            return self._sparse.gather(self.X.data, U, threads)
-        if self._sparse is not None or threads == 1 or len(self.X) <= BLOCK:
+        if self.sparse and U.shape[1] <= MOST_RANK:
+            return self._pattern.gather(self.X.data, U, threads)
+        if self.sparse or len(self.X) <= BLOCK:
             return np.asarray(self.X @ U)
         out = np.empty((self.shape[0], U.shape[1]))
         with ThreadPoolExecutor(threads) as pool:
@@ -53,9 +59,9 @@ class FeatureMatrix:
 
     def transposed_times(self, G: Floats, threads: int) -> Floats:
         """Xᵀ G."""
-        if self._sparse is not None and G.shape[1] <= MOST_RANK:
-            return self._sparse.scatter(self.X.data, G, threads)
-        if self._sparse is not None or len(self.X) <= BLOCK:
+        if self.sparse and G.shape[1] <= MOST_RANK:
+            return self._pattern.scatter(self.X.data, G, threads)
+        if self.sparse or len(self.X) <= BLOCK:
             return np.asarray(self.X.T @ G)
         with ThreadPoolExecutor(threads) as pool:  # summed in one order, whatever the threads
             return np.asarray(sum(pool.map(lambda at: self.X[at].T @ G[at], self._blocks())))
@@ -65,7 +71,7 @@ class FeatureMatrix:
 
     def squares(self) -> Floats:
         """Σ_p x_pj² of every feature."""
-        if self._sparse is not None:
+        if self.sparse:
             squares = self.X.data.astype(np.float64) ** 2
             return np.bincount(self.X.indices, squares, self.shape[1]).astype(np.float64)  # of no entries, whole ones
         return np.asarray(np.einsum("pj,pj->j", self.X, self.X))
@@ -73,7 +79,7 @@ class FeatureMatrix:
     @cached_property
     def columns(self) -> list[tuple[Any, Floats, Any]]:
         """For every feature: the rows where it is not zero, its values there, and all features of these rows."""
-        if self._sparse is None:
+        if not self.sparse:
             everything = slice(None)
             return [(everything, self.X[:, a], self.X) for a in range(self.shape[1])]
         by_columns = sparse.csc_array(self.X)
@@ -88,7 +94,7 @@ class FeatureMatrix:
         step = -(-self.shape[0] // SAMPLE)
         some = self.X[::step]
         gram = some.T @ some
-        values, vectors = np.linalg.eigh(gram.toarray() if self._sparse is not None else gram)
+        values, vectors = np.linalg.eigh(gram.toarray() if self.sparse else gram)
         return vectors, np.maximum(values, 0.0) * (self.shape[0] / some.shape[0])
 
 
@@ -99,6 +105,8 @@ def checked_features(X: Any) -> Any:
         matrix: Any = sparse.csr_array(X)
         if matrix.dtype not in (np.float64, np.float32):
             matrix = matrix.astype(np.float64)
+        if matrix.indices.dtype != np.int32 and matrix.shape[1] <= LARGEST:  # the kernels want it, and once is enough
+            matrix = sparse.csr_array((matrix.data, matrix.indices.astype(np.int32), matrix.indptr), shape=matrix.shape)
         values = matrix.data
     else:
         matrix = np.ascontiguousarray(X, dtype=np.float64)

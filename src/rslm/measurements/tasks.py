@@ -6,19 +6,20 @@ of X W is observed for every row p, and for several t where tasks share their ro
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
-from rslm.kernels import Columns
+from rslm.kernels import Columns, FeatureRows
 from rslm.measurements.entries import Entries
 from rslm.measurements.features import FeatureMatrix
 
 OFFSET = 1e3  # the feature that intercepts are the coefficients of: ½(b/1000)² in the objective is next to nothing
+WIDE = 4  # features beside the numbers that a task has of them, from which on most of them are no concern of a task
 
 
 class Tasks:
@@ -100,14 +101,38 @@ class Tasks:
         """The adjoint of `lift` for directions: Xᵀ G."""
         return self.features.transposed_times(np.ascontiguousarray(G[:, :-1]) if self.intercept else G, threads)
 
-    def dual_matrix(self, z: Floats) -> Any | None:
+    @cached_property
+    def narrow(self) -> bool:
+        """Whether a task has numbers of most features, so that one for every feature and task is no waste."""
+        d, T = self.shape
+        return d * T <= WIDE * len(self) * self.features.stored / self.features.shape[0]
+
+    @cached_property
+    def rows(self) -> FeatureRows:
+        """The rows of X with the feature of the intercepts."""
+        return self.features.rows(OFFSET if self.intercept else 0.0)
+
+    def with_constant(self, U: Floats, corner: float = 1.0) -> Floats:
+        """U with a row and a column for the feature of the intercepts, where there is one."""
+        if not self.intercept:
+            return U
+        d, r = U.shape
+        out = np.zeros((d + 1, r + 1))
+        out[:d, :r], out[d, r] = U, corner
+        return out
+
+    def predict(self, U: Floats, V: Floats, threads: int) -> Floats:
+        """x_pᵀ U v_t of every observation; V has the coefficients of the intercepts as its last column."""
+        if self.narrow:
+            return self.columns.predict_tasks(self.rows, self.with_constant(U), V, threads)
+        return self.columns.predict(self.lift(U, threads), V, threads)
+
+    def dual_matrix(self, z: Floats, threads: int) -> Floats | None:
         """Sᵀ with the rows X_tᵀ z_t; None where it would have more numbers than the data have."""
         d, T = self.shape
         if d * T > max(self.features.stored, len(self)):
             return None
-        of_tasks = sparse.csr_array((z, self.columns.index, self.columns.indptr), shape=(T, self.features.shape[0]))
-        S = of_tasks @ self.features.X
-        return S.toarray() if self.features.sparse else np.asarray(S)
+        return self.columns.features_of_tasks(self.features.rows(0.0), z, threads)
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row of X and task of every observation."""

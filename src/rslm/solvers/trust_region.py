@@ -16,13 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.manifold import inner
+from rslm.manifold import inner, norm
 from rslm.solvers.conjugate_gradient import ConjugateGradient
 from rslm.solvers.point import Evaluate, Point
 
 ACCEPT = 0.1  # least ratio of actual to predicted decrease for a step to be taken
 KAPPA, THETA = 0.1, 1.0  # the inner iteration stops at a residual of min(KAPPA, (gradient / first gradient)^THETA)
 MOST_INNER = 500
+LONG = 2.0  # steps beyond that, in radii of the sphere, lead to where a shorter one in the same direction leads
 SHORTEST = 0.02  # least part of a refused step that is tried next
 OPENING, FAR = 4, 0.1  # so many conjugate-gradient steps first, while the relative gradient is larger than that
 OPENING_IF_ROUGH, FAR_IF_ROUGH = 25, 0.01
@@ -69,7 +70,12 @@ class TrustRegion:
 
 
 def shortening(point: Point, trial: Point, eta: Floats) -> float:
-    """How much of a refused step to try next: to the lowest point of the parabola through value, slope and trial."""
+    """How much of a refused step to try next: to the lowest point of the parabola through value, slope and trial.
+
+    A step far longer than 1, the radius of the sphere, tells nothing of the way there: its next part is of that length.
+    """
+    if (size := norm(eta)) > LONG:
+        return 1.0 / size
     slope = inner(point.gradient, eta)
     bend = trial.value - point.value - slope
     lowest = -0.5 * slope / bend if bend > 0 else 0.25

@@ -148,6 +148,10 @@ struct Kernels {
                              const double *ridge, double *V, double *factors, const Values &residual, double *by_features);
     void (*derivative_tasks)(const Pattern &, const FeatureRows &, Workspace &, int threads, const Values &residual, const double *U, int rank,
                              const double *V, const double *factors, const double *dU, double *by_features);
+    // x_iᵀ U v_t at every entry, and X_tᵀ z_t by columns.
+    void (*predict_tasks)(const Pattern &, const FeatureRows &, Workspace &, int threads, const double *U, int rank, const double *V,
+                          double *prediction);
+    void (*features_of_tasks)(const Pattern &, const FeatureRows &, int threads, const Values &z, double *by_columns);
     // u_iᵀ v_t at n pairs.
     void (*predict_pairs)(const int64_t *i, const int64_t *t, int64_t n, int threads, const double *U, const double *V, int rank,
                           double *prediction);

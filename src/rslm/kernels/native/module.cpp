@@ -289,6 +289,23 @@ class Columns {
         const std::lock_guard<std::mutex> alone(busy);
         chosen->derivative_tasks(pattern, x.rows, workspace, threads, in, U.data(), rank, V.data(), factors.data(), dU.data(), by_features.data());
     }
+    void predict_tasks(const Features &x, const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
+        const int rank = rank_of(U.shape(1));
+        require(x.rows.rows == rows(), "there must be features of every row");
+        threads = useful_threads(threads, x.stored() + columns() * x.size() * rank);
+        require_shape(U, x.size(), rank), require_shape(V, columns(), rank);
+        require(int64_t(prediction.shape(0)) == entries(), "one prediction for every entry of the pattern is needed");
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> alone(busy);
+        chosen->predict_tasks(pattern, x.rows, workspace, threads, U.data(), rank, V.data(), prediction.data());
+    }
+    void features_of_tasks(const Features &x, const Numbers &z, const MatrixOut &by_columns, int threads) {
+        require(x.rows.rows == rows(), "there must be features of every row");
+        const Values in = values_of(z, entries());
+        require_shape(by_columns, columns(), int(x.size()));
+        nb::gil_scoped_release release;
+        chosen->features_of_tasks(pattern, x.rows, useful_threads(threads, x.stored()), in, by_columns.data());
+    }
     void factorise(const Matrix &X, const std::optional<Numbers> &weight, const Columns *more, const std::optional<Numbers> &more_weight,
                    const Vector &ridge, const VectorOut &factors, int threads) {
         const int rank = rank_of(X.shape(1));
@@ -509,6 +526,8 @@ NB_MODULE(_native, m) {
         .def("derivative", &Columns::derivative, IN, nb::arg().none(), IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, IN)
         .def("evaluate_tasks", &Columns::evaluate_tasks, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
         .def("derivative_tasks", &Columns::derivative_tasks, IN, IN, IN, IN, IN, IN, OUT, IN)
+        .def("predict_tasks", &Columns::predict_tasks, IN, IN, IN, OUT, IN)
+        .def("features_of_tasks", &Columns::features_of_tasks, IN, IN, OUT, IN)
         .def("factorise", &Columns::factorise, IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)
         .def("scatter", &Columns::scatter, IN, IN, OUT, IN)
         .def("gather", &Columns::gather, IN, IN, OUT, IN)

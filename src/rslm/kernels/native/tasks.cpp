@@ -235,6 +235,34 @@ void derivative_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace 
     sum_over_shards<Q>(c, x.d, false, du + (x.padded + 1) * width, rank, threads, by_features, make);
 }
 
+// w_i = x_i (U v_t) at every entry (i, t)
+template <int Q>
+void predict_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace &workspace, int threads, const double *U, int rank,
+                   const double *V, double *prediction) {
+    const Features x(rows_of_x);
+    double *u = workspace.reserve(size_t(x.padded + 1) * (4 * Q));
+    x.pad_factor<Q>(U, rank, u);
+#pragma omp parallel num_threads(threads)
+    {
+        Buffer<double> a(x.padded);
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t t = 0; t < c.columns; t++) {
+            x.products<Q>(u, Row<Q>::of(V + t * rank, rank), a.data);
+            for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++) prediction[p] = x.product(c.index[p], a.data);
+        }
+    }
+}
+
+// X_tᵀ z_t by tasks
+void features_of_tasks(const Pattern &c, const FeatureRows &rows_of_x, int threads, const Values &z, double *out) {
+    const Features x(rows_of_x);
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
+    for (int64_t t = 0; t < c.columns; t++) {
+        std::memset(out + t * x.d, 0, sizeof(double) * size_t(x.d));
+        for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++) x.add(c.index[p], value_at(z, p), out + t * x.d);
+    }
+}
+
 double run_evaluate_tasks(const Pattern &c, const FeatureRows &x, Workspace &w, int threads, const Values &y, const double *U, int rank,
                           const double *ridge, double *V, double *factors, const Values &residual, double *by_features) {
     double squares = 0;
@@ -250,6 +278,14 @@ void run_derivative_tasks(const Pattern &c, const FeatureRows &x, Workspace &w, 
     });
 }
 
+void run_predict_tasks(const Pattern &c, const FeatureRows &x, Workspace &w, int threads, const double *U, int rank, const double *V,
+                       double *prediction) {
+    with_quads(rank, [&](auto q) { predict_tasks<decltype(q)::value>(c, x, w, threads, U, rank, V, prediction); });
+}
+
 } // namespace
 
-void rslm::RSLM_ISA::add_tasks(Kernels &k) { k.evaluate_tasks = run_evaluate_tasks, k.derivative_tasks = run_derivative_tasks; }
+void rslm::RSLM_ISA::add_tasks(Kernels &k) {
+    k.evaluate_tasks = run_evaluate_tasks, k.derivative_tasks = run_derivative_tasks;
+    k.predict_tasks = run_predict_tasks, k.features_of_tasks = features_of_tasks;
+}
