@@ -135,8 +135,7 @@ def at_zero(p, V=None):
         dual=lambda: np.zeros(len(p.data)),
         multipliers=lambda: None,
         smoothed=None,
-        offsets=None,
-        coefficients=V,
+        intercepts=None,
     )
 
 

@@ -111,7 +111,7 @@ def certify(
     kept = evaluation if kept is None else kept
     if not math.isfinite(evaluation.value):
         return no_certificate(problem, evaluation, tol, "the objective is not a finite number")
-    z = evaluation.dual() if evaluation.offsets is None else _balanced(problem, evaluation.dual())
+    z = evaluation.dual() if evaluation.intercepts is None else _balanced(problem, evaluation.dual())
     multipliers = evaluation.multipliers()
     if (smoothed := evaluation.smoothed) is None:
         square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads, multipliers)
@@ -150,12 +150,11 @@ def no_certificate(problem: Problem, evaluation: Evaluation, tol: float, why: st
 
 
 def _primal(problem: Problem, evaluation: Evaluation, n_threads: int) -> float:
-    q, y, offsets = problem.column_weights, problem.data.values, evaluation.offsets
-    w = problem.predict(evaluation.U, evaluation.coefficients, n_threads)
+    q, y = problem.column_weights, problem.data.values
+    w = problem.predict(evaluation.U, evaluation.V, n_threads, evaluation.intercepts)
     loss = _sum_in_blocks(lambda at: problem.loss.value(y[at].astype(np.float64), w[at]), len(y))
     trace_norm = nuclear_norm(evaluation.U, evaluation.V if q is None else evaluation.V * np.sqrt(q)[:, None])
-    of_offsets = 0.0 if offsets is None else float(offsets**2 @ (np.ones(len(offsets)) if q is None else q))
-    return problem.C * loss + 0.5 * (trace_norm**2 + of_offsets)
+    return problem.C * loss + 0.5 * trace_norm**2
 
 
 def _balanced(problem: Problem, z: Floats) -> Floats:

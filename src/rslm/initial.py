@@ -9,6 +9,7 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.inner.smoothed_linear import observed_parameters
 from rslm.losses.checked import CheckedLoss
+from rslm.measurements import Tasks
 from rslm.objective import Objective
 from rslm.problem import Problem
 from rslm.spectrum import weighted_gram
@@ -44,6 +45,8 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
 
 def _gram(problem: Problem, values: Floats, n_threads: int) -> Callable[[Floats], Floats]:
     """X ↦ Y YᵀX for the data Y, with the structure of W if that is linear."""
+    if isinstance(problem.data, Tasks) and problem.data.intercept:
+        values = problem.data.centred(values)
     if not isinstance(problem.structure, Smoothed):
         return weighted_gram(problem, values, n_threads)
     w, structure = observed_parameters(problem, values), problem.structure.structure

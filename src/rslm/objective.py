@@ -14,7 +14,6 @@ from rslm.inner.choose import choose
 from rslm.inner.features import FeaturesSolution
 from rslm.inner.smoothed_linear import SmoothedSolution
 from rslm.inner.task_ridge import TaskRidgeSolution
-from rslm.measurements.tasks import OFFSET
 from rslm.problem import Problem
 from rslm.structures import Multipliers
 from rslm.threads import thread_count
@@ -66,20 +65,11 @@ class Evaluation:
             return self
         return Evaluation(*self._solution.within_bounds(), self._objective)
 
-    @property
-    def coefficients(self) -> Floats:
-        """V with the offsets, if there are any: as `problem.predict` takes them."""
-        return self.V if self.offsets is None else np.column_stack([self.V, self.offsets])
-
-    @property
-    def offsets(self) -> Floats | None:
-        """The coefficients of the constant feature of tasks with intercepts; None of others."""
-        return self._solution.offsets if isinstance(self._solution, FeaturesSolution | TaskRidgeSolution) else None
-
-    @property
+    @cached_property
     def intercepts(self) -> Floats | None:
         """Of tasks; None of others."""
-        return None if self.offsets is None else OFFSET * self.offsets
+        solution = self._solution
+        return solution.intercepts() if isinstance(solution, FeaturesSolution | TaskRidgeSolution) else None
 
     @property
     def smoothed(self) -> SmoothedSolution | None:

@@ -109,10 +109,10 @@ class Problem:
         assert not isinstance(self.data, Samples)
         return self.data.shape
 
-    def predict(self, U: Floats, V: Floats, n_threads: int) -> Floats:
-        """M W for W = U Vᵀ, rows divided by √p; V has the offsets of tasks with intercepts as its last column."""
+    def predict(self, U: Floats, V: Floats, n_threads: int, intercepts: Floats | None = None) -> Floats:
+        """M W for W = U Vᵀ, rows divided by √p; of tasks with intercepts, with these."""
         if isinstance(self.data, Tasks):
-            return self.data.predict(U, V, n_threads)
+            return self.data.predict(U, V, n_threads, intercepts)
         if isinstance(self.data, Bilinear):
             rows, cols = self.data.rows.lift(U, n_threads), self.data.cols.lift(V, n_threads)
             return self.columns.predict(rows, cols, n_threads)

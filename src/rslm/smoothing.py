@@ -125,7 +125,7 @@ class Errors:
     """The errors of a point, or a sample of them: it lives as long as a stage, and must not be as large as the data."""
 
     def __init__(self, problem: Problem, loss: BoxDual, evaluation: Evaluation, n_threads: int) -> None:
-        w = problem.predict(evaluation.U, evaluation.coefficients, n_threads)
+        w = problem.predict(evaluation.U, evaluation.V, n_threads, evaluation.intercepts)
         self.reach, self.total, self.value = loss.box.reach, problem.C * len(w), evaluation.value
         some = slice(None, None, len(w) // SAMPLE + 1)
         y = problem.data.values[some]

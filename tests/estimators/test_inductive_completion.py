@@ -153,7 +153,7 @@ def test_ids_find_their_features():
     np.testing.assert_allclose(one, model.predict([2], ["item 9"], row_features=A))
     with pytest.raises(ValueError, match="Unknown row id 'user 2'"):
         model.predict(["user 2"], ["item 9"])
-    with pytest.raises(ValueError, match="Unknown row_features id"):
+    with pytest.raises(ValueError, match="27 ids of X are not in the index of the table, such as"):
         fitted(data, table.iloc[:50], None)
 
 
@@ -211,3 +211,64 @@ def test_features_that_are_all_zero_are_no_trouble():
     X, A, B, _ = ratings()
     model = fitted(X, A * 0, B)
     assert np.isfinite(model.row_factors_).all()
+
+
+def test_columns_of_tables_must_be_those_of_the_fit():
+    X, A, B, _ = ratings()
+    table = pd.DataFrame(A, columns=list("abcd"))
+    model = fitted(X, table, B)
+    np.testing.assert_array_equal(model.predict([1], [1], row_features=table), model.predict([1], [1], row_features=A))
+    with pytest.raises(ValueError, match="give the same, in the same order"):
+        model.predict([1], [1], row_features=table[list("dcba")])
+
+
+def test_dummies_of_categories_are_numbers():
+    X, _, B, _ = ratings()
+    people = pd.DataFrame({"age": np.arange(80), "sex": ["f", "m"] * 40, "place": pd.Categorical(["x"] * 80)})
+    with pytest.raises(TypeError, match=r"column 'sex' holds .*get_dummies"):
+        fitted(X, people, B)
+    assert fitted(X, pd.get_dummies(people), B).converged_
+
+
+def test_kinks_are_refused():
+    X, A, B, _ = ratings()
+    with pytest.raises(ValueError, match=r"has kinks.*'huber'"):
+        fitted(X, A, B, loss="absolute")
+
+
+def test_probabilities_of_new_rows():
+    X, A, B, _ = ratings()
+    model = fitted(np.where(np.isnan(X), np.nan, X > 3), A, B, loss="logistic", C=1.0)
+    p = model.predict_proba([0, 1], [5, 5], row_features=A[:2])
+    np.testing.assert_allclose(p, 1 / (1 + np.exp(-model.predict([0, 1], [5, 5], row_features=A[:2]))))
+
+
+def test_a_path_of_growing_C_starts_from_where_it_was():
+    X, A, B, _ = ratings()
+    cold, warm = InductiveCompletion(3, random_state=0), InductiveCompletion(3, random_state=0, warm_start=True)
+    spent = {"cold": 0, "warm": 0}
+    for C in np.geomspace(10.0, 30.0, 5):
+        for name, model in (("cold", cold), ("warm", warm)):
+            model.set_params(C=C).fit(X, row_features=A, column_features=B)
+            spent[name] += int(model.history_["evaluations"][-1] + model.history_["hessian_products"][-1])
+    assert spent["warm"] < spent["cold"]
+
+
+def test_sparse_features_that_are_stored_in_parts():
+    X, A, B, _ = ratings()
+    thin = sparse.coo_array(A)
+    rows, cols = np.tile(thin.row, 2), np.tile(thin.col, 2)
+    halves = sparse.csr_array((np.tile(thin.data / 2, 2), (rows, cols)), shape=A.shape)
+    parts = sparse.csr_array(
+        (np.repeat(thin.data / 2, 2), np.repeat(thin.col, 2), np.arange(0, 2 * A.size + 1, 2 * A.shape[1])),
+        shape=A.shape,
+    )
+    expected = fitted(X, A, B).row_factors_
+    for features in (halves, parts):
+        np.testing.assert_allclose(fitted(X, features, B).row_factors_, expected, atol=1e-6)
+
+
+def test_a_rank_above_the_number_of_features():
+    X, A, B, _ = ratings()
+    with pytest.raises(ValueError, match="rank is 10, but the smaller side has 4 features"):
+        InductiveCompletion(completion=False).fit(X, row_features=A, column_features=B)

@@ -327,3 +327,87 @@ def test_complete_targets_are_reduced_to_the_same_problem(intercept):
     assert model.history_["objective"][-1] == pytest.approx(objective, rel=1e-8)
     assert general.certificate_.primal == pytest.approx(objective, rel=1e-5)
     assert model.certificate_.gap == pytest.approx(model.certificate_.primal - model.certificate_.dual, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["square", "huber"])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_a_shift_of_the_features_is_a_matter_of_intercepts_only(loss, make):
+    X, y, tasks, _, _ = related()
+    one = MultiTaskRegressor(2, loss=loss, random_state=0).fit(make(X), y, tasks=tasks)
+    other = MultiTaskRegressor(2, loss=loss, random_state=0).fit(make(X + 1e4), y, tasks=tasks)
+    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-4 * np.abs(one.coef_).max())
+    assert other.certificate_.primal == pytest.approx(one.certificate_.primal, rel=1e-5)
+    np.testing.assert_allclose(other.predict(X + 1e4, tasks), one.predict(X, tasks), atol=1e-2)
+
+
+def test_a_shift_does_not_matter_to_classes_either():
+    X, y, tasks, _, _ = related()
+    classes = y > np.median(y)
+    one, other = (MultiTaskClassifier(2, random_state=0).fit(X + by, classes, tasks=tasks % 2) for by in (0.0, 1e4))
+    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-3 * np.abs(one.coef_).max())
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-100, 1e100, 1e150])
+def test_targets_of_any_magnitude(scale):
+    X, y, tasks, _, _ = related()
+    one, other = (MultiTaskRegressor(2, random_state=0).fit(X, y * s, tasks=tasks) for s in (1.0, scale))
+    np.testing.assert_allclose(other.coef_ / scale, one.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(other.predict(X, tasks) / scale, one.predict(X, tasks), rtol=1e-6, atol=1e-9)
+
+
+def test_features_beyond_all_squares_are_refused():
+    with pytest.raises(ValueError, match="rescale"):
+        MultiTaskRegressor().fit(np.full((6, 2), 1e160), np.arange(6.0))
+
+
+def test_labels_of_mixed_types_stay_what_they_are():
+    X, y, tasks, _, _ = related()
+    labels = [("a", 1) if t % 3 == 0 else int(t) if t % 3 == 1 else "x" for t in tasks]
+    model = MultiTaskRegressor(2, random_state=0).fit(X, y, tasks=labels)
+    assert set(model.tasks_.tolist()) == set(labels)
+    np.testing.assert_array_equal(model.predict(X, [1] * len(y)), model.predict(X, tasks=1))
+    np.testing.assert_array_equal(model.predict(X[:1], [1], unseen="mean"), model.predict(X[:1], [1]))
+
+
+def test_lists_of_tables_need_the_same_columns():
+    X, y, *_ = related()
+    names = [f"f{k}" for k in range(12)]
+    tables = [pd.DataFrame(X[k : k + 20], columns=names) for k in (0, 20)]
+    model = MultiTaskRegressor(1).fit(tables, [y[:20], y[20:40]])
+    assert model.feature_names_in_.tolist() == names
+    with pytest.raises(ValueError, match="same features in the same order: task 1"):
+        MultiTaskRegressor(1).fit([tables[0], tables[1][names[::-1]]], [y[:20], y[20:40]])
+
+
+def test_labels_and_classes_of_pandas(tmp_path):
+    X, y, tasks, _, _ = related()
+    labels = pd.Series([f"t{t % 2}" for t in tasks])
+    classes = pd.Series(np.where(y > np.median(y), "high", "low"), dtype="string")
+    classes[3] = pd.NA
+    with pytest.raises(ValueError, match=r"1 of \d+ targets are missing"):
+        MultiTaskClassifier().fit(X, classes, tasks=labels)
+    MultiTaskClassifier(random_state=0).fit(X, classes, tasks=labels, drop_missing=True)
+    single = np.where(labels == "t0", "low", np.where(y > 0, "low", "high"))
+    with pytest.raises(ValueError, match="such as task 't0' with 'low'"):
+        MultiTaskClassifier().fit(X, pd.Series(single), tasks=labels)
+    y = pd.Series(y)
+    y[labels == "t1"] = np.nan
+    with pytest.raises(ValueError, match="task 't1' has no rows"):
+        MultiTaskRegressor().fit(X, y, tasks=labels, drop_missing=True)
+    three = pd.Series(np.array(["p", "q", "r"], dtype=object)[np.arange(len(y)) % 3])
+    model = MultiTaskClassifier(2, random_state=0).fit(X, three)
+    model.save(tmp_path / "m.rslm")
+    np.testing.assert_array_equal(rslm.load(tmp_path / "m.rslm").predict(X), model.predict(X))
+
+
+def test_missing_targets_are_scored_by_the_others():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    Y = X @ rng.standard_normal((5, 4)) + 0.1 * rng.standard_normal((60, 4))
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    model = ReducedRankRegressor(4, 10.0, random_state=0)
+    assert model.fit(X, Y).score(X, Y) > 0.95
+    search = GridSearchCV(model, {"rank": [1, 4]}, cv=3).fit(X, Y)
+    assert search.best_params_ == {"rank": 4}
+    with pytest.raises(ValueError, match="C must be a positive"):
+        ReducedRankRegressor(C="a").fit(X, np.ones((60, 2)))

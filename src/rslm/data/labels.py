@@ -107,8 +107,8 @@ def _number_objects(ids: Ids, what: str) -> tuple[Ids, Indices32]:
         different = list(dict.fromkeys(listed))
     except TypeError as error:
         raise TypeError(f"{what} must be hashable, such as strings, numbers or tuples of them: {error}.") from None
-    if any(map(_is_missing, different)):
-        at = [k for k, value in enumerate(listed) if _is_missing(value)]
+    if any(map(is_missing, different)):
+        at = [k for k, value in enumerate(listed) if is_missing(value)]
         raise _missing_id(what, at[0], len(at))
     try:
         different.sort()
@@ -119,12 +119,13 @@ def _number_objects(ids: Ids, what: str) -> tuple[Ids, Indices32]:
     return np.fromiter(different, object, len(different)), position
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT or pandas' NA."""
     return value is None or type(value).__name__ == "NAType" or bool(value != value)  # NaN and NaT
 
 
 def _missing_id(what: str, at: int, count: int) -> ValueError:
-    return ValueError(f"{what}[{at}] is missing (None or NaN), {count} in all. Drop these ratings or name them.")
+    return ValueError(f"{what}[{at}] is missing (None or NaN), {count} in all. Drop these rows or name them.")
 
 
 def show_id(ids: Ids | None, at: int) -> str:

@@ -10,17 +10,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.callback import with_callbacks
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
 from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.inductive_layout import InductiveLayout, InductiveSubspace
 from rslm.estimators.layout import Layout
-from rslm.estimators.matrix_completion import MatrixCompletion
+from rslm.estimators.matrix_completion import MatrixCompletion, has_probabilities
 from rslm.estimators.persistence import Arrays, Facts, storable
 from rslm.estimators.side_features import Encoding, as_features
 from rslm.kernels import predict_pairs
-from rslm.losses import Loss
+from rslm.losses import BoxDual, Logistic, Loss
 from rslm.threads import thread_count
 
 
@@ -48,9 +49,11 @@ class InductiveCompletion(MatrixCompletion):
     fit_intercept : bool, default=True
         Whether there is a constant feature on both sides: with it a common mean, and one for every row and column.
     loss : str or Loss, default="square"
-        As of `MatrixCompletion`.
+        "square", "huber", "logistic", "squared_hinge", or an instance of a loss without kinks.
     weighting : float, default=0.0
         As of `MatrixCompletion`, for the indicators.
+    warm_start : bool, default=False
+        Whether `fit` starts from the subspace that it found last, as on a path of growing C.
     solver, max_iter, tol, max_time, random_state, n_threads, verbose
         As of `MatrixCompletion`.
 
@@ -88,6 +91,7 @@ class InductiveCompletion(MatrixCompletion):
         fit_intercept: bool = True,
         loss: str | Loss = "square",
         weighting: float = 0.0,
+        warm_start: bool = False,
         solver: str = "trust-region",
         max_iter: int = 1000,
         tol: float = 1e-6,
@@ -103,6 +107,7 @@ class InductiveCompletion(MatrixCompletion):
         self.fit_intercept = fit_intercept
         self.loss = loss
         self.weighting = weighting
+        self.warm_start = warm_start
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
@@ -130,24 +135,28 @@ class InductiveCompletion(MatrixCompletion):
         of_rows = as_features("row_features", row_features, data.shape[0], data.row_ids)
         of_columns = as_features("column_features", column_features, data.shape[1], data.col_ids)
         constant, weight = bool(self.fit_intercept), float(self.feature_weight)
-        encodings = Encoding.of("row", of_rows, weight, constant), Encoding.of("column", of_columns, weight, constant)
+        encodings = (
+            Encoding.of("row", row_features, of_rows, weight, constant),
+            Encoding.of("column", column_features, of_columns, weight, constant),
+        )
         if not self.completion:
             lacking = [e.kind for e in encodings if e.width == 0]
             if lacking:
                 raise ValueError(f"completion=False needs {lacking[0]}_features, or fit_intercept=True")
-        self._fit(
-            X,
-            InductiveLayout(
-                data,
-                self._checked_loss(),
-                self.C,
-                float(self.weighting),
-                features=(of_rows, of_columns),
-                encodings=encodings,
-                completion=bool(self.completion),
-            ),
-        )
+        features, own = (of_rows, of_columns), bool(self.completion)
+        loss, weighting = self._checked_loss(), float(self.weighting)
+        layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
+        self._check_rank(layout)
+        self._fit(X, layout, self._last if self.warm_start else None)
         return self
+
+    def _check_rank(self, layout: InductiveLayout) -> None:
+        largest = min(side.width for side in layout.sides)
+        if isinstance(self.rank, int) and self.rank > largest:
+            raise ValueError(
+                f"rank is {self.rank}, but the smaller side has {largest} features, the constant and the indicators of "
+                "rows or columns included; lower the rank"
+            )
 
     def predict(
         self, rows: Any, cols: ArrayLike | None = None, *, row_features: Any = None, column_features: Any = None
@@ -166,6 +175,14 @@ class InductiveCompletion(MatrixCompletion):
         if i.shape != j.shape:
             raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
         return predict_pairs(i, j, left, right, thread_count(self.n_threads))
+
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(
+        self, rows: Any, cols: ArrayLike | None = None, *, row_features: Any = None, column_features: Any = None
+    ) -> Floats:
+        """The probability of the second class, 1, for the entries that `predict` would give the decision values of."""
+        decision = self.predict(rows, cols, row_features=row_features, column_features=column_features)
+        return Logistic().probability(decision)
 
     def transform(self, X: Any, *, row_features: Any = None) -> Floats:
         """Fill the missing entries of X; observed ones are kept.
@@ -199,7 +216,8 @@ class InductiveCompletion(MatrixCompletion):
     def _bases_of(self, data: ObservedMatrix, row_features: Any) -> Floats:
         """What the features of samples tell of their factors."""
         if row_features is not None:
-            return self._by_features(0, as_features("row_features", row_features, data.shape[0], data.row_ids))
+            X = as_features("row_features", row_features, data.shape[0], data.row_ids)
+            return self._by_features(0, row_features, X)
         known = self._fitted_rows(data)
         if known is not None:
             return np.asarray(self._bases[known])
@@ -212,12 +230,21 @@ class InductiveCompletion(MatrixCompletion):
             return factors, labels.positions(wanted)
         ids = features.index.to_numpy() if hasattr(features, "index") and hasattr(features, "iloc") else None
         table = as_features(f"{labels.kind}_features", features, None, None)
-        return self._by_features(side, table), Labels(labels.kind, table.shape[0], ids).positions(wanted)
+        return self._by_features(side, features, table), Labels(labels.kind, table.shape[0], ids).positions(wanted)
 
-    def _by_features(self, side: int, X: Any) -> Floats:
+    def _by_features(self, side: int, given: Any, X: Any) -> Floats:
         encoding: Encoding = self._encodings[side]
-        encoding.check(X)
+        encoding.check(given, X)
         return np.asarray(encoding.matrix(X, X.shape[0]) @ self._coefs[side])
+
+    def _checked_loss(self) -> Loss:
+        loss = super()._checked_loss()
+        if isinstance(loss, BoxDual) and loss.box.smoothing == 0:
+            raise ValueError(
+                f"{loss!r} has kinks, which columns with common features cannot be solved with; take 'huber' in place "
+                "of the absolute loss, 'squared_hinge' in place of the hinge"
+            )
+        return loss
 
     def _check_feature_weight(self) -> None:
         weight = self.feature_weight

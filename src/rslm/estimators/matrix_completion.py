@@ -47,7 +47,7 @@ NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
 
 
-def _has_probabilities(model: MatrixCompletion) -> bool:
+def has_probabilities(model: MatrixCompletion) -> bool:
     """Only the logistic loss says how probable a class is."""
     if isinstance(model.loss, Logistic) or model.loss == "logistic":
         return True
@@ -164,6 +164,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.n_threads = n_threads
         self.verbose = verbose
 
+    _last: Floats | None = None  # where the last fit has ended
+
     # ---- fitting -------------------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
@@ -185,7 +187,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self._fit(X, Layout(data, loss, self.C, float(self.weighting), box))
         return self
 
-    def _fit(self, X: Any, layout: Layout) -> None:
+    def _fit(self, X: Any, layout: Layout, start: Floats | None = None) -> None:
         """Solve what the layout says, and keep the model that it makes of the answer."""
         data, box, problem = layout.data, layout.box, layout.problem()
         context = self._init_callback_context(max_subtasks=self.max_iter)
@@ -206,6 +208,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         result = solve(
             problem,
             self.rank,
+            start=start if start is not None and start.shape == (problem.shape[0], self.rank) else None,
             solver=self.solver,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -219,6 +222,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.certificate_ = result.certificate.scaled(layout.squared_scale)
         in_squares = ("objective", "gradient_norm")
         self.history_ = {k: v * layout.squared_scale if k in in_squares else v for k, v in result.history.items()}
+        self._last = result.U
         self.outcome_ = result.outcome.value
         self.converged_ = result.converged
         self.n_iter_ = max(result.n_iter, 1)  # at least the start has been looked at
@@ -278,7 +282,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         w = predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
         return clipped(w, self._box, i, j)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
         """The probability of the second class, 1, for the entries that `predict` would give the decision values of."""
         return Logistic().probability(self.predict(rows, cols))

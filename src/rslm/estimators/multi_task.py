@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rslm._typing import Floats
 from rslm.estimators.choices import as_loss
-from rslm.estimators.named_tasks import NamedTasks, stacked, with_targets
+from rslm.estimators.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets
 from rslm.estimators.persistence import storable
 from rslm.measurements import Tasks
 from rslm.objective import Objective
@@ -94,9 +94,9 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         loss = as_loss(self.loss)
         if loss.binary:
             raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
-        counts = np.bincount(codes)
-        means = np.bincount(codes, y) / counts if self.fit_intercept else np.zeros(len(counts))
-        self._fit_tasks(Tasks(X, y - means[codes], codes, intercept=bool(self.fit_intercept)), loss, means)
+        robust = not loss.quadratic
+        middles = middles_of_tasks(y, codes, robust) if self.fit_intercept else np.zeros(len(self.tasks_))
+        self._fit_tasks(Tasks(X, y - middles[codes], codes, intercept=bool(self.fit_intercept)), loss, middles)
         return self
 
     def predict(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rslm._typing import Floats, Indices64
+from rslm.data.labels import show_id
 from rslm.estimators.choices import as_loss
 from rslm.estimators.named_tasks import NamedTasks, stacked, with_targets
 from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array, storable
@@ -100,7 +101,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         Parameters
         ----------
         X : array, DataFrame or scipy.sparse matrix of shape (n, n_features), or a list of such, one a task
-        y : array of n classes of any type, or a list of such
+        y : array of n classes, which are words, whole numbers or booleans, or a list of such
         tasks : array of n labels, optional
         drop_missing : bool, default=False
             Whether rows whose class is missing (NaN or None) are left out; else they are an error.
@@ -110,7 +111,9 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, of_rows = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"there have to be two classes or more, but y has one class only: {self.classes_[0]!r}")
+            raise ValueError(
+                f"there have to be two classes or more, but y has one class only: {show_id(self.classes_, 0)}"
+            )
         loss = as_loss(self.loss)
         if not loss.binary:
             raise ValueError(f"{loss!r} is for real numbers; a classification needs logistic, hinge or squared_hinge")
@@ -123,9 +126,12 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
 
     def _fit_pairs(self, X: Any, of_rows: Indices64, loss: Loss) -> None:
         first, second = self._pairs()
-        self.tasks_ = np.stack([self.classes_[first], self.classes_[second]], axis=1)
+        self.tasks_ = self._pairs_of_classes()
         Y = np.where(of_rows[:, None] == second, 1.0, np.where(of_rows[:, None] == first, -1.0, np.nan))
         self._fit_tasks(Tasks.shared(X, Y, intercept=bool(self.fit_intercept)), loss, np.zeros(len(first)))
+
+    def _pairs_of_classes(self) -> NDArray[Any]:
+        return np.stack([self.classes_[pair] for pair in self._pairs()], axis=1)
 
     def _pairs(self) -> tuple[Indices64, Indices64]:
         first, second = np.triu_indices(len(self.classes_), 1)
@@ -141,10 +147,10 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         share = np.bincount(codes, of_rows) / np.bincount(codes)
         single = np.flatnonzero((share == 0) | (share == 1))
         if len(single):
-            label, only = self.tasks_[single[0]], self.classes_[int(share[single[0]])]
+            label, only = show_id(self.tasks_, int(single[0])), show_id(self.classes_, int(share[single[0]]))
             raise ValueError(
-                f"{len(single)} of {len(self.tasks_)} tasks have rows of one class only, such as task "
-                f"{label.item()!r} with {only.item()!r}; leave them out"
+                f"{len(single)} of {len(self.tasks_)} tasks have rows of one class only, such as task {label} with "
+                f"{only}; leave them out"
             )
         data = Tasks(X, 2.0 * of_rows - 1.0, codes, intercept=bool(self.fit_intercept))
         self._fit_tasks(data, loss, np.zeros(len(self.tasks_)))
@@ -184,15 +190,20 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         """The part of all rows whose class is right."""
         return float(accuracy_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
-    def _to_file(self) -> tuple[Arrays, Facts]:
-        arrays, facts = super()._to_file()
-        return arrays | ids_to_array("class", self.classes_), facts | {"by_pairs": self._by_pairs}
+    def _tasks_to_file(self) -> Arrays:
+        own = {} if self._by_pairs else super()._tasks_to_file()  # pairs follow from the classes
+        return own | ids_to_array("class", self.classes_)
 
-    @classmethod
-    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
-        model = super()._from_file(params, arrays, facts)
+    def _tasks_from_file(self, arrays: Arrays, facts: Facts) -> None:
         classes = ids_from_array("class", arrays)
         if classes is None:
             raise KeyError("classes")
-        model.classes_, model._by_pairs = classes, facts["by_pairs"]
-        return model
+        self.classes_, self._by_pairs = classes, facts["by_pairs"]
+        if self._by_pairs:
+            self.tasks_ = self._pairs_of_classes()
+        else:
+            super()._tasks_from_file(arrays, facts)
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        return arrays, facts | {"by_pairs": self._by_pairs}

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from rslm._typing import Floats, Indices64
 from rslm.data import Labels
-from rslm.data.labels import number_ids
+from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
 from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array
 from rslm.estimators.task_model import TaskModel
 from rslm.kernels import predict_pairs
@@ -25,7 +25,7 @@ class NamedTasks(TaskModel):
 
     def _codes(self, tasks: ArrayLike | None, n: int) -> Indices64:
         """The task of every row as a position in `tasks_`, which is set; one task if there are no labels."""
-        labels = np.zeros(n, dtype=np.int64) if tasks is None else np.asarray(tasks)
+        labels = np.zeros(n, dtype=np.int64) if tasks is None else as_ids(tasks, "tasks")
         if labels.shape != (n,):
             raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
         self.tasks_, codes = number_ids(labels, "tasks")
@@ -54,41 +54,58 @@ class NamedTasks(TaskModel):
             if len(self.tasks_) > 1:
                 raise ValueError(f"predict needs tasks: which of the {len(self.tasks_)} tasks does a row belong to?")
             return np.zeros(n, dtype=np.int64)
-        labels = np.asarray(tasks)
-        if labels.ndim == 0:
-            labels = np.full(n, labels[()])
+        labels = as_ids(tasks, "tasks")
+        if len(labels) == 1:  # or one for all rows
+            labels = np.repeat(labels, n)
         if labels.shape != (n,):
             raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
         if unseen == "error":
             return self._labels.positions(labels)
-        known = np.isin(labels, self.tasks_)
+        seen = set(hashable(self.tasks_))
+        known = np.array([label in seen for label in hashable(labels)], dtype=bool)
         where = np.full(n, len(self.tasks_), dtype=np.int64)
         where[known] = self._labels.positions(labels[known])
         return where
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
-        return arrays | ids_to_array("task", self.tasks_), facts
+        return arrays | self._tasks_to_file(), facts
+
+    def _tasks_to_file(self) -> Arrays:
+        return ids_to_array("task", self.tasks_)
+
+    def _tasks_from_file(self, arrays: Arrays, facts: Facts) -> None:
+        tasks = ids_from_array("task", arrays)
+        if tasks is None or len(tasks) != len(self.coef_):
+            raise KeyError("labels of the tasks")
+        self.tasks_ = tasks
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
-        tasks = ids_from_array("task", arrays)
-        if tasks is None or len(tasks) != len(model.coef_):
-            raise KeyError("labels of the tasks")
-        model.tasks_ = tasks
+        model._tasks_from_file(arrays, facts)
         model._describe()
         return model
 
 
+def middles_of_tasks(y: Floats, codes: Indices64, robust: bool) -> Floats:
+    """The mean of every task's targets, or the median, which a few wild ones do not move."""
+    counts = np.bincount(codes)
+    if not robust:
+        return np.asarray(np.bincount(codes, y) / counts)
+    sorted_y = y[np.lexsort((y, codes))]
+    starts = np.cumsum(counts) - counts
+    return np.asarray(0.5 * (sorted_y[starts + (counts - 1) // 2] + sorted_y[starts + counts // 2]))
+
+
 def stacked(X: Any, y: Any, tasks: ArrayLike | None) -> tuple[Any, Any, Any]:
     """Lists of tasks, one below the other; anything else as it is."""
-    if not (isinstance(X, list | tuple) and len(X) and all(np.ndim(x) == 2 or sparse.issparse(x) for x in X)):
+    if not (isinstance(X, list | tuple) and len(X) and all(getattr(x, "ndim", 0) == 2 for x in X)):
         return X, y, tasks
     if tasks is not None:
         raise ValueError("with a list of tasks there is no need for tasks; leave it out")
-    if len(X) != len(y):
-        raise ValueError(f"there are {len(X)} tasks in X, but {len(y)} in y")
+    if y is None or len(X) != len(y):
+        raise ValueError(f"there are {len(X)} tasks in X, but {'none' if y is None else len(y)} in y")
     shapes = [np.shape(x) for x in X]
     for t, ((rows, features), target) in enumerate(zip(shapes, y, strict=True)):
         if features != shapes[0][1]:
@@ -97,17 +114,33 @@ def stacked(X: Any, y: Any, tasks: ArrayLike | None) -> tuple[Any, Any, Any]:
             raise ValueError(f"task {t} has no rows")
         if len(target) != rows:
             raise ValueError(f"task {t} has {rows} rows in X, but {len(target)} in y")
-    stack = sparse.vstack if any(sparse.issparse(x) for x in X) else np.vstack
     labels = np.repeat(np.arange(len(X)), [rows for rows, _ in shapes])
-    return stack(X), np.concatenate([np.asarray(t) for t in y]), labels
+    return _below_one_another(X), np.concatenate([np.asarray(t) for t in y]), labels
+
+
+def _below_one_another(X: Any) -> Any:
+    """The rows of all tasks; tables must have the same columns in the same order."""
+    names = [list(x.columns) if hasattr(x, "columns") else None for x in X]
+    for t, own in enumerate(names):
+        if own != names[0]:
+            raise ValueError(f"all tasks need the same features in the same order: task {t} has {own}, not {names[0]}")
+    if hasattr(X[0], "iloc"):
+        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+
+        return pd.concat(X, ignore_index=True)
+    if any(bool(sparse.issparse(x)) for x in X):
+        return sparse.vstack(X, format="csr")
+    return np.vstack(X)
 
 
 def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) -> tuple[Any, Any, ArrayLike | None]:
     """The rows whose target is there; those without one are dropped if that was asked for, else an error."""
     targets = np.asarray(0.0 if y is None else y)
+    if targets.ndim == 2 and targets.shape[1] == 1:
+        targets = targets.ravel()
     missing = np.isnan(targets) if targets.dtype.kind == "f" else np.zeros(targets.shape, dtype=bool)
     if targets.dtype.kind == "O" and targets.ndim == 1:
-        missing = np.array([v is None or v != v for v in targets], dtype=bool)
+        missing = np.array([is_missing(v) for v in targets], dtype=bool)
     rows = (X if hasattr(X, "shape") else np.asarray(X)).shape[0] if missing.any() else -1
     if targets.shape != (rows,):
         return X, y, tasks  # nothing is missing, or the shapes are wrong, which is told where they are checked
@@ -116,13 +149,16 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
             f"Input y contains NaN: {missing.sum()} of {rows} targets are missing, the first at row "
             f"{int(missing.argmax())}; fit(…, drop_missing=True) leaves these rows out"
         )
-    labels = None if tasks is None else np.asarray(tasks)
-    if labels is not None and labels.shape == targets.shape:
-        lost = np.setdiff1d(labels[missing], labels[~missing])
-        if len(lost):
-            raise ValueError(f"task {lost[0].item()!r} has no rows: all its targets are missing")
-        labels = labels[~missing]
+    labels = np.zeros(rows, dtype=np.int64) if tasks is None else as_ids(tasks, "tasks")
+    if len(labels) != rows:
+        raise ValueError(f"tasks must have {rows} labels, one for every row of X; got {len(labels)}")
+    kept = set(hashable(labels[~missing]))
+    lost = next((k for k in np.flatnonzero(missing) if hashable(labels[k : k + 1])[0] not in kept), None)
+    if lost is not None:
+        what = "y has no target that is there" if tasks is None else f"task {show_id(labels, int(lost))} has no rows"
+        raise ValueError(f"{what}: all its targets are missing")
     keep = np.flatnonzero(~missing)
+    left = None if tasks is None else labels[keep]
     if bool(sparse.issparse(X)):
-        return sparse.csr_array(X)[keep], targets[keep], labels
-    return (X.iloc[keep] if hasattr(X, "iloc") else np.asarray(X)[keep]), targets[keep], labels
+        return sparse.csr_array(X)[keep], targets[keep], left
+    return (X.iloc[keep] if hasattr(X, "iloc") else np.asarray(X)[keep]), targets[keep], left

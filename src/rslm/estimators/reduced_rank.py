@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from rslm._typing import Floats
@@ -87,8 +88,17 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         Q, R = np.linalg.qr(X - centre)
         turned = Q.T @ Y
         unexplained = float(np.square(Y - Q @ turned).sum())
-        self._fit_tasks(Tasks.shared(R, turned), loss, means, constant=self.C * unexplained)
+        self._fit_tasks(Tasks.shared(R, turned), loss, means, constant=unexplained)
         self.intercept_ = np.asarray(means - self.coef_ @ centre, dtype=np.float64)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the targets that are there, the mean over all columns of y; missing ones (NaN) count for nothing."""
+        found = self.predict(X).reshape(-1, len(self.coef_))
+        Y = np.asarray(y, dtype=np.float64).reshape(len(found), -1)
+        weight = np.ones(len(Y)) if sample_weight is None else np.asarray(sample_weight)
+        seen = ~np.isnan(Y)
+        scores = [r2_score(Y[s, t], found[s, t], sample_weight=weight[s]) for t, s in enumerate(seen.T) if s.any()]
+        return float(np.mean(scores))
 
     def predict(self, X: Any) -> Floats:
         """All targets of the rows of X, of shape (n, n_targets), or (n,) where `fit` was given one."""

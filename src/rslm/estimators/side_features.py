@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rslm._typing import Floats
-from rslm.data import Labels
+from rslm.data.labels import hashable
 from rslm.measurements import Side
 from rslm.measurements.features import checked_features
 
@@ -24,16 +24,17 @@ class Encoding:
 
     kind: str  #: "row" or "column", for messages
     given: int | None  #: how many features there are; None if there are none
+    names: list[str] | None  #: of the columns of a table
     factor: float  #: what they are multiplied by
     constant: bool
 
     @classmethod
-    def of(cls, kind: str, X: Any, weight: float, constant: bool) -> Self:
+    def of(cls, kind: str, table: Any, X: Any, weight: float, constant: bool) -> Self:
         if X is None:
-            return cls(kind, None, 0.0, constant)
+            return cls(kind, None, None, 0.0, constant)
         values = X.data if _is_sparse(X) else X
         length = float(np.sqrt(np.square(values, dtype=np.float64).sum() / X.shape[0]))
-        return cls(kind, X.shape[1], weight / length if length > 0 else 0.0, constant)
+        return cls(kind, X.shape[1], names_of(table), weight / length if length > 0 else 0.0, constant)
 
     @property
     def width(self) -> int:
@@ -51,10 +52,20 @@ class Encoding:
     def side(self, X: Any, size: int, own: Floats | None) -> Side:
         return Side(self.matrix(X, size), own)
 
-    def check(self, X: Any) -> None:
-        """Features of rows or columns that `fit` has not seen must be as many as there."""
+    def check(self, table: Any, X: Any) -> None:
+        """Features of rows or columns that `fit` has not seen must be those of `fit`, in the same order."""
         if X.shape[1] != (self.given or 0):
             raise ValueError(f"{self.kind}_features have {X.shape[1]} features, but fit was given {self.given or 0}")
+        names = names_of(table)
+        if names is not None and self.names is not None and names != self.names:
+            raise ValueError(
+                f"{self.kind}_features have the columns {names}, but fit was given {self.names}; give the same, in the "
+                "same order"
+            )
+
+
+def names_of(table: Any) -> list[str] | None:
+    return [str(c) for c in table.columns] if hasattr(table, "columns") else None
 
 
 def as_features(name: str, given: Any, size: int | None, ids: NDArray[Any] | None) -> Any:
@@ -65,8 +76,11 @@ def as_features(name: str, given: Any, size: int | None, ids: NDArray[Any] | Non
     if given is None:
         return None
     if ids is not None and hasattr(given, "index") and hasattr(given, "iloc"):
-        given = given.iloc[Labels(name, len(given), given.index.to_numpy()).positions(ids)]
-    if hasattr(given, "to_numpy"):
+        given = given.iloc[_looked_up(name, given.index.to_numpy(), ids)]
+    if hasattr(given, "dtypes") and hasattr(given, "iloc"):
+        _check_types(name, given)
+        given = given.to_numpy(dtype=np.float64, na_value=np.nan)
+    elif hasattr(given, "to_numpy"):
         given = given.to_numpy()
     if not _is_sparse(given):
         given = np.asarray(given)
@@ -77,10 +91,31 @@ def as_features(name: str, given: Any, size: int | None, ids: NDArray[Any] | Non
             )
         if given.ndim != 2:
             raise ValueError(f"{name} must have two dimensions, one row for each; got shape {given.shape}")
-    X = checked_features(given)
+    X = checked_features(given, name)
     if size is not None and X.shape[0] != size:
         raise ValueError(f"{name} have {X.shape[0]} rows, but there are {size} to describe")
     return X
+
+
+def _looked_up(name: str, index: NDArray[Any], ids: NDArray[Any]) -> Any:
+    """Where the ids are in the index of a table."""
+    known = {key: at for at, key in enumerate(hashable(index))}
+    if len(known) < len(index):
+        raise ValueError(f"{name}: the index of the table holds {len(index)} ids, but only {len(known)} different ones")
+    wanted = hashable(ids)
+    lacking = [key for key in wanted if key not in known]
+    if lacking:
+        raise ValueError(f"{name}: {len(lacking)} ids of X are not in the index of the table, such as {lacking[0]!r}")
+    return [known[key] for key in wanted]
+
+
+def _check_types(name: str, table: Any) -> None:
+    for column, dtype in zip(table.columns, table.dtypes, strict=True):
+        if getattr(dtype, "kind", "O") not in "fiub":
+            raise TypeError(
+                f"{name}: column {column!r} holds {dtype}, but numbers are needed. Encode categories first, for "
+                "instance with pandas.get_dummies or scikit-learn's OneHotEncoder"
+            )
 
 
 def _is_sparse(X: Any) -> bool:

@@ -15,6 +15,7 @@ from rslm.certificate import Certificate
 from rslm.data import as_generator
 from rslm.estimators.choices import line, warn_if_not_converged
 from rslm.estimators.persistence import Arrays, Facts, loss_from_plain, save
+from rslm.estimators.scaling import extreme_scale
 from rslm.losses import Loss
 from rslm.measurements import Tasks
 from rslm.problem import Problem
@@ -22,6 +23,7 @@ from rslm.solvers import solve
 from rslm.solvers.stopping import Progress
 from rslm.verbosity import logger, show_log
 
+MOST_RANK = 127  # one less than the kernels can do: intercepts may need one
 FACTS = ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")
 
 
@@ -57,14 +59,17 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def _fit_tasks(self, data: Tasks, loss: Loss, means: Floats, constant: float = 0.0) -> None:
-        """Learn all tasks; `means` of their targets have been taken out, so that intercepts are small.
+    def _fit_tasks(self, data: Tasks, loss: Loss, middles: Floats, constant: float = 0.0) -> None:
+        """Learn all tasks; `middles` of their targets have been taken out, so that intercepts are small.
 
-        The objective is larger than that of the data by `constant`.
+        The loss of all tasks is larger than that of the data by `constant`.
         """
         if self.verbose:
             show_log()
         rank = self._checked_rank(data.shape)
+        scale = extreme_scale(data.values) if loss.quadratic else 1.0  # only then is it the same problem
+        if scale != 1.0:
+            data = data.with_values(data.values / scale)
         last = getattr(self, "_U", None) if self.warm_start else None
         result = solve(
             Problem(loss, data, C=self.C),
@@ -78,11 +83,15 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
             random_state=as_generator(self.random_state),
             n_threads=self.n_threads,
         )
-        offsets = np.zeros(len(means)) if result.intercepts is None else result.intercepts
-        self.coef_, self.intercept_ = result.V @ result.U.T, means + offsets
+        offsets = np.zeros(len(middles)) if result.intercepts is None else result.intercepts
+        self.coef_, self.intercept_ = scale * result.V @ result.U.T, middles + scale * offsets
         self._U = result.U
-        self.certificate_ = result.certificate.shifted(constant)
-        self.history_ = result.history | {"objective": result.history["objective"] + constant}
+        with np.errstate(over="ignore", under="ignore"):
+            squared = float(np.square(scale))
+        self.certificate_ = result.certificate.scaled(squared).shifted(self.C * constant)
+        in_squares = {k: squared * result.history[k] for k in ("objective", "gradient_norm")}
+        self.history_ = result.history | in_squares
+        self.history_["objective"] = self.history_["objective"] + self.C * constant
         self.outcome_, self.converged_ = result.outcome.value, result.converged
         self.n_iter_ = max(result.n_iter, 1)
         self.rank_ = result.numerical_rank() if result.V.any() else 0
@@ -98,7 +107,7 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
     def _checked_rank(self, shape: tuple[int, int]) -> int:
         if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:
             raise ValueError(f"rank must be a whole number ≥ 1; got {self.rank!r}")
-        return min(int(self.rank), *shape)
+        return min(int(self.rank), *shape, MOST_RANK)
 
     @staticmethod
     def _log(progress: Progress) -> None:

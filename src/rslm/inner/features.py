@@ -21,6 +21,7 @@ from rslm.inner.kronecker import kronecker_preconditioner
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.measurements import Bilinear, Tasks
+from rslm.measurements.tasks import OFFSET
 from rslm.problem import Problem
 
 # Intercepts are the coefficients of a feature that is large and never changes sign. It ties all dual variables of a
@@ -60,7 +61,7 @@ class Features:
         self._solver.free()
 
     def solve(self, U: Floats) -> FeaturesSolution:
-        return FeaturesSolution(self, self._solver.solve(self.data.lift(U, self.n_threads)))
+        return FeaturesSolution(self, U, self._solver.solve(self.data.lift(U, self.n_threads)))
 
 
 class FeaturesSolution:
@@ -68,13 +69,20 @@ class FeaturesSolution:
 
     paid = 0.0
 
-    def __init__(self, solver: Features, of_rows: InnerSolution) -> None:
+    def __init__(self, solver: Features, U: Floats, of_rows: InnerSolution) -> None:
         self._solver, self._of_rows = solver, of_rows
         self.value = of_rows.value
-        self.V, self.offsets = of_rows.V, None
+        self.V, self._U = of_rows.V, U
         if isinstance(solver.data, Tasks) and solver.data.intercept:
-            self.V, self.offsets = np.ascontiguousarray(of_rows.V[:, :-1]), of_rows.V[:, -1]  #: over OFFSET
+            self.V = np.ascontiguousarray(of_rows.V[:, :-1])
         self.gradient = solver.data.lower(of_rows.gradient, solver.n_threads)
+
+    def intercepts(self) -> Floats | None:
+        """Of tasks: the coefficients of the constant, less what the mean of all rows has taken out."""
+        data = self._solver.data
+        if not isinstance(data, Tasks) or not data.intercept:
+            return None
+        return np.asarray(OFFSET * self._of_rows.V[:, -1] - self.V @ (data.features.mean @ self._U))
 
     def derivative(self, xi: Floats) -> Floats:
         data, threads = self._solver.data, self._solver.n_threads

@@ -1,6 +1,6 @@
 """Square loss on tasks: one ridge regression a task on X_t U, which is made where it is needed and never kept.
 
-With intercepts the features have a constant behind them, and U a row and a column for it that do not move.
+Intercepts are eliminated: the best one takes the means of targets and of X_t U out, so that these are centred.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ class TaskRidge:
     def __init__(self, problem: Problem, n_threads: int) -> None:
         assert isinstance(problem.data, Tasks)
         self.data, self.C, self.n_threads = problem.data, problem.C, n_threads
-        q = np.ones(problem.shape[1]) if problem.column_weights is None else problem.column_weights
-        self.q, self.ridge = q, q / (2.0 * self.C)  # ℓ'' = 2 is left out of the systems
+        self.q = np.ones(problem.shape[1]) if problem.column_weights is None else problem.column_weights
+        self.ridge = self.q / (2.0 * self.C)  # ℓ'' = 2 is left out of the systems
+        self.y = self.data.centred(self.data.values) if self.data.intercept else self.data.values
         self.warm: Floats | None = None  # a direct solver needs no start
         self.spare: list[Solved] = []
 
@@ -41,16 +42,11 @@ class TaskRidge:
     def free(self) -> None:
         self.spare.clear()
 
-    def without_constant(self, G: Floats) -> Floats:
-        return G[:-1, :-1] if self.data.intercept else G
-
     def solve(self, U: Floats) -> TaskRidgeSolution:
         room = self.spare.pop() if self.spare else None
-        extended = self.data.with_constant(U)
-        solved = self.data.columns.evaluate_tasks(
-            self.data.rows, self.data.values, extended, self.ridge, self.n_threads, room
-        )
-        return TaskRidgeSolution(self, extended, solved)
+        data, threads = self.data, self.n_threads
+        solved = data.columns.evaluate_tasks(data.rows, self.y, U, self.ridge, threads, room, centred=data.intercept)
+        return TaskRidgeSolution(self, U, solved)
 
 
 class TaskRidgeSolution:
@@ -61,12 +57,9 @@ class TaskRidgeSolution:
     def __init__(self, solver: TaskRidge, U: Floats, solved: Solved) -> None:
         self._solver, self._U = solver, U
         self._solved: Solved | None = solved
-        self.V, self.offsets = solved.V, None
-        if solver.data.intercept:
-            self.V, self.offsets = np.ascontiguousarray(solved.V[:, :-1]), solved.V[:, -1]  #: over OFFSET
-        square = float(np.einsum("t,tk,tk->", solver.q, solved.V, solved.V))
-        self.value = solver.C * solved.squares + 0.5 * square
-        self.gradient: Floats = (-2.0 * solver.C) * solver.without_constant(solved.by_rows)
+        self.V = solved.V
+        self.value = solver.C * solved.squares + 0.5 * float(np.einsum("t,tk,tk->", solver.q, self.V, self.V))
+        self.gradient: Floats = (-2.0 * solver.C) * solved.by_rows
 
     @property
     def solved(self) -> Solved:
@@ -74,11 +67,18 @@ class TaskRidgeSolution:
             raise RuntimeError("this evaluation has been released; evaluate the point again")
         return self._solved
 
+    def intercepts(self) -> Floats | None:
+        """What is left of the mean of a task's targets when that of its predictions is taken out."""
+        data = self._solver.data
+        if not data.intercept:
+            return None
+        return data.means(data.values) - data.means(data.predict(self._U, self.V, self._solver.n_threads))
+
     def derivative(self, xi: Floats) -> Floats:
         s = self._solver
-        direction = s.data.with_constant(xi, 0.0)
-        moved = s.data.columns.derivative_tasks(s.data.rows, self.solved, self._U, direction, s.n_threads)
-        return (2.0 * s.C) * s.without_constant(moved)
+        data, centred = s.data, s.data.intercept
+        moved = data.columns.derivative_tasks(data.rows, self.solved, self._U, xi, s.n_threads, centred=centred)
+        return (2.0 * s.C) * moved
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         data = self._solver.data

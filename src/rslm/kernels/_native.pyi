@@ -55,7 +55,6 @@ class Features:
         values: Floats,
         rows: int,
         features: int,
-        constant: float,
     ) -> None: ...
 
 class Columns:
@@ -96,6 +95,7 @@ class Columns:
     def evaluate_tasks(
         self,
         x: Features,
+        centred: bool,
         y: Floats,
         U: Floats,
         ridge: Floats,
@@ -109,6 +109,7 @@ class Columns:
     def derivative_tasks(
         self,
         x: Features,
+        centred: bool,
         residual: Floats,
         U: Floats,
         V: Floats,

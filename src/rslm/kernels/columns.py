@@ -72,7 +72,7 @@ class Piece:
 
 
 class FeatureRows:
-    """The rows of a feature matrix as the kernels for tasks want them, each with a constant behind it unless that is 0.
+    """The rows of a feature matrix as the kernels for tasks want them.
 
     `values` are those of an array in double precision, or of a matrix that is sparse by rows; they are not copied.
     """
@@ -82,12 +82,11 @@ class FeatureRows:
         values: Floats,
         shape: tuple[int, int],
         pattern: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]] | None = None,
-        constant: float = 0.0,
     ) -> None:
-        self.width = shape[1] + (constant != 0)  #: features and the constant
+        self.features = shape[1]
         indptr, index = (None, None) if pattern is None else (_integers(pattern[0], np.int64), pattern[1])
         index = None if index is None else _integers(index, np.int32)
-        self._native = _native.Features(indptr, index, values.reshape(-1), *shape, constant)
+        self._native = _native.Features(indptr, index, values.reshape(-1), *shape)
 
 
 class Columns:
@@ -185,9 +184,20 @@ class Columns:
         return out
 
     def evaluate_tasks(
-        self, x: FeatureRows, y: Floats, U: Floats, ridge: Floats, threads: int, room: Solved | None = None
+        self,
+        x: FeatureRows,
+        y: Floats,
+        U: Floats,
+        ridge: Floats,
+        threads: int,
+        room: Solved | None = None,
+        *,
+        centred: bool = False,
     ) -> Solved:
-        """`evaluate` with the rows x U in place of those of U; `by_rows` of the result is by features: xᵀ of it."""
+        """`evaluate` with the rows x U in place of those of U; `by_rows` of the result is by features: xᵀ of it.
+
+        If `centred`, the mean over a task is taken out of its x U; y should have none either.
+        """
         columns, rank = self.shape[1], U.shape[1]
         if room is not None and (room.V.shape != (columns, rank) or room.residual.dtype != y.dtype):
             room = None
@@ -195,15 +205,17 @@ class Columns:
         factors = Factors.room_for(columns, rank) if room is None else room.factors
         V, by_features = np.empty((columns, rank)), np.empty(U.shape)
         squares = self._native.evaluate_tasks(
-            x._native, y, _c(U), ridge, V, factors.data, residual, by_features, threads
+            x._native, centred, y, _c(U), ridge, V, factors.data, residual, by_features, threads
         )
         return Solved(squares, V, residual, by_features, factors)
 
-    def derivative_tasks(self, x: FeatureRows, solved: Solved, U: Floats, dU: Floats, threads: int) -> Floats:
+    def derivative_tasks(
+        self, x: FeatureRows, solved: Solved, U: Floats, dU: Floats, threads: int, *, centred: bool = False
+    ) -> Floats:
         """The directional derivative of −`by_rows` of `evaluate_tasks` when U moves along `dU`."""
         out = np.empty(U.shape)
         self._native.derivative_tasks(
-            x._native, solved.residual, _c(U), solved.V, solved.factors.data, _c(dU), out, threads
+            x._native, centred, solved.residual, _c(U), solved.V, solved.factors.data, _c(dU), out, threads
         )
         return out
 
@@ -215,7 +227,7 @@ class Columns:
 
     def features_of_tasks(self, x: FeatureRows, z: Floats, threads: int) -> Floats:
         """X_tᵀ z_t of every column, (columns, features)."""
-        by_columns = np.empty((self.shape[1], x.width))
+        by_columns = np.empty((self.shape[1], x.features))
         self._native.features_of_tasks(x._native, z, by_columns, threads)
         return by_columns
 

@@ -15,6 +15,7 @@ from rslm.kernels import Columns, FeatureRows
 BLOCK = 1 << 16  # rows of a dense matrix that are multiplied at once
 SAMPLE = 100_000  # rows that tell enough of XᵀX
 MANY = 2000  # features from which on only the diagonal of XᵀX is looked at
+TOO_LARGE = 1e140  # for sums of squares to be finite
 LARGEST = np.iinfo(np.int32).max
 MOST_RANK = 128  # columns that the kernels can multiply with at once
 
@@ -40,11 +41,16 @@ class FeatureMatrix:
         """Of a sparse matrix, whose rows are the columns of the pattern."""
         return Columns(self.X.indptr, self.X.indices, self.X.shape[1])
 
-    def rows(self, constant: float) -> FeatureRows:
-        """As the kernels for tasks want them, with a constant behind the features."""
+    def rows(self) -> FeatureRows:
+        """As the kernels for tasks want them."""
         if not self.sparse:
-            return FeatureRows(self.X, self.shape, constant=constant)
-        return FeatureRows(self.X.data, self.shape, (self.X.indptr, self.X.indices), constant)
+            return FeatureRows(self.X, self.shape)
+        return FeatureRows(self.X.data, self.shape, (self.X.indptr, self.X.indices))
+
+    @cached_property
+    def mean(self) -> Floats:
+        """Of every feature."""
+        return np.asarray(self.X.mean(axis=0), dtype=np.float64).ravel()
 
     def times(self, U: Floats, threads: int) -> Floats:
         """X U."""
@@ -98,21 +104,28 @@ class FeatureMatrix:
         return vectors, np.maximum(values, 0.0) * (self.shape[0] / some.shape[0])
 
 
-def checked_features(X: Any) -> Any:
+def checked_features(X: Any, name: str = "X") -> Any:
     """A dense array in double precision, or a sparse matrix by rows."""
     is_sparse = bool(sparse.issparse(X))  # else the type checker takes X for a type that is not exported
     if is_sparse:
         matrix: Any = sparse.csr_array(X)
         if matrix.dtype not in (np.float64, np.float32):
             matrix = matrix.astype(np.float64)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
         if matrix.indices.dtype != np.int32 and matrix.shape[1] <= LARGEST:  # the kernels want it, and once is enough
             matrix = sparse.csr_array((matrix.data, matrix.indices.astype(np.int32), matrix.indptr), shape=matrix.shape)
         values = matrix.data
     else:
+        if np.iscomplexobj(X):
+            raise ValueError(f"{name} must be real numbers; got complex ones")
         matrix = np.ascontiguousarray(X, dtype=np.float64)
         values = matrix
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"X must have shape (n, d) with at least one row and one feature; got {np.shape(X)}")
+        raise ValueError(f"{name} must have shape (n, d) with at least one row and one feature; got {np.shape(X)}")
     if not np.isfinite(values).all():
-        raise ValueError("X must be finite; fill or drop missing features first")
+        raise ValueError(f"{name} must be finite; fill or drop missing features first")
+    if np.abs(values).max(initial=0.0) > TOO_LARGE:
+        raise ValueError(f"{name} holds numbers beyond {TOO_LARGE:g}, whose squares are not finite; rescale them")
     return matrix

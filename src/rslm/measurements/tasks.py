@@ -18,7 +18,7 @@ from rslm.kernels import Columns, FeatureRows
 from rslm.measurements.entries import Entries
 from rslm.measurements.features import FeatureMatrix
 
-OFFSET = 1e3  # the feature that intercepts are the coefficients of: ½(b/1000)² in the objective is next to nothing
+OFFSET = 1e3  # the feature that intercepts are the coefficients of, where they are not eliminated: see `lift`
 WIDE = 4  # features beside the numbers that a task has of them, from which on most of them are no concern of a task
 
 
@@ -33,8 +33,7 @@ class Tasks:
     tasks : array of n whole numbers
         Which task a row belongs to: 0 … T − 1.
     intercept : bool
-        Whether every task has an intercept b, which is not penalised but for ½(b/1000)²; targets that have a large
-        mean should be centred first.
+        Whether every task has an intercept, which is not penalised.
     """
 
     def __init__(self, X: Any, y: Any, tasks: Any, *, intercept: bool = False) -> None:
@@ -90,17 +89,6 @@ class Tasks:
         """The same observations as entries of F Vᵀ."""
         return Entries.of_columns(self.columns, self.values)
 
-    def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
-        """F = X U, with the feature of the intercepts as its last column; a direction does not move that."""
-        F = self.features.times(U, threads)
-        if not self.intercept:
-            return F
-        return np.hstack([F, np.full((len(F), 1), 0.0 if direction else OFFSET)])
-
-    def lower(self, G: Floats, threads: int) -> Floats:
-        """The adjoint of `lift` for directions: Xᵀ G."""
-        return self.features.transposed_times(np.ascontiguousarray(G[:, :-1]) if self.intercept else G, threads)
-
     @cached_property
     def narrow(self) -> bool:
         """Whether a task has numbers of most features, so that one for every feature and task is no waste."""
@@ -109,30 +97,59 @@ class Tasks:
 
     @cached_property
     def rows(self) -> FeatureRows:
-        """The rows of X with the feature of the intercepts."""
-        return self.features.rows(OFFSET if self.intercept else 0.0)
+        """The rows of X as kernels want them."""
+        return self.features.rows()
 
-    def with_constant(self, U: Floats, corner: float = 1.0) -> Floats:
-        """U with a row and a column for the feature of the intercepts, where there is one."""
+    @cached_property
+    def counts(self) -> Indices64:
+        """Observations of every task."""
+        return np.diff(self.columns.indptr)
+
+    def means(self, values: Floats) -> Floats:
+        """The mean over every task; 0 of a task without observations."""
+        totals = np.bincount(self.places()[1], values, self.shape[1])
+        return np.asarray(totals / np.maximum(self.counts, 1))
+
+    def centred(self, values: Floats) -> Floats:
+        """What is left of them when the mean over every task is taken out."""
+        return np.asarray(values - np.repeat(self.means(values), self.counts))
+
+    def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
+        """F = X U.
+
+        Where there are intercepts the mean of all rows is taken out, and the last column is constant: with it V has a
+        coefficient b/1000 of every task, whose penalty ½(b/1000)² is next to nothing for targets of size 1 without a
+        mean. A direction does not move it.
+        """
+        F = self.features.times(U, threads)
         if not self.intercept:
-            return U
-        d, r = U.shape
-        out = np.zeros((d + 1, r + 1))
-        out[:d, :r], out[d, r] = U, corner
-        return out
+            return F
+        F -= self.features.mean @ U
+        return np.hstack([F, np.full((len(F), 1), 0.0 if direction else OFFSET)])
 
-    def predict(self, U: Floats, V: Floats, threads: int) -> Floats:
-        """x_pᵀ U v_t of every observation; V has the coefficients of the intercepts as its last column."""
+    def lower(self, G: Floats, threads: int) -> Floats:
+        """The adjoint of `lift` for directions."""
+        if not self.intercept:
+            return self.features.transposed_times(G, threads)
+        G = np.ascontiguousarray(G[:, :-1])
+        return self.features.transposed_times(G, threads) - np.outer(self.features.mean, G.sum(axis=0))
+
+    def predict(self, U: Floats, V: Floats, threads: int, intercepts: Floats | None = None) -> Floats:
+        """x_pᵀ U v_t + b_t of every observation."""
         if self.narrow:
-            return self.columns.predict_tasks(self.rows, self.with_constant(U), V, threads)
-        return self.columns.predict(self.lift(U, threads), V, threads)
+            w = self.columns.predict_tasks(self.rows, U, V, threads)
+        else:
+            w = self.columns.predict(self.features.times(U, threads), V, threads)
+        if intercepts is not None:
+            w += np.repeat(intercepts, self.counts)
+        return w
 
     def dual_matrix(self, z: Floats, threads: int) -> Floats | None:
         """Sᵀ with the rows X_tᵀ z_t; None where it would have more numbers than the data have."""
         d, T = self.shape
         if d * T > max(self.features.stored, len(self)):
             return None
-        return self.columns.features_of_tasks(self.features.rows(0.0), z, threads)
+        return self.columns.features_of_tasks(self.rows, z, threads)
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row of X and task of every observation."""

@@ -39,13 +39,12 @@ struct Pattern {
     __attribute__((always_inline)) int64_t sum_count() const { return apart ? 1 : shard_count; }
 };
 
-// The rows of a matrix of features, sparse or dense, each with a constant behind its last feature unless that is 0.
+// The rows of a matrix of features, sparse or dense.
 struct FeatureRows {
     const int64_t *indptr; // rows + 1; nullptr where the matrix is dense
     const int32_t *index;
     Values values;
     int64_t rows, features;
-    double constant;
 };
 
 // A loss in its dual form: ℓ(e) = max over lower ≤ s ≤ upper of s e − ε|s| − ½ δ s², the interval turned over for
@@ -143,10 +142,10 @@ struct Kernels {
     // u_iᵀ v_t at the entries of the pattern.
     void (*predict)(const Pattern &, int threads, const double *U, const double *V, int rank, double *prediction);
     // `evaluate` and `derivative` with X_t U in place of the rows of U, for tasks whose rows are those of X at the entries of a column, and
-    // sums by features in place of those by rows: Xᵀ of these.
-    double (*evaluate_tasks)(const Pattern &, const FeatureRows &, Workspace &, int threads, const Values &y, const double *U, int rank,
+    // sums by features in place of those by rows: Xᵀ of these. Where tasks are centred, the mean of X_t U is taken out of it.
+    double (*evaluate_tasks)(const Pattern &, const FeatureRows &, bool centred, Workspace &, int threads, const Values &y, const double *U, int rank,
                              const double *ridge, double *V, double *factors, const Values &residual, double *by_features);
-    void (*derivative_tasks)(const Pattern &, const FeatureRows &, Workspace &, int threads, const Values &residual, const double *U, int rank,
+    void (*derivative_tasks)(const Pattern &, const FeatureRows &, bool centred, Workspace &, int threads, const Values &residual, const double *U, int rank,
                              const double *V, const double *factors, const double *dU, double *by_features);
     // x_iᵀ U v_t at every entry, and X_tᵀ z_t by columns.
     void (*predict_tasks)(const Pattern &, const FeatureRows &, Workspace &, int threads, const double *U, int rank, const double *V,

@@ -127,11 +127,11 @@ class Features {
   public:
     rslm::FeatureRows rows;
 
-    Features(std::optional<Indptr> indptr_, std::optional<Index> index_, Numbers values_, int64_t n, int64_t features, double constant)
+    Features(std::optional<Indptr> indptr_, std::optional<Index> index_, Numbers values_, int64_t n, int64_t features)
         : indptr(indptr_), index(index_), values(values_) {
         require(n >= 0 && features >= 0 && features < (int64_t(1) << 31), "the shape is out of range");
         require(bool(indptr) == bool(index), "indptr and index belong together");
-        rows = {indptr ? indptr->data() : nullptr, index ? index->data() : nullptr, {}, n, features, constant};
+        rows = {indptr ? indptr->data() : nullptr, index ? index->data() : nullptr, {}, n, features};
         if (!indptr) {
             rows.values = values_of(values, n * features);
             require(rows.values.f64, "dense features must be float64");
@@ -143,7 +143,7 @@ class Features {
         for (int64_t i = 0; i < n; i++) require(rows.indptr[i] <= rows.indptr[i + 1], "indptr must not decrease");
         for (int64_t p = 0; p < rows.indptr[n]; p++) require(rows.index[p] >= 0 && rows.index[p] < features, "a feature is out of range");
     }
-    int64_t size() const { return rows.features + (rows.constant != 0); }
+    int64_t size() const { return rows.features; }
     int64_t stored() const { return int64_t(values.shape(0)); }
 };
 
@@ -262,7 +262,7 @@ class Columns {
         chosen->derivative(pattern, workspace, threads, in, w, U.data(), rank, V.data(), factors.data(), dU.data(),
                            dV ? dV->data() : nullptr, by_rows.data());
     }
-    double evaluate_tasks(const Features &x, const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V,
+    double evaluate_tasks(const Features &x, bool centred, const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V,
                           const VectorOut &factors, const NumbersOut &residual, const MatrixOut &by_features, int threads) {
         const int rank = rank_of(U.shape(1));
         require(x.rows.rows == rows(), "there must be features of every row");
@@ -273,10 +273,10 @@ class Columns {
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
-        return chosen->evaluate_tasks(pattern, x.rows, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out,
+        return chosen->evaluate_tasks(pattern, x.rows, centred, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out,
                                       by_features.data());
     }
-    void derivative_tasks(const Features &x, const Numbers &residual, const Matrix &U, const Matrix &V, const Vector &factors,
+    void derivative_tasks(const Features &x, bool centred, const Numbers &residual, const Matrix &U, const Matrix &V, const Vector &factors,
                           const Matrix &dU, const MatrixOut &by_features, int threads) {
         const int rank = rank_of(U.shape(1));
         require(x.rows.rows == rows(), "there must be features of every row");
@@ -287,7 +287,7 @@ class Columns {
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> alone(busy);
-        chosen->derivative_tasks(pattern, x.rows, workspace, threads, in, U.data(), rank, V.data(), factors.data(), dU.data(), by_features.data());
+        chosen->derivative_tasks(pattern, x.rows, centred, workspace, threads, in, U.data(), rank, V.data(), factors.data(), dU.data(), by_features.data());
     }
     void predict_tasks(const Features &x, const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
         const int rank = rank_of(U.shape(1));
@@ -511,8 +511,8 @@ NB_MODULE(_native, m) {
     m.def("bound", &bound, IN, OUT, OUT, IN, IN, IN, IN, IN, IN, IN, IN, IN, OUT, IN, IN, OUT, OUT, IN, IN);
     m.def("predict_pairs", &predict_pairs, IN, IN, IN, IN, OUT, IN);
     nb::class_<Features>(m, "Features")
-        .def(nb::init<std::optional<Indptr>, std::optional<Index>, Numbers, int64_t, int64_t, double>(), nb::arg("indptr").none(),
-             nb::arg("index").none(), nb::arg("values"), nb::arg("rows"), nb::arg("features"), nb::arg("constant"));
+        .def(nb::init<std::optional<Indptr>, std::optional<Index>, Numbers, int64_t, int64_t>(), nb::arg("indptr").none(),
+             nb::arg("index").none(), nb::arg("values"), nb::arg("rows"), nb::arg("features"));
     nb::class_<Columns>(m, "Columns")
         .def(nb::init<Indptr, Index, int64_t>(), nb::arg("indptr"), nb::arg("index"), nb::arg("rows"))
         .def_prop_ro("rows", &Columns::rows)
@@ -524,8 +524,8 @@ NB_MODULE(_native, m) {
         .def("regress", &Columns::regress, IN, IN, IN, OUT, OUT, IN)
         .def("residuals", &Columns::residuals, IN, IN, IN, OUT, OUT, IN)
         .def("derivative", &Columns::derivative, IN, nb::arg().none(), IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, IN)
-        .def("evaluate_tasks", &Columns::evaluate_tasks, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
-        .def("derivative_tasks", &Columns::derivative_tasks, IN, IN, IN, IN, IN, IN, OUT, IN)
+        .def("evaluate_tasks", &Columns::evaluate_tasks, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
+        .def("derivative_tasks", &Columns::derivative_tasks, IN, IN, IN, IN, IN, IN, IN, OUT, IN)
         .def("predict_tasks", &Columns::predict_tasks, IN, IN, IN, OUT, IN)
         .def("features_of_tasks", &Columns::features_of_tasks, IN, IN, OUT, IN)
         .def("factorise", &Columns::factorise, IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)

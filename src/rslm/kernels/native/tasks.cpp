@@ -1,18 +1,17 @@
 // The kernels for regressions on features: a row of X with a coefficient vector u of each feature is what a row of U is to an entry.
 //
-// X_t U is made task by task, in memory of the thread, and never for all rows at once. What goes back to the features goes by way of
+// X_t U is made task by task, in memory of the thread, and never for all rows at once. Where tasks are centred, the mean of the task is
+// taken out of it, as an intercept does. What goes back to the features goes by way of
 // X_tᵀ e, a number for every feature, so that no product but X_t U is rank times as long as X.
 #include "groups.hpp"
 
 namespace {
 using rslm::FeatureRows;
 
-// The rows of X, each with the constant behind its last feature where there is one.
 struct Features {
     const FeatureRows &x;
-    int64_t d;      // features and the constant
-    int64_t padded; // rounded up to eight
-    explicit Features(const FeatureRows &x) : x(x), d(x.features + (x.constant != 0)), padded(blocks_of(d) * LANES) {}
+    int64_t d, padded; // features, and that rounded up to eight
+    explicit Features(const FeatureRows &x) : x(x), d(x.features), padded(blocks_of(d) * LANES) {}
 
     // f = Σ_j x_ij u_j
     template <int Q> RSLM_INLINE void lift(int64_t i, const double *u, double *f) const {
@@ -32,7 +31,6 @@ struct Features {
             for (; j + 1 < x.features; j += 2) even.add(row[j], u + j * (4 * Q)), odd.add(row[j + 1], u + (j + 1) * (4 * Q));
             if (j < x.features) even.add(row[j], u + j * (4 * Q));
         }
-        if (x.constant != 0) even.add(x.constant, u + x.features * (4 * Q));
         even.add(odd);
         even.put(f);
     }
@@ -46,10 +44,7 @@ struct Features {
 #pragma GCC unroll 4
             for (int k = 0; k < 4; k++) sum[k].add(row[k][j], at);
         }
-        for (int k = 0; k < 4; k++) {
-            if (x.constant != 0) sum[k].add(x.constant, u + x.features * (4 * Q));
-            sum[k].put(f + k * (4 * Q));
-        }
+        for (int k = 0; k < 4; k++) sum[k].put(f + k * (4 * Q));
     }
     template <int Q> void lift_all(const int32_t *rows, int64_t n, const double *u, double *f) const {
         int64_t i = 0;
@@ -59,7 +54,7 @@ struct Features {
     }
     // Σ_j x_ij a_j
     RSLM_INLINE double product(int64_t i, const double *a) const {
-        double total = x.constant != 0 ? x.constant * a[x.features] : 0.0;
+        double total = 0;
         if (x.indptr) {
             double odd = 0;
             int64_t p = x.indptr[i];
@@ -88,7 +83,6 @@ struct Features {
             for (; j + LANES <= x.features; j += LANES) store(a + j, load<vec>(a + j) + e * load<vec>(row + j));
             for (; j < x.features; j++) a[j] += e * row[j];
         }
-        if (x.constant != 0) a[x.features] += e * x.constant;
     }
     // a_j = u_j v for the rows of a padded factor
     template <int Q> RSLM_INLINE void products(const double *u, const Row<Q> &v, double *a) const {
@@ -106,11 +100,18 @@ struct Features {
     }
 };
 
+// Takes the mean out.
+RSLM_INLINE void centre(double *m, int64_t n) {
+    double mean = 0;
+    for (int64_t p = 0; p < n; p++) mean += m[p];
+    mean /= double(n);
+    for (int64_t p = 0; p < n; p++) m[p] -= mean;
+}
 RSLM_INLINE Values shifted(const Values &y, int64_t p) { return {y.f64 ? y.f64 + p : nullptr, y.f32 ? y.f32 + p : nullptr}; }
 
 template <int Q>
-double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace &workspace, int threads, const Values &y, const double *U,
-                      int rank, const double *ridge, double *V, double *factors, const Values &residual, double *by_features) {
+double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centred, Workspace &workspace, int threads, const Values &y,
+                      const double *U, int rank, const double *ridge, double *V, double *factors, const Values &residual, double *by_features) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     const Features x(rows_of_x);
     double *u = workspace.reserve(size_t(x.padded + 1) * width + 8 + size_t(c.shard_count * x.d) * width);
@@ -128,6 +129,16 @@ double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace 
                 const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
                 double *f = lifted + first[l] * width;
                 x.lift_all<Q>(c.index + start, n, u, f);
+                if (centred && n) {
+                    Row<Q> mean;
+                    mean.clear();
+                    for (int64_t i = 0; i < n; i++) mean.add(1.0, f + i * width);
+                    for (int64_t i = 0; i < n; i++) {
+                        Row<Q> row = Row<Q>::at(f + i * width);
+                        row.subtract(1.0 / double(n), mean);
+                        row.put(f + i * width);
+                    }
+                }
                 std::memset(f + n * width, 0, sizeof(double) * width);
                 first[l + 1] = first[l] + n + 1;
                 const int64_t ends[2] = {0, n};
@@ -171,8 +182,8 @@ double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace 
 }
 
 template <int Q>
-void derivative_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace &workspace, int threads, const Values &residual,
-                      const double *U, int rank, const double *V, const double *factors, const double *dU, double *by_features) {
+void derivative_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centred, Workspace &workspace, int threads,
+                      const Values &residual, const double *U, int rank, const double *V, const double *factors, const double *dU, double *by_features) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     const Features x(rows_of_x);
     double *u = workspace.reserve(2 * size_t(x.padded + 1) * width + 8 + size_t(c.shard_count * x.d) * width);
@@ -192,11 +203,11 @@ void derivative_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace 
                 x.products<Q>(du, Row<Q>::of(V + t * rank, rank), a.data);
                 std::memset(q.data, 0, sizeof(double) * size_t(x.padded));
                 std::memset(of_residual, 0, sizeof(double) * size_t(x.padded));
+                for (int64_t p = 0; p < n; p++) m[p] = x.product(c.index[start + p], a.data);
+                if (centred) centre(m, n);
                 for (int64_t p = 0; p < n; p++) {
-                    const int64_t i = c.index[start + p];
-                    m[p] = x.product(i, a.data);
-                    x.add(i, m[p], q.data);
-                    x.add(i, value_at(residual, start + p), of_residual);
+                    x.add(c.index[start + p], m[p], q.data);
+                    x.add(c.index[start + p], value_at(residual, start + p), of_residual);
                 }
                 m += n;
                 Row<Q> plus, minus;
@@ -218,10 +229,9 @@ void derivative_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace 
                 const Row<Q> v = Row<Q>::of(V + t * rank, rank), dv = Row<Q>::at(rows + l * padded);
                 x.products<Q>(u, dv, a.data);
                 std::memset(q.data, 0, sizeof(double) * size_t(x.padded));
-                for (int64_t p = 0; p < n; p++) {
-                    const int64_t i = c.index[start + p];
-                    x.add(i, m[p] + x.product(i, a.data), q.data);
-                }
+                for (int64_t p = 0; p < n; p++) m[p] += x.product(c.index[start + p], a.data);
+                if (centred) centre(m, n);
+                for (int64_t p = 0; p < n; p++) x.add(c.index[start + p], m[p], q.data);
                 m += n;
                 for (int64_t j = 0; j < x.d; j++) {
                     Row<Q> out = Row<Q>::at(sum + j * width);
@@ -263,18 +273,18 @@ void features_of_tasks(const Pattern &c, const FeatureRows &rows_of_x, int threa
     }
 }
 
-double run_evaluate_tasks(const Pattern &c, const FeatureRows &x, Workspace &w, int threads, const Values &y, const double *U, int rank,
-                          const double *ridge, double *V, double *factors, const Values &residual, double *by_features) {
+double run_evaluate_tasks(const Pattern &c, const FeatureRows &x, bool centred, Workspace &w, int threads, const Values &y, const double *U,
+                          int rank, const double *ridge, double *V, double *factors, const Values &residual, double *by_features) {
     double squares = 0;
     with_quads(rank, [&](auto q) {
-        squares = evaluate_tasks<decltype(q)::value>(c, x, w, threads, y, U, rank, ridge, V, factors, residual, by_features);
+        squares = evaluate_tasks<decltype(q)::value>(c, x, centred, w, threads, y, U, rank, ridge, V, factors, residual, by_features);
     });
     return squares;
 }
-void run_derivative_tasks(const Pattern &c, const FeatureRows &x, Workspace &w, int threads, const Values &residual, const double *U, int rank,
-                          const double *V, const double *factors, const double *dU, double *by_features) {
+void run_derivative_tasks(const Pattern &c, const FeatureRows &x, bool centred, Workspace &w, int threads, const Values &residual,
+                          const double *U, int rank, const double *V, const double *factors, const double *dU, double *by_features) {
     with_quads(rank, [&](auto q) {
-        derivative_tasks<decltype(q)::value>(c, x, w, threads, residual, U, rank, V, factors, dU, by_features);
+        derivative_tasks<decltype(q)::value>(c, x, centred, w, threads, residual, U, rank, V, factors, dU, by_features);
     });
 }
 
