@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, Self
-from zipfile import BadZipFile
 
 import numpy as np
-import scipy.io
 from numpy.typing import ArrayLike
 from scipy import sparse
 
@@ -112,22 +110,11 @@ class ObservedMatrix:
         )
 
     @classmethod
-    def read(cls, path: str | PathLike[str]) -> ObservedMatrix:
-        """Read a matrix that `scipy.sparse.save_npz` (.npz) or `scipy.io.mmwrite` (.mtx, .mtx.gz) has written."""
-        name = fspath(path)
-        if name.endswith(".npz"):
-            try:
-                return cls.from_any(sparse.load_npz(name))
-            except (BadZipFile, KeyError, EOFError) as error:
-                raise ValueError(
-                    f"{name!r} is damaged or was not written by scipy.sparse.save_npz: {error}. Write it again."
-                ) from error
-        if name.endswith((".mtx", ".mtx.gz")):
-            return cls.from_any(scipy.io.mmread(name))
-        raise ValueError(
-            f"Cannot tell the format of {name!r} by its ending. Supported are .npz (scipy.sparse.save_npz) and "
-            ".mtx or .mtx.gz (MatrixMarket); read other files yourself and use ObservedMatrix.from_triplets."
-        )
+    def read(cls, path: str | PathLike[str], **options: Any) -> ObservedMatrix:
+        """Read a text table, Parquet, MatrixMarket, NumPy's npz or a MATLAB file; see `rslm.data.read_source`."""
+        from rslm.data.files import read_source
+
+        return read_source(path, **options).data
 
     def with_values(self, values: Floats) -> Self:
         """The same entries with other values."""
