@@ -1,5 +1,6 @@
 """What a person sees who types `rslm`."""
 
+import json
 import sys
 
 import numpy as np
@@ -75,3 +76,142 @@ def test_impossible_wishes_are_answered_with_a_sentence(monkeypatch, tmp_path):
 def test_without_typer(monkeypatch):
     monkeypatch.setitem(sys.modules, "typer", None)
     assert "pip install 'rslm[cli]'" in run(monkeypatch, "demo")
+
+
+# ---- from a file to a result -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ratings(tmp_path):
+    """Ratings of which the truth has rank 2, by people with names."""
+    rng = np.random.default_rng(0)
+    truth = 3.0 + rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))
+    path = tmp_path / "ratings.csv"
+    lines = [
+        f"user {i},film {j},{truth[i, j]:.3f}" for i in range(40) for j in range(30) if rng.random() < 0.5 or i == j
+    ]
+    path.write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def completed(monkeypatch, ratings, *more):
+    model = ratings.parent / "model.rslm"
+    return model, run(monkeypatch, "complete", str(ratings), "--rank", "3", "--C", "100", "--model", str(model), *more)
+
+
+def test_complete_tells_what_it_read_and_found(monkeypatch, capsys, ratings):
+    model, code = completed(monkeypatch, ratings)
+    assert code == 0
+    shown = capsys.readouterr().out.replace("\n", " ")
+    for fact in ("text separated by comma, with a header", "user × item → rating", "40 × 30", "held out RMSE"):
+        assert fact in shown
+    fitted = rslm.load(model)
+    assert fitted.row_ids_[0] == "user 0"
+    assert fitted.certificate_.verdict.split(";")[0] in shown
+
+
+def test_complete_for_machines(monkeypatch, capsys, ratings):
+    _, code = completed(monkeypatch, ratings, "--json")
+    facts = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert facts["held_out_RMSE"] < 0.5 * facts["RMSE_of_the_mean"]
+    assert facts["model"].endswith("model.rslm")
+
+
+def test_the_filled_matrix_keeps_what_was_observed(monkeypatch, capsys, ratings):
+    filled = ratings.parent / "filled.csv"
+    _, code = completed(monkeypatch, ratings, "--fill", str(filled), "--holdout", "0")
+    assert code == 0
+    table = rslm.ObservedMatrix.read(filled)
+    given = rslm.ObservedMatrix.read(ratings)
+    assert table.shape == given.shape
+    assert len(table) == 40 * 30
+    order = [table.col_ids.tolist().index(c) for c in given.col_ids]
+    rows = [table.row_ids.tolist().index(r) for r in given.row_ids]
+    np.testing.assert_allclose(
+        table.to_dense()[np.ix_(rows, order)][~np.isnan(given.to_dense())], given.values, atol=1e-3
+    )
+
+
+def test_files_are_not_overwritten_by_accident(monkeypatch, capsys, ratings):
+    model, _ = completed(monkeypatch, ratings)
+    before = model.read_bytes()
+    _, said = completed(monkeypatch, ratings)
+    assert "exists; add --force" in said
+    assert model.read_bytes() == before
+    assert completed(monkeypatch, ratings, "--force")[1] == 0
+    assert not [p for p in model.parent.iterdir() if p.name.startswith(".")]
+
+
+def test_predict_and_recommend(monkeypatch, capsys, ratings):
+    model, _ = completed(monkeypatch, ratings)
+    pairs = ratings.parent / "pairs.csv"
+    pairs.write_text("who,what\nuser 3,film 4\nuser 5,film 6\n")
+    capsys.readouterr()
+    assert run(monkeypatch, "predict", str(model), str(pairs)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "row,column,prediction"
+    expected = rslm.load(model).predict(["user 3", "user 5"], ["film 4", "film 6"])
+    assert [float(line.split(",")[2]) for line in lines[1:]] == pytest.approx(expected, rel=1e-5)
+    out = ratings.parent / "out.csv"
+    assert run(monkeypatch, "predict", str(model), str(pairs), "--out", str(out)) == 0
+    assert out.read_text().splitlines() == lines
+    capsys.readouterr()
+    assert run(monkeypatch, "recommend", str(model), "--for", "user 3", "--known", str(ratings), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    data = rslm.ObservedMatrix.read(ratings)
+    row = data.row_of(["user 3"])[0]
+    known = set(data.col_ids[data.index[data.indptr[row] : data.indptr[row + 1]]])
+    assert not known & {f["id"] for f in found}
+    assert [f["score"] for f in found] == sorted((f["score"] for f in found), reverse=True)
+    assert run(monkeypatch, "recommend", str(model), "--for", "user 3", "--similar", "--top", "4") == 0
+    assert "user 3" not in capsys.readouterr().out.split("For user 3")[1]
+
+
+def test_info_and_certify(monkeypatch, capsys, ratings):
+    model, _ = completed(monkeypatch, ratings, "--holdout", "0")
+    capsys.readouterr()
+    assert run(monkeypatch, "info", str(model), "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["estimator"] == "MatrixCompletion"
+    assert facts["rank"] == rslm.load(model).rank_
+    assert run(monkeypatch, "certify", str(model), str(ratings), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    of_fit = rslm.load(model).certificate_
+    assert found["primal"] == pytest.approx(of_fit.primal, rel=1e-6)
+    assert found["dual"] == pytest.approx(of_fit.dual, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["complete", "none.csv"], "none.csv does not exist"),
+        (["complete", "{ratings}", "--values", "stars"], "has no column 'stars'"),
+        (["complete", "{ratings}", "--loss", "cubic"], "loss must be one of"),
+        (["complete", "{ratings}", "--model", "none/m.rslm"], "the folder none does not exist"),
+        (["predict", "{ratings}", "{ratings}"], "is not a model of rslm"),
+        (["info", "none.rslm"], "none.rslm"),
+        (["recommend", "{model}", "--for", "nobody"], "'nobody' is no row of the model"),
+    ],
+)
+def test_what_goes_wrong_is_told_in_one_line(monkeypatch, capsys, ratings, arguments, said):
+    model, _ = completed(monkeypatch, ratings)
+    code = run(monkeypatch, *(a.format(ratings=ratings, model=model) for a in arguments))
+    assert said in code
+    assert code.startswith("Error: ")
+    assert "\n" not in code
+
+
+def test_an_interrupt_keeps_the_best_model(monkeypatch, capsys, ratings):
+    pressed = []
+
+    def interrupting(self, estimator, context, *, fitted_estimator=None):
+        if not pressed:
+            pressed.append(True)
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr("rslm.cli.progress.FitProgress.on_fit_task_end", interrupting)
+    model, code = completed(monkeypatch, ratings)
+    assert code == 130
+    assert rslm.load(model).outcome_ == "interrupted"

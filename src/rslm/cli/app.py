@@ -13,7 +13,10 @@ def main() -> None:
     except ModuleNotFoundError:
         sys.exit(NEEDED)
     from rslm import __version__
+    from rslm.cli.complete import complete
     from rslm.cli.demo import demo
+    from rslm.cli.info import certify, info
+    from rslm.cli.predict import predict, recommend
 
     app = typer.Typer(
         help="Structured low-rank matrix learning with a certificate of optimality. Try: rslm demo",
@@ -34,8 +37,9 @@ def main() -> None:
         ),
     ) -> None: ...
 
-    app.command()(demo)
+    for command in (complete, predict, recommend, certify, info, demo):
+        app.command()(command)
     try:
         app(prog_name="rslm")
-    except (ValueError, OSError) as error:  # what the user gave: a sentence, not a traceback
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:  # a sentence, not a traceback
         sys.exit(f"Error: {error}")

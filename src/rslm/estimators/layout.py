@@ -29,10 +29,11 @@ class Layout:
     C: float
     weighting: float
     box: Box | None = None  #: bounds of the data matrix
+    left: str = "smaller"  #: which side is d: the smaller one, or "features"
 
     @cached_property
     def features_first(self) -> bool:
-        return self.data.shape[1] <= self.data.shape[0]
+        return self.left == "features" or self.data.shape[1] <= self.data.shape[0]
 
     @cached_property
     def scale(self) -> float:
@@ -65,6 +66,10 @@ class Layout:
     @cached_property
     def _q(self) -> Floats | None:
         return self._weights(self.data.row_counts() if self.features_first else self.data.col_counts())
+
+    def start(self, basis: Floats) -> Floats:
+        """U from the subspace of the features that a model has, where these are on the left."""
+        return basis if self._p is None else basis * np.sqrt(self._p)[:, None]
 
     def problem(self) -> Problem:
         data = self.data if self.scale == 1.0 else self.data.with_values(self.data.values / self.scale)

@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -343,6 +343,31 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         if self.classes_ is not None:
             return float(np.mean((prediction > 0) == (data.values > 0)))
         return float(r2_score(self._checked_loss().targets(data.values), prediction))
+
+    def certify(self, X: Any) -> Certificate:
+        """How far the learned subspace of the features is from the optimum on these data, solved at that subspace."""
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)
+        layout = Layout(data, self._checked_loss(), self.C, float(self.weighting), self._box, left="features")
+        start = layout.start(self._subspace.features)
+        result = solve(
+            layout.problem(), start.shape[1], start=start, max_iter=0, tol=self.tol, n_threads=self.n_threads
+        )
+        return result.certificate.scaled(layout.squared_scale)
+
+    @property
+    def row_ids_(self) -> NDArray[Any] | None:
+        """The ids of the samples; None if there are none."""
+        check_is_fitted(self)
+        labels: Labels = self._rows
+        return labels.ids
+
+    @property
+    def col_ids_(self) -> NDArray[Any] | None:
+        """The ids of the features; None if there are none."""
+        check_is_fitted(self)
+        labels: Labels = self._cols
+        return labels.ids
 
     def _solved_loss(self) -> Loss:
         """The loss as it was solved: with its kinks rounded, if it has any."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rslm.data.convert import Duplicates
 from rslm.data.files.binary import read_market, read_mat, read_npz
-from rslm.data.files.roles import Roles, guess_roles
+from rslm.data.files.roles import Roles, column_of, guess_roles
 from rslm.data.files.text import TextTable
 from rslm.data.files.tools import polars
 from rslm.data.observed import ObservedMatrix
@@ -74,6 +75,31 @@ def read_source(
         raise ValueError(f"{name} claims more than there is memory for") from None
 
 
+def read_pairs(
+    path: str | PathLike[str],
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    rows: str | int | None = None,
+    cols: str | int | None = None,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Ids of rows and columns: the first two columns of a text table or Parquet file, or those that are named."""
+    name, source = _located(path)
+    begins = source[:8] if isinstance(source, bytes) else _beginning(source)
+    pl = polars()
+    if begins.startswith(PARQUET):
+        frame = pl.read_parquet(source)
+    else:
+        table = TextTable.of(name, source, delimiter, header)
+        frame = table.columns(table.beginning().columns, {})
+    chosen = [column_of(frame, given, name) for given in (rows or 1, cols or 2)]
+    empty = next((c for c in chosen if frame[c].null_count()), None)
+    if empty is not None:
+        raise ValueError(f"{name}: {frame[empty].null_count()} cells of column {empty!r} are empty")
+    first, second = (frame[c].to_numpy() for c in chosen)
+    return first, second
+
+
 def _located(path: str | PathLike[str]) -> tuple[str, Path | bytes]:
     if fspath(path) == STANDARD_INPUT:
         content = sys.stdin.buffer.read()
@@ -115,7 +141,12 @@ def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) 
         except ValueError as error:  # perhaps ids that are numbers at first, and something else later
             frame = _with_other_ids(table, chosen, types, error)
     positions = tuple(beginning.columns.index(c) for c in (chosen.triplets or ())[2:])
-    return _made(table.name, frame, chosen, str(table.dialect), duplicates, lambda: table.first_fault(positions))
+    source = _made(table.name, frame, chosen, str(table.dialect), duplicates, lambda: table.first_fault(positions))
+    if table.dialect.header or chosen.triplets is None:
+        return source
+    numbers = [beginning.columns.index(c) + 1 for c in chosen.triplets]  # columns without a name go by their numbers
+    shown = "column {} × column {} → column {}".format(*numbers)
+    return replace(source, how=f"{table.dialect}, one entry a line: {shown}")
 
 
 def _with_other_ids(table: TextTable, chosen: Roles, types: dict[str, Any], error: ValueError) -> Any:

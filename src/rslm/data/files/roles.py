@@ -36,7 +36,7 @@ def guess_roles(
     values: str | int | None,
 ) -> Roles:
     """The roles of the columns of a Polars frame, or of its beginning; what is given is not guessed."""
-    given = tuple(None if g is None else _column(frame, g, name) for g in (rows, cols, values))
+    given = tuple(None if g is None else column_of(frame, g, name) for g in (rows, cols, values))
     if layout not in (None, "triplets", "dense"):
         raise ValueError(f"layout must be 'triplets' or 'dense'; got {layout!r}")
     if layout == "dense":
@@ -51,7 +51,7 @@ def guess_roles(
     return _dense(frame, name)
 
 
-def _column(frame: Any, given: str | int, name: str) -> str:
+def column_of(frame: Any, given: str | int, name: str) -> str:
     if isinstance(given, str) and given in frame.columns:
         return given
     try:

@@ -1,0 +1,142 @@
+"""`rslm complete`: from a file with some entries of a matrix to a model, its error on others, a filled table."""
+
+from __future__ import annotations
+
+import csv
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from rslm import MatrixCompletion
+from rslm.cli import options as o
+from rslm.cli.output import INTERRUPTED, appearing, claim, show
+from rslm.cli.progress import FitProgress
+from rslm.data import ObservedMatrix, holdout, read_source
+
+C_PER_SIZE = 0.3  # times √(rows · columns): what the demonstration and MovieLens want with weighting 0.5
+ROWS_AT_ONCE = 256
+
+
+def complete(
+    data: o.DataFile,
+    rank: Annotated[int, typer.Option(min=1, help="Largest rank of the completed matrix.")] = 10,
+    c: Annotated[
+        float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. By size if not given.")
+    ] = None,
+    loss: Annotated[
+        str, typer.Option(help="square, absolute, huber, epsilon_insensitive, logistic, hinge …")
+    ] = "square",
+    lower: Annotated[float | None, typer.Option(help="Least value of all entries.")] = None,
+    upper: Annotated[float | None, typer.Option(help="Largest value of all entries.")] = None,
+    weighting: Annotated[float, typer.Option(help="Weighted trace norm; 0 for the plain one.")] = 0.5,
+    held: Annotated[float, typer.Option("--holdout", min=0.0, max=0.9, help="Part of the entries to test on.")] = 0.1,
+    model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
+    fill: Annotated[
+        Path | None, typer.Option(help="Write the filled matrix here, as CSV.", rich_help_panel=o.WRITING)
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    max_time: Annotated[float | None, typer.Option(help="Seconds after which the best answer so far is kept.")] = None,
+    rows: o.Rows = None,
+    cols: o.Cols = None,
+    values: o.Values = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    layout: o.TableLayout = None,
+    duplicates: o.Duplicates = "error",
+    force: o.Force = False,
+    json: o.Json = False,
+) -> None:
+    """Complete a matrix from some of its entries, and say how good the answer is.
+
+    Example: rslm complete ratings.csv --lower 1 --upper 5 --model ratings.rslm
+    """
+    console = Console(stderr=json)
+    claim(force, model, fill)
+    with console.status(f"Reading {data} …"):
+        source = read_source(
+            data,
+            delimiter=delimiter,
+            header=header,
+            layout=layout,
+            rows=rows,
+            cols=cols,
+            values=values,
+            duplicates=duplicates,  # type: ignore[arg-type]
+        )
+    matrix = source.data
+    console.print(f"{data}: {source.how}")
+    console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.2g} %)")
+    train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > 20 else (matrix, None)
+    weight = C_PER_SIZE * float(np.sqrt(matrix.shape[0] * matrix.shape[1])) if c is None else c
+    estimator = MatrixCompletion(
+        min(rank, *matrix.shape),
+        weight,
+        loss=loss,
+        bounds=None if lower is None and upper is None else (lower, upper),
+        weighting=weighting,
+        random_state=seed,
+        max_time=max_time,
+    )
+    error = (lambda fitted: rmse(fitted, test)) if test is not None else None
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always")
+        estimator.set_callbacks(FitProgress(console, error)).fit(train)
+    seconds = time.perf_counter() - began
+    for remark in remarks:
+        console.print(f"Note: {remark.message}.")
+    facts = result(estimator, train, test, seconds)
+    if model is not None:
+        estimator.save(model)
+        facts["model"] = str(model)
+    if fill is not None:
+        write_filled(estimator, matrix, fill)
+        facts["filled"] = str(fill)
+    show(console, "Result", facts, json)
+    console.print(estimator.certificate_.verdict)
+    if estimator.outcome_ == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+
+
+def rmse(model: Any, data: ObservedMatrix) -> float:
+    error = model.predict(*named(model, data.rows_of_entries(), data.index)) - data.values
+    return float(np.sqrt(np.mean(error**2)))
+
+
+def named(model: Any, rows: Any, cols: Any) -> tuple[Any, Any]:
+    """Positions as the model wants them: ids where it has ids."""
+    pairs = zip((rows, cols), (model.row_ids_, model.col_ids_), strict=True)
+    first, second = (at if ids is None else ids[at] for at, ids in pairs)
+    return first, second
+
+
+def result(
+    model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix | None, seconds: float
+) -> dict[str, Any]:
+    facts: dict[str, Any] = {"entries": len(train), "rank": model.rank_, "C": float(model.C)}
+    if test is not None:
+        facts["held_out_entries"] = len(test)
+        facts["held_out_RMSE"] = rmse(model, test)
+        facts["RMSE_of_the_mean"] = float(np.sqrt(np.mean((test.values - train.values.mean()) ** 2)))
+    facts |= {"outcome": model.outcome_, "iterations": model.n_iter_, "seconds": seconds}
+    return facts | {"relative_gap": float(model.certificate_.relative_gap)}
+
+
+def write_filled(model: MatrixCompletion, matrix: ObservedMatrix, path: Path) -> None:
+    """All entries, observed ones as they are, a block of rows at a time."""
+    known = matrix.to_csr()
+    with appearing(path) as file:
+        writer = csv.writer(file)
+        names = range(1, matrix.shape[1] + 1) if matrix.col_ids is None else matrix.col_ids
+        writer.writerow(["", *names])
+        for start in range(0, matrix.shape[0], ROWS_AT_ONCE):
+            block = model.row_factors_[start : start + ROWS_AT_ONCE] @ model.col_factors_.T
+            for k, row in enumerate(block, start):
+                at = slice(known.indptr[k], known.indptr[k + 1])
+                row[known.indices[at]] = known.data[at]
+                writer.writerow([k + 1 if matrix.row_ids is None else matrix.row_ids[k], *(f"{v:.6g}" for v in row)])

@@ -1,0 +1,31 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+READING, WRITING = "How to read the data", "What to write"
+
+DataFile = Annotated[
+    str, typer.Argument(help="CSV, TSV, '::'-separated, Parquet, MatrixMarket, npz or mat; - for standard input.")
+]
+ModelFile = Annotated[Path, typer.Argument(help="A model that rslm has written.")]
+Rows = Annotated[str | None, typer.Option(help="Column of row ids: name or number.", rich_help_panel=READING)]
+Cols = Annotated[str | None, typer.Option(help="Column of column ids.", rich_help_panel=READING)]
+Values = Annotated[str | None, typer.Option(help="Column of values.", rich_help_panel=READING)]
+Delimiter = Annotated[str | None, typer.Option(help="Of a text table; guessed if not given.", rich_help_panel=READING)]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line names the columns.", rich_help_panel=READING),
+]
+TableLayout = Annotated[
+    str | None, typer.Option("--layout", help="triplets: one entry a line; dense: a matrix.", rich_help_panel=READING)
+]
+Duplicates = Annotated[str, typer.Option(help="error, sum, mean or last.", rich_help_panel=READING)]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files.", rich_help_panel=WRITING)]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON, and nothing else.", rich_help_panel=WRITING)
+]

@@ -1,0 +1,61 @@
+"""Files that appear whole or not at all, and are not overwritten by accident; results for people and for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from rslm.data.numbers import plain_number
+
+INTERRUPTED = 130  # exit code, as of a program that Ctrl-C has ended
+
+
+def claim(force: bool, *paths: Path | None) -> None:
+    """See that these files can be written, before any work that would be lost without them."""
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder; name a file in it")
+        if path.exists() and not force:
+            raise FileExistsError(f"{path} exists; add --force to overwrite it")
+        if not path.parent.exists():
+            raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first")
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[IO[str]]:
+    """A text file that takes its name when it is complete."""
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
+    ) as f:
+        try:
+            yield f
+            f.close()
+            mask = os.umask(0)
+            os.umask(mask)
+            Path(f.name).chmod(0o666 & ~mask)
+            Path(f.name).replace(path)
+        except BaseException:
+            f.close()
+            Path(f.name).unlink(missing_ok=True)
+            raise
+
+
+def show(console: Console, title: str, facts: dict[str, Any], as_json: bool) -> None:
+    """Facts as a table, or as JSON."""
+    if as_json:
+        print(json.dumps({k: plain_number(v) for k, v in facts.items()}))
+        return
+    table = Table(show_header=False, title=title)
+    for key, value in facts.items():
+        table.add_row(key.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
+    console.print(table)

@@ -1,0 +1,133 @@
+"""`rslm predict` and `rslm recommend`: what a model says of pairs, and which columns it puts first for a row."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from rslm import MatrixCompletion, load
+from rslm.cli import options as o
+from rslm.cli.output import appearing, claim
+from rslm.data import read_source
+from rslm.data.files import read_pairs
+from rslm.data.numbers import plain_number
+
+
+def predict(
+    model: o.ModelFile,
+    pairs: Annotated[
+        str, typer.Argument(help="A table whose first two columns are rows and columns; - for standard input.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Write CSV here; standard output if not given.")] = None,
+    rows: o.Rows = None,
+    cols: o.Cols = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    force: o.Force = False,
+) -> None:
+    """Predict entries of a matrix, one a line.
+
+    Example: rslm predict ratings.rslm wanted.csv --out predicted.csv
+    """
+    claim(force, out)
+    fitted = completion(model)
+    first, second = read_pairs(pairs, delimiter=delimiter, header=header, rows=rows, cols=cols)
+    if header is None and len(first) > 1 and not known_ids(fitted, first[0], second[0]):
+        first, second = first[1:], second[1:]  # a header over words
+    found = fitted.predict(first, second)
+    with nullcontext(sys.stdout) if out is None else appearing(out) as file:
+        writer = csv.writer(file)
+        writer.writerow(["row", "column", "prediction"])
+        writer.writerows(
+            (plain_number(a), plain_number(b), f"{w:.6g}") for a, b, w in zip(first, second, found, strict=True)
+        )
+
+
+def recommend(
+    model: o.ModelFile,
+    whom: Annotated[str, typer.Option("--for", help="The row, by its id, or its number from 1.")],
+    top: Annotated[int, typer.Option(min=1, help="How many.")] = 10,
+    known: Annotated[
+        str | None, typer.Option(help="Data whose entries are left out: what the row has already.")
+    ] = None,
+    similar: Annotated[bool, typer.Option("--similar", help="Rows like this one, in place of columns for it.")] = False,
+    json: o.Json = False,
+) -> None:
+    """The columns with the largest predictions for a row.
+
+    Example: rslm recommend ratings.rslm --for 42 --known ratings.csv
+    """
+    fitted = completion(model)
+    at = position(fitted.row_ids_, whom, len(fitted.row_factors_))
+    if similar:
+        length = np.linalg.norm(fitted.row_factors_, axis=1)
+        score = fitted.row_factors_ @ fitted.row_factors_[at] / np.maximum(length * length[at], np.finfo(float).tiny)
+        score[at] = -np.inf
+        ids = fitted.row_ids_
+    else:
+        score = fitted.row_factors_[at] @ fitted.col_factors_.T
+        ids = fitted.col_ids_
+        if known is not None:
+            score[seen_by(fitted, at, known)] = -np.inf
+    order = np.argsort(-score)[: min(top, int(np.isfinite(score).sum()))]
+    found = [(plain_number(k + 1 if ids is None else ids[k]), float(score[k])) for k in order]
+    if json:
+        import json as writer
+
+        print(writer.dumps([{"id": name, "score": value} for name, value in found]))
+        return
+    table = Table("rank", "id", "similarity" if similar else "prediction", title=f"For {whom}")
+    for place, (name, value) in enumerate(found, 1):
+        table.add_row(str(place), str(name), f"{value:.4g}")
+    Console().print(table)
+
+
+def known_ids(model: MatrixCompletion, row: Any, col: Any) -> bool:
+    """Whether one of the two is an id of the model."""
+    pairs = ((row, model.row_ids_), (col, model.col_ids_))
+    return any(ids is None or plain_number(given) in ids.tolist() for given, ids in pairs)
+
+
+def completion(path: Path) -> MatrixCompletion:
+    fitted = load(path)
+    if not isinstance(fitted, MatrixCompletion):
+        raise ValueError(f"{path} holds a {type(fitted).__name__}; a MatrixCompletion is needed")
+    return fitted
+
+
+def position(ids: NDArray[Any] | None, wanted: str, count: int) -> int:
+    """Where an id of the command line is; without ids, a number from 1."""
+    if ids is None:
+        if not wanted.isdigit() or not 1 <= int(wanted) <= count:
+            raise ValueError(f"{wanted!r} is no row; rows are numbers from 1 to {count}")
+        return int(wanted) - 1
+    at = [k for k, name in enumerate(ids.tolist()) if str(name) == wanted]
+    if not at:
+        raise ValueError(f"{wanted!r} is no row of the model; there are {count}, such as {ids.tolist()[0]!r}")
+    return at[0]
+
+
+def seen_by(model: MatrixCompletion, at: int, path: str) -> Any:
+    """The columns that the data have an entry of, in this row."""
+    data = read_source(path, duplicates="last").data
+    if model.row_ids_ is None or data.row_ids is None or model.col_ids_ is None:
+        row = at if at < data.shape[0] else None
+    else:
+        found = [k for k, name in enumerate(data.row_ids.tolist()) if name == model.row_ids_.tolist()[at]]
+        row = found[0] if found else None
+    if row is None:
+        return np.zeros(0, dtype=np.int64)
+    columns = data.index[data.indptr[row] : data.indptr[row + 1]]
+    if model.col_ids_ is None or data.col_ids is None:
+        return columns
+    table = {name: k for k, name in enumerate(model.col_ids_.tolist())}
+    return np.array([table[n] for n in data.col_ids[columns].tolist() if n in table], dtype=np.int64)
