@@ -165,7 +165,7 @@ def test_predict_and_recommend(monkeypatch, capsys, ratings):
     assert not known & {f["id"] for f in found}
     assert [f["score"] for f in found] == sorted((f["score"] for f in found), reverse=True)
     assert run(monkeypatch, "recommend", str(model), "--for", "user 3", "--similar", "--top", "4") == 0
-    assert "user 3" not in capsys.readouterr().out.split("For user 3")[1]
+    assert "│ user 3 " not in capsys.readouterr().out
 
 
 def test_info_and_certify(monkeypatch, capsys, ratings):
@@ -215,3 +215,44 @@ def test_an_interrupt_keeps_the_best_model(monkeypatch, capsys, ratings):
     model, code = completed(monkeypatch, ratings)
     assert code == 130
     assert rslm.load(model).outcome_ == "interrupted"
+
+
+def test_denoise(monkeypatch, capsys, tmp_path):
+    t = np.arange(120)
+    clean = 5 + np.cos(2 * np.pi * t / 12)
+    y = clean + 0.05 * np.random.default_rng(0).standard_normal(120)
+    path, out = tmp_path / "series.csv", tmp_path / "next.csv"
+    path.write_text("month,level\n" + "\n".join(f"{k},{v:.4f}" if k != 30 else f"{k}," for k, v in enumerate(y)) + "\n")
+    assert run(monkeypatch, "denoise", str(path), "--forecast", "12", "--out", str(out)) == 0
+    shown = capsys.readouterr().out
+    assert "samples from 'level', 120 of them, 1 missing" in " ".join(shown.split())
+    period = float(next(line for line in shown.splitlines() if line.startswith("│ 1")).split("│")[1])
+    assert period == pytest.approx(12.0, abs=0.1)
+    rows = np.genfromtxt(out, delimiter=",", names=True)
+    assert len(rows) == 132
+    ahead = 5 + np.cos(2 * np.pi * np.arange(120, 132) / 12)
+    np.testing.assert_allclose(rows["signal"][120:], ahead, atol=0.1)
+    assert (rows["lower"][120:] < rows["upper"][120:]).all()
+    assert run(monkeypatch, "denoise", str(path), "--forecast", "3", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["forecast"]) == 3
+
+
+def test_multitask(monkeypatch, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    X, tasks = 100 * rng.standard_normal((400, 4)) + 1e3, np.arange(400) % 20
+    W = rng.standard_normal((20, 1)) @ rng.standard_normal((1, 4)) / 100
+    y = (X * W[tasks]).sum(axis=1) + tasks + 0.1 * rng.standard_normal(400)
+    path, model = tmp_path / "exams.csv", tmp_path / "m.rslm"
+    lines = [
+        f"school {t},{a:.6f},{b:.6f},{c:.6f},{d:.6f},x,{v:.6f}" for t, (a, b, c, d), v in zip(tasks, X, y, strict=True)
+    ]
+    path.write_text("school,a,b,c,d,word,score\n" + "\n".join(lines) + "\n")
+    wanted = ["multitask", str(path), "--task", "school", "--target", "score", "--rank", "1", "--C", "10"]
+    assert "column 'word' holds 'x'" in run(monkeypatch, *wanted)
+    assert run(monkeypatch, *wanted, "--leave", "word", "--model", str(model), "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["tasks"] == 20
+    assert facts["part_explained"] > 0.95
+    fitted = rslm.load(model)  # for features as they are in the table
+    found = fitted.predict(X, tasks=[f"school {t}" for t in tasks])
+    assert np.mean((found - y) ** 2) < 0.1 * np.var(y)

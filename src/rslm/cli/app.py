@@ -15,7 +15,9 @@ def main() -> None:
     from rslm import __version__
     from rslm.cli.complete import complete
     from rslm.cli.demo import demo
+    from rslm.cli.denoise import denoise
     from rslm.cli.info import certify, info
+    from rslm.cli.multitask import multitask
     from rslm.cli.predict import predict, recommend
 
     app = typer.Typer(
@@ -37,7 +39,7 @@ def main() -> None:
         ),
     ) -> None: ...
 
-    for command in (complete, predict, recommend, certify, info, demo):
+    for command in (complete, predict, recommend, denoise, multitask, certify, info, demo):
         app.command()(command)
     try:
         app(prog_name="rslm")

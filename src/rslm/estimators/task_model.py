@@ -99,6 +99,15 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         gradient = float(result.history["relative_gradient"][-1])
         warn_if_not_converged(result.outcome, self.max_iter, gradient)
 
+    def unscaled(self, mean: Floats, size: Floats) -> Self:
+        """The same models for features x where `fit` was given (x − mean) / size; this one is changed, and returned."""
+        check_is_fitted(self)
+        self.coef_ = self.coef_ / size
+        self.intercept_ = self.intercept_ - self.coef_ @ mean
+        self._U = self._U / np.asarray(size)[:, None]
+        self._describe()
+        return self
+
     def _describe(self) -> None:
         self._basis = np.linalg.qr(self._U)[0]  # all coefficients are combinations of its columns
         within = np.linalg.svd(self._basis.T @ self.coef_.T, full_matrices=False)[0]

@@ -1,5 +1,6 @@
 """Matrices from files: text tables, Parquet, MatrixMarket, NumPy and MATLAB; what is not told is guessed, and said."""
 
 from rslm.data.files.read import Source, read_pairs, read_source
+from rslm.data.files.table import NamedColumns, read_table
 
-__all__ = ["Source", "read_pairs", "read_source"]
+__all__ = ["NamedColumns", "Source", "read_pairs", "read_source", "read_table"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,12 @@ from numpy.typing import NDArray
 
 from rslm.data.convert import Duplicates
 from rslm.data.files.binary import read_market, read_mat, read_npz
-from rslm.data.files.roles import Roles, column_of, guess_roles
+from rslm.data.files.locate import PARQUET, ZIP, beginning, located
+from rslm.data.files.roles import Roles, guess_roles
+from rslm.data.files.table import read_table
 from rslm.data.files.text import TextTable
 from rslm.data.files.tools import polars
 from rslm.data.observed import ObservedMatrix
-
-PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
-STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,8 @@ def read_source(
     duplicates : {"error", "sum", "mean", "last"}
         What becomes of a pair that occurs more than once.
     """
-    name, source = _located(path)
-    begins = source[:8] if isinstance(source, bytes) else _beginning(source)
+    name, source = located(path)
+    begins = source[:8] if isinstance(source, bytes) else beginning(source)
     suffixes = [] if isinstance(source, bytes) else [s.lower() for s in source.suffixes if s.lower() != ".gz"]
     ending = suffixes[-1] if suffixes else ""
     roles = {"layout": layout, "rows": rows, "cols": cols, "values": values}
@@ -80,57 +78,24 @@ def read_pairs(
     *,
     delimiter: str | None = None,
     header: bool | None = None,
-    rows: str | int | None = None,
-    cols: str | int | None = None,
+    rows: str | None = None,
+    cols: str | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Ids of rows and columns: the first two columns of a text table or Parquet file, or those that are named."""
-    name, source = _located(path)
-    begins = source[:8] if isinstance(source, bytes) else _beginning(source)
-    pl = polars()
-    if begins.startswith(PARQUET):
-        frame = pl.read_parquet(source)
-    else:
-        table = TextTable.of(name, source, delimiter, header)
-        frame = table.columns(table.beginning().columns, {})
-    chosen = [column_of(frame, given, name) for given in (rows or 1, cols or 2)]
-    empty = next((c for c in chosen if frame[c].null_count()), None)
-    if empty is not None:
-        raise ValueError(f"{name}: {frame[empty].null_count()} cells of column {empty!r} are empty")
-    first, second = (frame[c].to_numpy() for c in chosen)
-    return first, second
-
-
-def _located(path: str | PathLike[str]) -> tuple[str, Path | bytes]:
-    if fspath(path) == STANDARD_INPUT:
-        content = sys.stdin.buffer.read()
-        if not content:
-            raise ValueError("standard input is empty")
-        return "standard input", content
-    file = Path(path)
-    if file.is_dir():
-        raise IsADirectoryError(f"{file} is a folder; name a file in it")
-    if not file.exists():
-        raise FileNotFoundError(f"{file} does not exist")
-    if file.stat().st_size == 0:
-        raise ValueError(f"{file} is empty")
-    return str(file), file
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(8)
+    table = read_table(path, delimiter=delimiter, header=header)
+    return table.ids(rows or "1"), table.ids(cols or "2")
 
 
 def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) -> Source:
-    beginning = table.beginning()
-    if beginning.height == 0:
+    first = table.beginning()
+    if first.height == 0:
         raise ValueError(f"{table.name} has a header, but nothing below it")
-    chosen = guess_roles(beginning, table.name, table.dialect.header, **roles)
+    chosen = guess_roles(first, table.name, table.dialect.header, **roles)
     pl = polars()
     types: dict[str, Any] = {}
     if chosen.triplets is not None:
         types = {chosen.triplets[2]: pl.Float64} | {
-            c: pl.Int32 if beginning[c].dtype.is_integer() and _fits(beginning[c]) else beginning[c].dtype
+            c: pl.Int32 if first[c].dtype.is_integer() and _fits(first[c]) else first[c].dtype
             for c in chosen.triplets[:2]
         }
     if chosen.triplets is None:
@@ -140,11 +105,11 @@ def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) 
             frame = table.columns(chosen.used(), types)
         except ValueError as error:  # perhaps ids that are numbers at first, and something else later
             frame = _with_other_ids(table, chosen, types, error)
-    positions = tuple(beginning.columns.index(c) for c in (chosen.triplets or ())[2:])
+    positions = tuple(first.columns.index(c) for c in (chosen.triplets or ())[2:])
     source = _made(table.name, frame, chosen, str(table.dialect), duplicates, lambda: table.first_fault(positions))
     if table.dialect.header or chosen.triplets is None:
         return source
-    numbers = [beginning.columns.index(c) + 1 for c in chosen.triplets]  # columns without a name go by their numbers
+    numbers = [first.columns.index(c) + 1 for c in chosen.triplets]  # columns without a name go by their numbers
     shown = "column {} × column {} → column {}".format(*numbers)
     return replace(source, how=f"{table.dialect}, one entry a line: {shown}")
 

@@ -1,0 +1,97 @@
+"""`rslm denoise`: the signal in a series, its oscillations, and the next values."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+import warnings
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rslm import HankelModel
+from rslm.cli import options as o
+from rslm.cli.output import appearing, claim, show
+from rslm.data.files import read_table
+
+LEVEL = 0.9  # of the intervals
+STEADY = 0.1  # part by which a size changes over the whole series, up to which that is no change
+
+
+def denoise(
+    series: Annotated[str, typer.Argument(help="A table with a column of samples; - for standard input.")],
+    column: Annotated[str | None, typer.Option(help="Name or number; the last column of numbers if not given.")] = None,
+    forecast: Annotated[int, typer.Option(min=0, help="How many values to foretell.")] = 0,
+    rank: Annotated[int | None, typer.Option(min=1, help="Largest order; found from the data if not given.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="Work on the logarithm: growth and swings in proportion.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write signal and forecast here, as CSV.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    force: o.Force = False,
+    json: o.Json = False,
+) -> None:
+    """Find the signal in a noisy series, fill its gaps, and foretell how it goes on.
+
+    Example: rslm denoise passengers.csv --log --forecast 24 --out next.csv
+    """
+    console = Console(stderr=json)
+    claim(force, out, model)
+    table = read_table(series, delimiter=delimiter, header=header)
+    name, y = table.numbers(column)
+    console.print(f"{series}: {table.how}; samples from {name!r}, {len(y):,} of them, {int(np.isnan(y).sum())} missing")
+    if log and not (y[~np.isnan(y)] > 0).all():
+        raise ValueError(f"{series}: --log needs positive samples; the least is {np.nanmin(y):g}")
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as remarks, console.status("Fitting …"):
+        warnings.simplefilter("always")
+        fitted = HankelModel("auto" if rank is None else rank).fit(np.log(y) if log else y)
+    for remark in remarks:
+        console.print(f"Note: {remark.message}.")
+    facts: dict[str, Any] = {"samples": len(y), "order": fitted.effective_rank_, "noise": float(fitted.noise_)}
+    facts["seconds"] = time.perf_counter() - began
+    back = np.exp if log else np.asarray
+    ahead = [back(part) for part in fitted.forecast(forecast, LEVEL)] if forecast else []
+    if out is not None:
+        with appearing(out) as file:
+            write_series(file, y, back(fitted.signal_), ahead)
+        facts["written"] = str(out)
+    if model is not None:
+        fitted.save(model)
+        facts["model"] = str(model)
+    if json and ahead:
+        facts |= {"forecast": ahead[0].tolist(), "lower": ahead[1].tolist(), "upper": ahead[2].tolist()}
+    show(console, "Result", facts, json)
+    if not json:
+        console.print(oscillations(fitted))
+        if ahead and out is None:
+            with nullcontext(sys.stdout) as file:
+                write_series(file, y[:0], y[:0], ahead, len(y))
+
+
+def oscillations(model: HankelModel) -> Table:
+    """The parts of the signal: each pair of conjugate poles once."""
+    table = Table("period", "halves in", "size", title="Parts of the signal (in samples)")
+    for k, frequency in enumerate(model.frequencies_):
+        if frequency < 0:
+            continue
+        period = f"{1 / frequency:.4g}" if frequency > 0 else "–"
+        damping, steady = model.dampings_[k], STEADY / len(model.signal_)
+        halves = f"{np.log(2) / damping:.4g}" if damping > steady else "never" if damping > -steady else "grows"
+        table.add_row(period, halves, f"{np.abs(model.amplitudes_[k]) * (2 if frequency > 0 else 1):.4g}")
+    return table
+
+
+def write_series(file: Any, y: Any, signal: Any, ahead: list[Any], start: int = 0) -> None:
+    writer = csv.writer(file)
+    writer.writerow(["sample", "observed", "signal", "lower", "upper"])
+    for k, (observed, clean) in enumerate(zip(y, signal, strict=True), 1):
+        writer.writerow([k, "" if np.isnan(observed) else f"{observed:.6g}", f"{clean:.6g}", "", ""])
+    for k, row in enumerate(zip(*ahead, strict=True), max(len(y), start) + 1):
+        writer.writerow([k, "", *(f"{v:.6g}" for v in row)])

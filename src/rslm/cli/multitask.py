@@ -1,0 +1,88 @@
+"""`rslm multitask`: many related regressions from one table."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+
+from rslm import MultiTaskRegressor
+from rslm.cli import options as o
+from rslm.cli.output import claim, show
+from rslm.data.files import read_table
+
+
+def multitask(
+    table: Annotated[
+        str, typer.Argument(help="One row a line: features, a target and the task; - for standard input.")
+    ],
+    task: Annotated[str, typer.Option(help="The column of the tasks: name or number.")],
+    target: Annotated[str, typer.Option(help="The column of the target.")],
+    leave: Annotated[str | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
+    rank: Annotated[int, typer.Option(min=1, help="Largest dimension of what tasks share.")] = 3,
+    c: Annotated[float, typer.Option("--C", help="Weight of the loss; larger fits closer.")] = 1.0,
+    loss: Annotated[str, typer.Option(help="square, huber, absolute …")] = "square",
+    held: Annotated[float, typer.Option("--holdout", min=0.0, max=0.9, help="Part of each task to test on.")] = 0.25,
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave rows without a target out.")] = False,
+    model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    force: o.Force = False,
+    json: o.Json = False,
+) -> None:
+    """Learn a regression for every task, all in a subspace of the features that they share.
+
+    Example: rslm multitask exams.csv --task school --target score
+    """
+    console = Console(stderr=json)
+    claim(force, model)
+    read = read_table(table, delimiter=delimiter, header=header)
+    labels, (name, y) = read.ids(task), read.numbers(target)
+    aside = [read.column(c) for c in leave.split(",")] if leave else []
+    names, X = read.matrix(without=[read.column(task), name, *aside])
+    console.print(f"{table}: {read.how}")
+    tasks = len(set(labels.tolist()))
+    console.print(f"{len(y):,} rows, {tasks:,} tasks, target {name!r}, {len(names)} features: {', '.join(names[:8])} …")
+    mean, size = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    test = held_out(labels, held, seed)
+    estimator = MultiTaskRegressor(min(rank, len(names)), c, loss=loss, random_state=seed)
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as remarks, console.status("Fitting …"):
+        warnings.simplefilter("always")
+        scaled = (X[~test] - mean) / size  # features of one size
+        estimator.fit(scaled, y[~test], tasks=labels[~test], drop_missing=drop_missing).unscaled(mean, size)
+    for remark in remarks:
+        console.print(f"Note: {remark.message}.")
+    facts: dict[str, Any] = {"rows": int((~test).sum()), "tasks": tasks, "rank": estimator.rank_, "C": float(c)}
+    known = test & ~np.isnan(y)
+    if known.any():
+        error = estimator.predict(X[known], labels[known]) - y[known]
+        facts |= {"held_out_rows": int(known.sum()), "held_out_RMSE": float(np.sqrt(np.mean(error**2)))}
+        facts["part_explained"] = float(1 - np.mean(error**2) / np.var(y[known]))
+    facts |= {"outcome": estimator.outcome_, "seconds": time.perf_counter() - began}
+    facts["relative_gap"] = float(estimator.certificate_.relative_gap)
+    if model is not None:
+        estimator.save(model)
+        facts["model"] = str(model)
+    show(console, "Result", facts, json)
+    console.print(estimator.certificate_.verdict)
+
+
+def held_out(labels: NDArray[Any], part: float, seed: int) -> NDArray[np.bool_]:
+    """A part of the rows of every task, but never all of them."""
+    rng = np.random.default_rng(seed)
+    codes = np.unique(labels.astype(str), return_inverse=True)[1]
+    order = rng.permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]  # task by task, shuffled within
+    counts = np.bincount(codes)
+    place = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    chosen = np.zeros(len(codes), dtype=bool)
+    chosen[order] = place < np.floor(part * np.repeat(counts, counts))
+    return chosen
