@@ -1,0 +1,110 @@
+"""One picture a function: a fitted model and, if you like, axes go in, axes come out.
+
+Colours are those of Okabe and Ito, which colour-blind people tell apart, in an order whose greys differ in print.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rslm.thin import singular_values
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#7F7F7F"
+LEAST = 1e-16  # of what is shown on a logarithmic axis
+
+
+def plot_convergence(model: Any, ax: Any = None) -> Any:
+    """The relative gradient after every iteration, and how far the objective is above where it ended."""
+    ax = _axes(ax)
+    history = model.history_
+    iterations = np.arange(len(history["objective"]))
+    last = float(history["objective"][-1])
+    above = np.maximum((history["objective"] - last) / max(abs(last), np.finfo(float).tiny), LEAST)
+    same = np.flatnonzero(history["C"] == history["C"][-1])[:-1]  # on the way there are other objectives
+    ax.semilogy(iterations[same], above[same], "o-", ms=3, color=BLUE, label="objective above its end, relative")
+    gradient = np.maximum(history["relative_gradient"], LEAST)
+    ax.semilogy(iterations, gradient, "s--", ms=3, color=ORANGE, label="relative gradient")
+    ax.axhline(model.tol, color=GREY, lw=1, ls=":", label=f"tolerance {model.tol:g}")
+    ax.set(xlabel="iteration", title=f"Ended: {model.outcome_}")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_spectrum(model: Any, ax: Any = None) -> Any:
+    """The singular values of the learned matrix, of the coefficients of all tasks, or of a series' Hankel matrix."""
+    ax = _axes(ax)
+    if hasattr(model, "singular_values_"):
+        values = np.asarray(model.singular_values_)
+    elif hasattr(model, "coef_"):
+        values = np.linalg.svd(model.coef_, compute_uv=False)
+    else:
+        values = singular_values(model.row_factors_, model.col_factors_)
+    values = values[values > LEAST * values.max(initial=0.0)]
+    ax.semilogy(np.arange(1, len(values) + 1), values, "o-", ms=4, color=BLUE)
+    ax.set(xlabel="number", ylabel="singular value", title="Spectrum")
+    return ax
+
+
+def plot_residuals(model: Any, ax: Any = None) -> Any:
+    """How far the observed entries are from the learned matrix, with a normal distribution of the same middle half."""
+    ax = _axes(ax)
+    residual = np.asarray(model.residuals_.values, dtype=np.float64)
+    low, middle, high = np.quantile(residual, [0.25, 0.5, 0.75])
+    usual = max((high - low) / 1.349, np.finfo(float).tiny)  # of a normal distribution
+    edge = max(6.0 * usual, float(np.quantile(np.abs(residual), 0.999)))
+    bins = np.linspace(-edge, edge, 80)
+    ax.hist(np.clip(residual, -edge, edge), bins=bins, color=BLUE, alpha=0.7, label=f"{len(residual):,} entries")
+    at = np.linspace(-edge, edge, 400)
+    normal = np.exp(-0.5 * ((at - middle) / usual) ** 2) / (usual * np.sqrt(2 * np.pi))
+    ax.plot(at, normal * len(residual) * (bins[1] - bins[0]), color=ORANGE, ls="--", label="normal, same middle half")
+    ax.set(xlabel="observed − learned", ylabel="entries", title="Residuals")
+    ax.legend(frameon=False, loc="upper right")
+    return ax
+
+
+def plot_series(model: Any, y: ArrayLike, steps: int = 0, level: float = 0.9, ax: Any = None) -> Any:
+    """The samples of one series, the signal in them, and how it goes on for some steps, with an interval."""
+    ax = _axes(ax)
+    samples = np.asarray(y, dtype=np.float64)
+    if samples.ndim != 1 or samples.shape != np.shape(model.signal_):
+        raise ValueError(
+            f"y must be the series of shape {np.shape(model.signal_)} that was fitted; got {samples.shape}"
+        )
+    time = np.arange(len(samples))
+    ax.plot(time, samples, ".", ms=4, color=GREY, label="samples")
+    ax.plot(time, model.signal_, color=BLUE, lw=1.5, label="signal")
+    if steps:
+        ahead, lower, upper = model.forecast(steps, level)
+        after = np.arange(len(samples), len(samples) + steps)
+        ax.plot(after, ahead, color=ORANGE, ls="--", lw=1.5, label="forecast")
+        ax.fill_between(after, lower, upper, color=ORANGE, alpha=0.25, lw=0, label=f"{100 * level:g} % interval")
+    ax.set(xlabel="sample", title=f"Order {model.effective_rank_}, noise {model.noise_:.3g}")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_images(before: ArrayLike, after: ArrayLike, axes: Any = None) -> Any:
+    """An image with missing pixels (NaN) and the repaired one, side by side in the same greys."""
+    if axes is None:
+        _, axes = _pyplot().subplots(1, 2, figsize=(8, 4), layout="constrained")
+    first, second = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
+    low, high = float(np.nanmin(first)), float(np.nanmax(first))
+    for ax, image, title in zip(axes, (first, second), ("given", "repaired"), strict=True):
+        ax.imshow(np.ma.masked_invalid(image), cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+        ax.set(title=title, xticks=[], yticks=[], facecolor=ORANGE)  # missing pixels show the ground
+    return axes
+
+
+def _axes(ax: Any) -> Any:
+    return _pyplot().subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot as plt  # type: ignore[import-not-found, unused-ignore]
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("pictures need one more package: pip install 'rslm[plot]'") from None
+    return plt
