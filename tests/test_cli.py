@@ -118,6 +118,14 @@ def test_complete_for_machines(monkeypatch, capsys, ratings):
     assert facts["model"].endswith("model.rslm")
 
 
+def test_complete_finds_its_settings(monkeypatch, capsys, ratings):
+    assert run(monkeypatch, "complete", str(ratings), "--rank", "2", "--tune", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (
+        facts["held_out_RMSE"] < 0.7 * facts["RMSE_of_the_mean"]
+    )  # the grid is meant for noise, of which there is none
+
+
 def test_the_filled_matrix_keeps_what_was_observed(monkeypatch, capsys, ratings):
     filled = ratings.parent / "filled.csv"
     _, code = completed(monkeypatch, ratings, "--fill", str(filled), "--holdout", "0")

@@ -187,9 +187,10 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self._fit(X, Layout(data, loss, self.C, float(self.weighting), box))
         return self
 
-    def _fit(self, X: Any, layout: Layout, start: Floats | None = None) -> None:
+    def _fit(self, X: Any, layout: Layout, start: Floats | None = None, limit: int | None = None) -> None:
         """Solve what the layout says, and keep the model that it makes of the answer."""
         data, box, problem = layout.data, layout.box, layout.problem()
+        rank = self.rank if limit is None else limit
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X)
         if self.verbose:
@@ -207,8 +208,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
 
         result = solve(
             problem,
-            self.rank,
-            start=start if start is not None and start.shape == (problem.shape[0], self.rank) else None,
+            rank,
+            start=start if start is not None and start.shape == (problem.shape[0], rank) else None,
             solver=self.solver,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -230,7 +231,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.residuals_ = self._residuals(data)
         gradient = float(result.history["relative_gradient"][-1])
         warn_if_not_converged(result.outcome, self.max_iter, gradient, bounded=box is not None)
-        largest = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * self.rank
+        largest = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * rank
         if box is not None and largest <= NOTHING * float(np.abs(data.values).max()):
             warnings.warn(
                 "the learned matrix is zero everywhere: no other one within the bounds fits the data better, at this C",
@@ -348,7 +349,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """How far the learned subspace of the features is from the optimum on these data, solved at that subspace."""
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
-        layout = Layout(data, self._checked_loss(), self.C, float(self.weighting), self._box, left="features")
+        C, weighting = self._subspace.C, float(self.weighting)
+        layout = Layout(data, self._checked_loss(), C, weighting, self._box, left="features")
         start = layout.start(self._subspace.features)
         result = solve(
             layout.problem(), start.shape[1], start=start, max_iter=0, tol=self.tol, n_threads=self.n_threads
@@ -410,7 +412,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             arrays["feature_names"] = np.asarray(self.feature_names_in_, dtype=str)
         facts = {name: getattr(self, name) for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")}
         facts["certificate"] = asdict(self.certificate_)
-        facts["mean_count"] = self._subspace.mean_count
+        facts["mean_count"], facts["C"] = self._subspace.mean_count, float(self._subspace.C)
         facts["classes"] = None if self.classes_ is None else self.classes_.tolist()
         return arrays, facts
 
@@ -425,7 +427,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         model._rows = Labels("row", len(model.row_factors_), ids_from_array("row", arrays))
         model._cols = Labels("column", len(model.col_factors_), ids_from_array("col", arrays))
         model._box = as_box(model.bounds, (len(model.row_factors_), len(model.col_factors_)))
-        model._subspace = Subspace(arrays["subspace"], model.C, model.weighting, facts["mean_count"], model._box)
+        model._subspace = Subspace(arrays["subspace"], facts["C"], model.weighting, facts["mean_count"], model._box)
         model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
         model.certificate_ = Certificate(**facts["certificate"])
         model._rounding = model.certificate_.rounding

@@ -131,6 +131,8 @@ def _plain(name: str, value: Any) -> Any:
         return loss_to_plain(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(name, v) for v in value]
     raise ValueError(f"the parameter {name}={value!r} cannot be written to a file")
 
 

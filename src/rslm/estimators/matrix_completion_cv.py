@@ -1,0 +1,173 @@
+"""Matrix completion that finds its own C and rank, by the error on entries that it does not look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.callback import with_callbacks
+
+from rslm._typing import Floats
+from rslm.data import ObservedMatrix, as_generator, holdout
+from rslm.estimators.bounds import as_box, check_observed
+from rslm.estimators.layout import Layout
+from rslm.estimators.matrix_completion import MatrixCompletion
+from rslm.estimators.persistence import Arrays, Facts, storable
+from rslm.kernels import predict_pairs
+from rslm.losses import Loss
+from rslm.solvers import solve
+from rslm.threads import thread_count
+from rslm.verbosity import logger, show_log
+
+PER_SIZE = 0.3  # C beside √(n_samples · n_features) that suits ratings with weighting 0.5
+FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around it
+ROUGH = 3e-2  # relative gradient at which a setting can be told from another
+
+
+@storable
+class MatrixCompletionCV(MatrixCompletion):
+    """`MatrixCompletion` with C and rank chosen by the error on a held-out part of the entries.
+
+    For every rank C grows along a path, each fit starting from the one before; the path ends when the error has grown,
+    and that of the next rank begins one below the best C. The best setting is fitted to all entries.
+
+    Parameters
+    ----------
+    ranks : sequence of int, default=(5, 10, 20)
+        Those beyond the smaller side of X are left out.
+    Cs : sequence of float, optional
+        Four numbers around 0.3 √(n_samples · n_features) if None.
+    held_out : float, default=0.1
+        Part of the entries that settings are compared on.
+    loss, bounds, weighting, solver, max_iter, tol, max_time, random_state, n_threads, verbose
+        As of `MatrixCompletion`; `weighting` is 0.5 here. `max_time` limits the last fit.
+
+    Attributes
+    ----------
+    best_rank_, best_C_ : int and float
+    cv_results_ : dict of arrays
+        rank, C, error and seconds of every setting that was tried. The error is the root mean square one, or the mean
+        loss if that is not a square.
+    row_factors_, col_factors_, certificate_, history_, outcome_, converged_, n_iter_, rank_, residuals_
+        As of `MatrixCompletion`.
+
+    Examples
+    --------
+    >>> from rslm import MatrixCompletionCV
+    >>> from rslm.datasets import make_low_rank
+    >>> X = make_low_rank(60, 40, 2, 1200, random_state=0)[0]
+    >>> MatrixCompletionCV(ranks=(1, 2, 4), random_state=0).fit(X).best_rank_
+    2
+    """
+
+    def __init__(
+        self,
+        ranks: Sequence[int] = (5, 10, 20),
+        Cs: Sequence[float] | None = None,
+        *,
+        held_out: float = 0.1,
+        loss: str | Loss = "square",
+        bounds: Any = None,
+        weighting: float = 0.5,
+        solver: str = "trust-region",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        max_time: float | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.ranks = ranks
+        self.Cs = Cs
+        self.held_out = held_out
+        self.loss = loss
+        self.bounds = bounds
+        self.weighting = weighting
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Find C and rank on a part of the entries, then learn from all; X is as of `MatrixCompletion`."""
+        data = self._observed(X, fitting=True)
+        self._check_weighting()
+        box = as_box(self.bounds, data.shape, data.col_ids)
+        loss, weighting = self._checked_loss(), float(self.weighting)
+        if box is not None and not loss.binary:
+            check_observed(box, data)
+        if self.verbose:
+            show_log()
+        ranks, Cs = self._grid(data.shape)
+        rng = as_generator(self.random_state)
+        train, test = holdout(data, float(self.held_out), rng) if len(data) > 1 else (data, data)
+        tried: list[tuple[float, ...]] = []
+        best: tuple[float, int, float, Floats] | None = None
+        first = 0
+        for rank in ranks:
+            start, least = None, np.inf
+            for k, C in enumerate(Cs[first:], first):
+                began = time.perf_counter()
+                layout = Layout(train, loss, C, weighting, box)
+                result = solve(
+                    layout.problem(),
+                    rank,
+                    start=start,
+                    solver=self.solver,
+                    max_iter=self.max_iter,
+                    tol=max(self.tol, ROUGH),
+                    random_state=rng,
+                    n_threads=self.n_threads,
+                )
+                start = result.U
+                model = layout.model(result.U, result.V, result.certificate.rounding)
+                error = self._error(loss, model, test)
+                tried.append((rank, C, error, time.perf_counter() - began))
+                logger.info("rank %d, C %.4g: error %.5g, %.2f s", *tried[-1])
+                if best is None or error < best[0]:
+                    best = error, rank, C, result.U
+                if error > least:
+                    break
+                least, first = error, max(k - 1, 0)  # a larger rank begins one below what was best
+        assert best is not None
+        names = ("rank", "C", "error", "seconds")
+        self.cv_results_: dict[str, NDArray[Any]] = dict(zip(names, np.array(tried).T, strict=True))
+        _, self.best_rank_, self.best_C_, U = best
+        self._fit(X, Layout(data, loss, self.best_C_, weighting, box), U, self.best_rank_)
+        return self
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        arrays |= {f"cv_{k}": v for k, v in self.cv_results_.items()}
+        return arrays, facts | {"best": [int(self.best_rank_), float(self.best_C_)]}
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        model.best_rank_, model.best_C_ = facts["best"]
+        model.cv_results_ = {k.removeprefix("cv_"): v for k, v in arrays.items() if k.startswith("cv_")}
+        return model
+
+    def _error(self, loss: Loss, model: dict[str, Any], test: ObservedMatrix) -> float:
+        rows, cols = test.rows_of_entries(), test.index
+        threads = thread_count(self.n_threads)
+        w = predict_pairs(rows, cols, model["row_factors_"], model["col_factors_"], threads)
+        mean = float(np.mean(loss.value(loss.targets(test.values).astype(np.float64), w)))
+        return float(np.sqrt(mean)) if loss.quadratic else mean
+
+    def _grid(self, shape: tuple[int, int]) -> tuple[list[int], list[float]]:
+        given = list(np.atleast_1d(self.ranks))
+        if not given or any(isinstance(r, bool) or int(r) != r or r < 1 for r in given):
+            raise ValueError(f"ranks must be whole numbers ≥ 1; got {self.ranks!r}")
+        size = float(np.sqrt(shape[0] * shape[1]))
+        Cs = [f * PER_SIZE * size for f in FACTORS] if self.Cs is None else [float(C) for C in np.atleast_1d(self.Cs)]
+        if not Cs or not all(0 < C < np.inf for C in Cs):
+            raise ValueError(f"Cs must be positive finite numbers; got {self.Cs!r}")
+        return sorted({min(int(r), *shape) for r in given}), sorted(set(Cs))
