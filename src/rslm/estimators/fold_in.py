@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
-
 from rslm._typing import Floats
 from rslm.data import ObservedMatrix
+from rslm.estimators.scaling import count_weights
 from rslm.inner.base import ColumnsSolution
 from rslm.inner.choose import choose
 from rslm.losses import Loss
@@ -49,7 +48,7 @@ class Subspace:
         return self.box.transposed()
 
     def _solve(self, data: ObservedMatrix, loss: Loss, threads: int) -> ColumnsSolution:
-        weights = (np.maximum(data.row_counts(), 1) / self.mean_count) ** self.weighting
+        weights = count_weights(data.row_counts(), self.mean_count, self.weighting)
         entries = Entries.of_transposed(data)
         problem = Problem(loss, entries, self._structure(data.shape[0]), C=self.C, column_weights=weights)
         # Entries, with bounds or without, are solved column by column.

@@ -12,6 +12,7 @@ from rslm._typing import Floats
 from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.layout import Layout, average_where_empty
+from rslm.estimators.scaling import count_weights
 from rslm.estimators.side_features import Encoding
 from rslm.inner.coupled import Coupled, CoupledSolution
 from rslm.kernels import Columns
@@ -108,7 +109,7 @@ class InductiveSubspace:
         return self._solve(data, bases, loss, threads).left_out()
 
     def _solve(self, data: ObservedMatrix, bases: Floats, loss: Loss, threads: int) -> CoupledSolution:
-        weights = (np.maximum(data.row_counts(), 1) / self.mean_count) ** (self.weighting or 0.0)
+        weights = count_weights(data.row_counts(), self.mean_count, self.weighting or 0.0)
         columns = Columns(data.indptr, data.index, data.shape[1])
         samples = Side(own=1.0 / np.sqrt(weights), base=bases)
         entries = Bilinear.of_columns(columns, data.values, Side.plain(data.shape[1]), samples)

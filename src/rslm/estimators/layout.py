@@ -12,7 +12,7 @@ from rslm._typing import Floats, Indices64
 from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
-from rslm.estimators.scaling import extreme_scale
+from rslm.estimators.scaling import count_weights, extreme_scale
 from rslm.losses import Loss
 from rslm.measurements import Entries
 from rslm.problem import Problem
@@ -51,7 +51,7 @@ class Layout:
         if self.weighting == 0:
             return None
         with np.errstate(over="ignore"):
-            weights: Floats = (np.maximum(counts, 1) / counts.mean()) ** self.weighting
+            weights = count_weights(counts, float(counts.mean()), self.weighting)
         if not (np.isfinite(weights).all() and weights.min() > 0):
             raise ValueError(
                 f"weighting={self.weighting} takes the entry counts, {counts.min()} to {counts.max()}, out of the "

@@ -113,6 +113,10 @@ class Columns:
     def shard_count(self) -> int:
         return self._native.shard_count
 
+    def places(self) -> tuple[Indices64, Indices64]:
+        """Row and column of every entry."""
+        return self.index.astype(np.int64), np.repeat(np.arange(self.shape[1]), np.diff(self.indptr))
+
     @cached_property
     def by_rows(self) -> Columns:
         """The same pattern with rows and columns exchanged; made when it is first asked for."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
@@ -66,8 +64,7 @@ class Bilinear:
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row and column of every entry."""
-        counts = np.diff(self.columns.indptr)
-        return self.columns.index.astype(np.int64), np.repeat(np.arange(len(counts)), counts)
+        return self.columns.places()
 
     def __len__(self) -> int:
         return self.columns.entries

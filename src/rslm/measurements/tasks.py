@@ -153,8 +153,7 @@ class Tasks:
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row of X and task of every observation."""
-        counts = np.diff(self.columns.indptr)
-        return self.columns.index.astype(np.int64), np.repeat(np.arange(len(counts)), counts)
+        return self.columns.places()
 
     def __len__(self) -> int:
         return self.columns.entries
