@@ -1,12 +1,27 @@
-"""Pictures: what is drawn is what the model says."""
+"""Pictures and reports: what is shown is what the model says."""
+
+import shutil
+import subprocess
+from html.parser import HTMLParser
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from rslm import HankelModel, MatrixCompletion, MultiTaskRegressor
-from rslm.report import plot_convergence, plot_images, plot_residuals, plot_series, plot_spectrum
+from rslm import HankelModel, MatrixCompletion, MultiTaskRegressor, ObservedMatrix
+from rslm.data import holdout
+from rslm.datasets import make_ratings
+from rslm.report import (
+    completion_report,
+    plot_convergence,
+    plot_images,
+    plot_residuals,
+    plot_series,
+    plot_spectrum,
+    series_report,
+    write_report,
+)
 
 mpl.use("Agg")
 
@@ -73,3 +88,82 @@ def test_images():
     left, right = plot_images(holes, image)
     assert left.images[0].get_array().mask[1, 1]
     assert left.images[0].get_clim() == right.images[0].get_clim() == (0.0, 11.0)
+
+
+# ---- reports --------------------------------------------------------------------------------------------------------
+
+
+class Reader(HTMLParser):
+    """Texts and pictures of a page, and that its tags close one another."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.pictures, self.said = [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "img":
+            self.pictures.append(dict(attrs)["src"])
+        elif tag not in ("meta", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.said.append(data)
+
+
+@pytest.fixture(scope="module")
+def page():
+    ratings = make_ratings(200, 100, 10_000, rank=2, noise=0.5, random_state=0).data
+    train, test = holdout(ratings, 0.1, 0)
+    names = np.array([f"<b>user {k}</b>" for k in range(200)], dtype=object)
+    named = ObservedMatrix(train.indptr, train.index, train.values, train.shape, names, None)
+    fitted = MatrixCompletion(4, 40.0, weighting=0.5, random_state=0).fit(named)
+    return fitted, completion_report(fitted, named, test, title="Ratings & more", how="made here")
+
+
+def test_a_report_tells_what_there_is_to_know(page):
+    fitted, text = page
+    read = Reader(text)
+    said = " ".join(read.said)
+    for fact in ("Ratings & more", "200 × 100", "made here", "means of rows and columns", fitted.certificate_.verdict):
+        assert fact in said
+    assert "<b>user" in said  # ids are text, not tags
+    assert len(read.pictures) == 3
+    errors = [
+        float(said.split(name)[1].split()[0]) for name in ("mean of all entries", "rows and columns", "the model")
+    ]
+    assert errors[2] < errors[1] < errors[0]
+
+
+def test_a_report_needs_nothing_but_itself(page):
+    _, text = page
+    assert all(p.startswith("data:image/png;base64,") for p in Reader(text).pictures)
+    assert "http" not in text
+    assert "<script" not in text
+
+
+def test_a_report_of_a_series(tmp_path):
+    t = np.arange(60)
+    y = np.cos(0.5 * t) + 0.05 * np.random.default_rng(0).standard_normal(60)
+    series = HankelModel().fit(y)
+    write_report(series_report(series, y, 5), tmp_path / "series.html")
+    read = Reader((tmp_path / "series.html").read_text(encoding="utf-8"))
+    assert len(read.pictures) == 2
+    assert f"{series.forecast(5)[4]:.6g}" in read.said
+    assert [p.name for p in tmp_path.iterdir()] == ["series.html"]
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+@pytest.mark.parametrize("width", [1100, 390])
+def test_a_browser_shows_it(page, tmp_path, width):
+    path, picture = tmp_path / "r.html", tmp_path / "r.png"
+    write_report(page[1], path)
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
+    command += [f"--window-size={width},1500", f"--screenshot={picture}", f"file://{path}"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stderr
+    assert "CONSOLE" not in told
+    assert plt.imread(picture)[..., :3].std() > 0.05  # something is drawn

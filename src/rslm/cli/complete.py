@@ -14,9 +14,11 @@ from rich.console import Console
 
 from rslm import MatrixCompletion, MatrixCompletionCV
 from rslm.cli import options as o
-from rslm.cli.output import INTERRUPTED, appearing, claim, show
+from rslm.cli.output import INTERRUPTED, claim, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
+from rslm.data.appearing import appearing
+from rslm.report import completion_report, write_report
 
 C_PER_SIZE = 0.3  # times √(rows · columns): what the demonstration and MovieLens want with weighting 0.5
 ROWS_AT_ONCE = 256
@@ -42,6 +44,9 @@ def complete(
     fill: Annotated[
         Path | None, typer.Option(help="Write the filled matrix here, as CSV.", rich_help_panel=o.WRITING)
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a report here, as HTML.", rich_help_panel=o.WRITING)
+    ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     max_time: Annotated[float | None, typer.Option(help="Seconds after which the best answer so far is kept.")] = None,
     rows: o.Rows = None,
@@ -59,7 +64,7 @@ def complete(
     Example: rslm complete ratings.csv --lower 1 --upper 5 --model ratings.rslm
     """
     console = Console(stderr=json)
-    claim(force, model, fill)
+    claim(force, model, fill, report)
     with console.status(f"Reading {data} …"):
         source = read_source(
             data,
@@ -100,6 +105,9 @@ def complete(
     if fill is not None:
         write_filled(estimator, matrix, fill)
         facts["filled"] = str(fill)
+    if report is not None:
+        write_report(completion_report(estimator, train, test, title=Path(data).name, how=source.how), report)
+        facts["report"] = str(report)
     show(console, "Result", facts, json)
     console.print(estimator.certificate_.verdict)
     if estimator.outcome_ == "interrupted":

@@ -17,8 +17,10 @@ from rich.table import Table
 
 from rslm import HankelModel
 from rslm.cli import options as o
-from rslm.cli.output import appearing, claim, show
+from rslm.cli.output import claim, show
+from rslm.data.appearing import appearing
 from rslm.data.files import read_table
+from rslm.report import series_report, write_report
 
 LEVEL = 0.9  # of the intervals
 STEADY = 0.1  # part by which a size changes over the whole series, up to which that is no change
@@ -32,6 +34,9 @@ def denoise(
     log: Annotated[bool, typer.Option("--log", help="Work on the logarithm: growth and swings in proportion.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write signal and forecast here, as CSV.")] = None,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a report here, as HTML.", rich_help_panel=o.WRITING)
+    ] = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
     force: o.Force = False,
@@ -42,7 +47,7 @@ def denoise(
     Example: rslm denoise passengers.csv --log --forecast 24 --out next.csv
     """
     console = Console(stderr=json)
-    claim(force, out, model)
+    claim(force, out, model, report)
     table = read_table(series, delimiter=delimiter, header=header)
     name, y = table.numbers(column)
     console.print(f"{series}: {table.how}; samples from {name!r}, {len(y):,} of them, {int(np.isnan(y).sum())} missing")
@@ -65,6 +70,10 @@ def denoise(
     if model is not None:
         fitted.save(model)
         facts["model"] = str(model)
+    if report is not None:
+        given = np.log(y) if log else y
+        write_report(series_report(fitted, given, forecast, title=Path(series).name, how=table.how), report)
+        facts["report"] = str(report)
     if json and ahead:
         facts |= {"forecast": ahead[0].tolist(), "lower": ahead[1].tolist(), "upper": ahead[2].tolist()}
     show(console, "Result", facts, json)

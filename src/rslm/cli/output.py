@@ -1,14 +1,10 @@
-"""Files that appear whole or not at all, and are not overwritten by accident; results for people and for machines."""
+"""Files that are not overwritten by accident; results for people and for machines."""
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -29,25 +25,6 @@ def claim(force: bool, *paths: Path | None) -> None:
             raise FileExistsError(f"{path} exists; add --force to overwrite it")
         if not path.parent.exists():
             raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first")
-
-
-@contextmanager
-def appearing(path: Path) -> Iterator[IO[str]]:
-    """A text file that takes its name when it is complete."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-    ) as f:
-        try:
-            yield f
-            f.close()
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(f.name).chmod(0o666 & ~mask)
-            Path(f.name).replace(path)
-        except BaseException:
-            f.close()
-            Path(f.name).unlink(missing_ok=True)
-            raise
 
 
 def show(console: Console, title: str, facts: dict[str, Any], as_json: bool) -> None:

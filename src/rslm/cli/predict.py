@@ -16,8 +16,9 @@ from rich.table import Table
 
 from rslm import MatrixCompletion, load
 from rslm.cli import options as o
-from rslm.cli.output import appearing, claim
+from rslm.cli.output import claim
 from rslm.data import read_source
+from rslm.data.appearing import appearing
 from rslm.data.files import read_pairs
 from rslm.data.numbers import plain_number
 

@@ -1,5 +1,15 @@
-"""Pictures of fitted models. They need Matplotlib: pip install 'rslm[plot]'."""
+"""Pictures of fitted models, and reports. They need Matplotlib: pip install 'rslm[plot]'."""
 
+from rslm.report.html import completion_report, series_report, write_report
 from rslm.report.plots import plot_convergence, plot_images, plot_residuals, plot_series, plot_spectrum
 
-__all__ = ["plot_convergence", "plot_images", "plot_residuals", "plot_series", "plot_spectrum"]
+__all__ = [
+    "completion_report",
+    "plot_convergence",
+    "plot_images",
+    "plot_residuals",
+    "plot_series",
+    "plot_spectrum",
+    "series_report",
+    "write_report",
+]

@@ -98,6 +98,17 @@ def plot_images(before: ArrayLike, after: ArrayLike, axes: Any = None) -> Any:
     return axes
 
 
+def figure() -> tuple[Any, Any]:
+    """A figure of its own with axes, which needs no display."""
+    _pyplot()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # type: ignore[import-not-found, unused-ignore]
+    from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
+
+    made = Figure(figsize=(6, 4), layout="constrained")
+    FigureCanvasAgg(made)
+    return made, made.subplots()
+
+
 def _axes(ax: Any) -> Any:
     return _pyplot().subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
 
