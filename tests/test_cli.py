@@ -121,7 +121,7 @@ def test_complete_for_machines(monkeypatch, capsys, ratings):
 def test_complete_finds_its_settings(monkeypatch, capsys, ratings):
     assert run(monkeypatch, "complete", str(ratings), "--rank", "2", "--tune", "--json") == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["held_out_RMSE"] < 0.7 * facts["RMSE_of_the_mean"]  # there is no noise, which the grid is for
+    assert facts["held_out_RMSE"] < 0.3 * facts["RMSE_of_the_mean"]
 
 
 def test_the_filled_matrix_keeps_what_was_observed(monkeypatch, capsys, ratings):

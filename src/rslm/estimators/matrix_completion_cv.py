@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from rslm.verbosity import logger, show_log
 
 PER_SIZE = 0.3  # C beside √(n_samples · n_features) that suits ratings with weighting 0.5
 FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around it
+STEP, MORE = 2.5, 5  # while the error still falls at the last of them, larger ones are tried, so many at most
 ROUGH = 3e-2  # relative gradient at which a setting can be told from another
 
 
@@ -39,7 +41,7 @@ class MatrixCompletionCV(MatrixCompletion):
     ranks : sequence of int, default=(5, 10, 20)
         Those beyond the smaller side of X are left out.
     Cs : sequence of float, optional
-        Four numbers around 0.3 √(n_samples · n_features) if None.
+        Four numbers around 0.3 √(n_samples · n_features) if None, and larger ones while these are better.
     held_out : float, default=0.1
         Part of the entries that settings are compared on.
     loss, bounds, weighting, solver, max_iter, tol, max_time, random_state, n_threads, verbose
@@ -113,7 +115,7 @@ class MatrixCompletionCV(MatrixCompletion):
         first = 0
         for rank in ranks:
             start, least = None, np.inf
-            for k, C in enumerate(Cs[first:], first):
+            for k, C in enumerate(islice(Cs, first, None), first):
                 began = time.perf_counter()
                 layout = Layout(train, loss, C, weighting, box)
                 result = solve(
@@ -136,6 +138,8 @@ class MatrixCompletionCV(MatrixCompletion):
                 if error > least:
                     break
                 least, first = error, max(k - 1, 0)  # a larger rank begins one below what was best
+                if self.Cs is None and k == len(Cs) - 1 and len(Cs) < len(FACTORS) + MORE:
+                    Cs.append(STEP * C)  # the best is not inside what was tried
         assert best is not None
         names = ("rank", "C", "error", "seconds")
         self.cv_results_: dict[str, NDArray[Any]] = dict(zip(names, np.array(tried).T, strict=True))
