@@ -72,7 +72,8 @@ def denoise(
         facts["model"] = str(model)
     if report is not None:
         given = np.log(y) if log else y
-        write_report(series_report(fitted, given, forecast, title=Path(series).name, how=table.how), report)
+        how = f"{table.how}; all numbers are logarithms" if log else table.how
+        write_report(series_report(fitted, given, forecast, title=Path(series).name, how=how), report)
         facts["report"] = str(report)
     if json and ahead:
         facts |= {"forecast": ahead[0].tolist(), "lower": ahead[1].tolist(), "upper": ahead[2].tolist()}
