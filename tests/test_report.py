@@ -22,6 +22,7 @@ from rslm.report import (
     series_report,
     write_report,
 )
+from rslm.report.biases import bias_model
 
 mpl.use("Agg")
 
@@ -167,3 +168,12 @@ def test_a_browser_shows_it(page, tmp_path, width):
     told = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stderr
     assert "CONSOLE" not in told
     assert plt.imread(picture)[..., :3].std() > 0.05  # something is drawn
+
+
+def test_the_bias_model_knows_rows_and_columns():
+    truth = 3.0 + np.linspace(-1, 1, 40)[:, None] + np.linspace(-2, 2, 30)[None, :]
+    guess = bias_model(ObservedMatrix.from_any(truth))
+    i, j = np.repeat(np.arange(40), 30), np.tile(np.arange(30), 40)
+    np.testing.assert_allclose(guess(i, j), truth.ravel(), atol=0.5)  # drawn to the mean, by five entries of it
+    assert np.corrcoef(guess(np.zeros(30, dtype=int), np.arange(30)), truth[0])[0, 1] > 0.999
+    assert np.corrcoef(guess(np.arange(40), np.zeros(40, dtype=int)), truth[:, 0])[0, 1] > 0.999

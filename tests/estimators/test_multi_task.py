@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rslm
 from rslm import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
+from rslm.estimators.named_tasks import middles_of_tasks
 from rslm.losses import Huber
 
 NAMES = np.array([f"task {k}" for k in range(30)])
@@ -411,3 +412,9 @@ def test_missing_targets_are_scored_by_the_others():
     assert search.best_params_ == {"rank": 4}
     with pytest.raises(ValueError, match="C must be a positive"):
         ReducedRankRegressor(C="a").fit(X, np.ones((60, 2)))
+
+
+def test_wild_targets_do_not_move_what_a_robust_loss_starts_from():
+    y, codes = np.array([1.0, 2.0, 1e9, 5.0, 7.0]), np.array([0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(middles_of_tasks(y, codes, robust=True), [2.0, 6.0])
+    np.testing.assert_allclose(middles_of_tasks(y, codes, robust=False), [(1e9 + 3) / 3, 6.0])

@@ -78,7 +78,7 @@ def complete(
         )
     matrix = source.data
     console.print(f"{data}: {source.how}")
-    console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.2g} %)")
+    console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.3g} %)")
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > 20 else (matrix, None)
     size = float(np.sqrt(matrix.shape[0] * matrix.shape[1]))
     shared: dict[str, Any] = {"loss": loss, "weighting": weighting, "random_state": seed, "max_time": max_time}

@@ -275,7 +275,9 @@ class InductiveCompletion(MatrixCompletion):
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
         weighting = float(model.weighting) if model.completion else None
-        model._subspace = InductiveSubspace(model.col_factors_, facts["C"], weighting, facts["mean_count"])
+        model._subspace = InductiveSubspace(
+            model.col_factors_, cls._C_of(params, facts), weighting, facts["mean_count"]
+        )
         model._encodings = tuple(Encoding(**e) for e in facts["encodings"])
         model._coefs, model._bases = (arrays["coef_rows"], arrays["coef_columns"]), arrays["bases"]
         return model

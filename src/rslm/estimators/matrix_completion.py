@@ -427,7 +427,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         model._rows = Labels("row", len(model.row_factors_), ids_from_array("row", arrays))
         model._cols = Labels("column", len(model.col_factors_), ids_from_array("col", arrays))
         model._box = as_box(model.bounds, (len(model.row_factors_), len(model.col_factors_)))
-        model._subspace = Subspace(arrays["subspace"], facts["C"], model.weighting, facts["mean_count"], model._box)
+        model._subspace = Subspace(
+            arrays["subspace"], cls._C_of(params, facts), model.weighting, facts["mean_count"], model._box
+        )
         model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
         model.certificate_ = Certificate(**facts["certificate"])
         model._rounding = model.certificate_.rounding
@@ -437,6 +439,11 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         if "feature_names" in arrays:
             model.feature_names_in_ = arrays["feature_names"].astype(object)
         return model
+
+    @staticmethod
+    def _C_of(params: Facts, facts: Facts) -> float:
+        """The C of the fit; files from before it could be found by the fit itself have it among the parameters only."""
+        return float(facts["C"] if "C" in facts else params["C"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle."""

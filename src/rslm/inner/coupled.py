@@ -101,7 +101,7 @@ class _Point:
         self.G = side.lift(V, threads) if side.base is None else side.base + side.lift(V, threads)
         self.w: Floats = solver.columns.predict(F, self.G, threads)
         self.square = float(np.vdot(V, V))
-        self.value = solver.C * math.fsum(solver.loss("value", solver.y, self.w)) + 0.5 * self.square
+        self.value = solver.C * float(solver.loss("value", solver.y, self.w).sum()) + 0.5 * self.square
         self.s: Floats = -solver.loss("gradient", solver.y, self.w)
         self.D: Floats = solver.loss("hessian", solver.y, self.w)
 

@@ -82,7 +82,7 @@ def write_report(text: str, path: str | os.PathLike[str]) -> None:
 
 def _data_facts(train: ObservedMatrix, test: ObservedMatrix | None, how: str) -> dict[str, Any]:
     facts: dict[str, Any] = {"rows × columns": f"{train.shape[0]:,} × {train.shape[1]:,}"}
-    facts |= {"entries to learn from": f"{len(train):,} ({100 * train.density:.2g} %)"}
+    facts |= {"entries to learn from": f"{len(train):,} ({100 * train.density:.3g} %)"}
     facts |= {} if test is None else {"held out": f"{len(test):,}"}
     values = train.values
     facts["values"] = f"{values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}"
