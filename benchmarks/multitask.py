@@ -164,7 +164,9 @@ OTHERS: dict[str, Callable[[Rows, float], tuple[Array, Array]]] = {
 
 
 def fit(train: Rows, rank: int, C: float) -> MultiTaskRegressor:
-    return MultiTaskRegressor(rank, C, random_state=0).fit(train[0], train[1], tasks=train[2])
+    model = MultiTaskRegressor(rank, C, random_state=0)
+    model.fit(train[0], train[1], tasks=train[2])
+    return model
 
 
 def ours(data: str, splits: Splits, rank: int, C: float) -> Point:

@@ -1,5 +1,7 @@
 """Both solvers: the same optimum, honest outcomes and histories, and nothing that depends on threads or chance."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -128,7 +130,7 @@ def test_stalled(solver):
 
 def test_stalling_is_told_from_slow_progress():
     def progress(value, gradient):
-        return Progress(0, value, gradient, 0.0, 0, 0, 1.0, 0.0, 0.0, 0.0, np.empty(0), np.empty(0))
+        return Progress(0, value, gradient, 0.0, 0, 0, 1.0, 0.0, 0.0, 0.0, math.nan, np.empty(0), np.empty(0))
 
     slow, still = NoProgress(patience=5), NoProgress(patience=5)
     assert all(slow.check(progress(1.0 - 1e-12 * k, 1.0)) is None for k in range(100))

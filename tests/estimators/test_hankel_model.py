@@ -279,7 +279,7 @@ def test_progress_is_logged(caplog):
     _, y = damped(60)
     with caplog.at_level("INFO", logger="rslm"):
         HankelModel(5, verbose=1).fit(y)
-    assert "order  5  iteration" in caplog.text
+    assert "rank 5  iteration" in caplog.text
 
 
 def test_time_runs_out():

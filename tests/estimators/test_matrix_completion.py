@@ -534,7 +534,7 @@ def test_ctrl_c_keeps_what_was_learned(monkeypatch):
             raise KeyboardInterrupt
         return "line"
 
-    monkeypatch.setattr("rslm.estimators.matrix_completion.line", interrupt)
+    monkeypatch.setattr("rslm.estimators.callbacks.line", interrupt)
     m = model(verbose=1).fit(X)
     assert (m.outcome_, m.n_iter_) == ("interrupted", 2)
     assert np.isfinite(m.transform(X)).all()
@@ -547,7 +547,7 @@ def test_verbose(caplog, capsys):
             m = model(verbose=1).fit(X)
             lines = [r.getMessage() for r in caplog.records if r.name == "rslm"]
             assert len(lines) == m.n_iter_ + 1
-            assert lines[0].startswith("iteration   0  objective ")
+            assert lines[0].startswith("rank 3  iteration   0  objective ")
             assert "relative gradient" in lines[-1]
             caplog.clear()
             model(verbose=0).fit(X)

@@ -22,6 +22,8 @@ def main() -> None:
 
     app = typer.Typer(
         help="Structured low-rank matrix learning with a certificate of optimality. Try: rslm demo",
+        epilog="Exit codes: 0 done; 1 a file or value is wrong, told in one line, nothing written; 2 the command is "
+        "wrong; 130 interrupted by Ctrl-C, with the best model so far kept if there is one.",
         pretty_exceptions_enable=False,
         no_args_is_help=True,
         add_completion=False,
@@ -43,5 +45,5 @@ def main() -> None:
         app.command()(command)
     try:
         app(prog_name="rslm")
-    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:  # a sentence, not a traceback
-        sys.exit(f"Error: {error}")
+    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:  # a sentence, not a traceback
+        sys.exit(f"Error: {error or type(error).__name__}")

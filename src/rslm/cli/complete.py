@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import time
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from rslm import MatrixCompletion, MatrixCompletionCV
 from rslm.cli import options as o
-from rslm.cli.output import INTERRUPTED, claim, show
+from rslm.cli.output import claim, end, remarks_on, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
 from rslm.data.appearing import appearing
@@ -92,15 +91,12 @@ def complete(
         estimator = MatrixCompletion(min(rank, *matrix.shape), C_PER_SIZE * size if c is None else c, **shared)
     error = (lambda fitted: rmse(fitted, test)) if test is not None else None
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as remarks:
-        warnings.simplefilter("always")
+    with remarks_on(console):
         estimator.set_callbacks(FitProgress(console, error)).fit(train)
     seconds = time.perf_counter() - began
-    for remark in remarks:
-        console.print(f"Note: {remark.message}.")
     facts = result(estimator, train, test, seconds)
     if model is not None:
-        estimator.save(model)
+        estimator.save(model, known=matrix)
         facts["model"] = str(model)
     if fill is not None:
         write_filled(estimator, matrix, fill)
@@ -110,8 +106,7 @@ def complete(
         facts["report"] = str(report)
     show(console, "Result", facts, json)
     console.print(estimator.certificate_.verdict)
-    if estimator.outcome_ == "interrupted":
-        raise typer.Exit(INTERRUPTED)
+    end(estimator)
 
 
 def rmse(model: Any, data: ObservedMatrix) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import sys
 import time
-import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,8 @@ from rich.table import Table
 
 from rslm import HankelModel
 from rslm.cli import options as o
-from rslm.cli.output import claim, show
+from rslm.cli.output import claim, end, remarks_on, show
+from rslm.cli.progress import FitProgress
 from rslm.data.appearing import appearing
 from rslm.data.files import read_table
 from rslm.report import series_report, write_report
@@ -54,11 +54,9 @@ def denoise(
     if log and not (y[~np.isnan(y)] > 0).all():
         raise ValueError(f"{series}: --log needs positive samples; the least is {np.nanmin(y):g}")
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as remarks, console.status("Fitting …"):
-        warnings.simplefilter("always")
-        fitted = HankelModel("auto" if rank is None else rank).fit(np.log(y) if log else y)
-    for remark in remarks:
-        console.print(f"Note: {remark.message}.")
+    fitted = HankelModel("auto" if rank is None else rank)
+    with remarks_on(console):
+        fitted.set_callbacks(FitProgress(console)).fit(np.log(y) if log else y)
     facts: dict[str, Any] = {"samples": len(y), "order": fitted.effective_rank_, "noise": float(fitted.noise_)}
     facts["seconds"] = time.perf_counter() - began
     back = np.exp if log else np.asarray
@@ -83,6 +81,7 @@ def denoise(
         if ahead and out is None:
             with nullcontext(sys.stdout) as file:
                 write_series(file, y[:0], y[:0], ahead, len(y))
+    end(fitted)
 
 
 def oscillations(model: HankelModel) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,8 @@ from rich.console import Console
 
 from rslm import MultiTaskRegressor
 from rslm.cli import options as o
-from rslm.cli.output import claim, show
+from rslm.cli.output import claim, end, remarks_on, show
+from rslm.cli.progress import FitProgress
 from rslm.data.files import read_table
 
 
@@ -54,18 +54,16 @@ def multitask(
     test = held_out(labels, held, seed)
     estimator = MultiTaskRegressor(min(rank, len(names)), c, loss=loss, random_state=seed)
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as remarks, console.status("Fitting …"):
-        warnings.simplefilter("always")
-        scaled = (X[~test] - mean) / size  # features of one size
-        estimator.fit(scaled, y[~test], tasks=labels[~test], drop_missing=drop_missing).unscaled(mean, size)
-    for remark in remarks:
-        console.print(f"Note: {remark.message}.")
+    scaled, known = (X - mean) / size, test & ~np.isnan(y)  # features of one size
+    error = (lambda m: rmse(m, scaled[known], labels[known], y[known])) if known.any() else None
+    with remarks_on(console):
+        estimator.set_callbacks(FitProgress(console, error))
+        estimator.fit(scaled[~test], y[~test], tasks=labels[~test], drop_missing=drop_missing).unscaled(mean, size)
     facts: dict[str, Any] = {"rows": int((~test).sum()), "tasks": tasks, "rank": estimator.rank_, "C": float(c)}
-    known = test & ~np.isnan(y)
     if known.any():
-        error = estimator.predict(X[known], labels[known]) - y[known]
-        facts |= {"held_out_rows": int(known.sum()), "held_out_RMSE": float(np.sqrt(np.mean(error**2)))}
-        facts["part_explained"] = float(1 - np.mean(error**2) / np.var(y[known]))
+        missed = rmse(estimator, X[known], labels[known], y[known])
+        facts |= {"held_out_rows": int(known.sum()), "held_out_RMSE": missed}
+        facts["part_explained"] = float(1 - missed**2 / np.var(y[known]))
     facts |= {"outcome": estimator.outcome_, "seconds": time.perf_counter() - began}
     facts["relative_gap"] = float(estimator.certificate_.relative_gap)
     if model is not None:
@@ -73,6 +71,11 @@ def multitask(
         facts["model"] = str(model)
     show(console, "Result", facts, json)
     console.print(estimator.certificate_.verdict)
+    end(estimator)
+
+
+def rmse(model: MultiTaskRegressor, X: NDArray[Any], labels: NDArray[Any], y: NDArray[Any]) -> float:
+    return float(np.sqrt(np.mean((model.predict(X, labels) - y) ** 2)))
 
 
 def held_out(labels: NDArray[Any], part: float, seed: int) -> NDArray[np.bool_]:

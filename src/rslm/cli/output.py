@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +29,22 @@ def claim(force: bool, *paths: Path | None) -> None:
             raise FileExistsError(f"{path} exists; add --force to overwrite it")
         if not path.parent.exists():
             raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first")
+
+
+@contextmanager
+def remarks_on(console: Console) -> Iterator[None]:
+    """What the library warns of becomes notes, once the work is done."""
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always")
+        yield
+    for remark in remarks:
+        console.print(f"Note: {remark.message}.")
+
+
+def end(model: Any) -> None:
+    """Exit with the code that says how the fit has ended."""
+    if model.outcome_ == "interrupted":
+        raise typer.Exit(INTERRUPTED)
 
 
 def show(console: Console, title: str, facts: dict[str, Any], as_json: bool) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rslm import MatrixCompletion, load
 from rslm.cli import options as o
 from rslm.cli.output import claim
-from rslm.data import read_source
+from rslm.data import ObservedMatrix, read_source
 from rslm.data.appearing import appearing
 from rslm.data.files import read_pairs
 from rslm.data.numbers import plain_number
@@ -58,14 +58,14 @@ def recommend(
     whom: Annotated[str, typer.Option("--for", help="The row, by its id, or its number from 1.")],
     top: Annotated[int, typer.Option(min=1, help="How many.")] = 10,
     known: Annotated[
-        str | None, typer.Option(help="Data whose entries are left out: what the row has already.")
+        str | None, typer.Option(help="Data whose entries are left out, in place of those that the model knows.")
     ] = None,
     similar: Annotated[bool, typer.Option("--similar", help="Rows like this one, in place of columns for it.")] = False,
     json: o.Json = False,
 ) -> None:
     """The columns with the largest predictions for a row.
 
-    Example: rslm recommend ratings.rslm --for 42 --known ratings.csv
+    Entries that the model was made from are left out. Example: rslm recommend ratings.rslm --for 42
     """
     fitted = completion(model)
     at = position(fitted.row_ids_, whom, len(fitted.row_factors_))
@@ -73,14 +73,15 @@ def recommend(
         length = np.linalg.norm(fitted.row_factors_, axis=1)
         score = fitted.row_factors_ @ fitted.row_factors_[at] / np.maximum(length * length[at], np.finfo(float).tiny)
         score[at] = -np.inf
-        ids = fitted.row_ids_
+        order = np.argsort(-score)[: min(top, len(score) - 1)]
+        ids, scores = (order if fitted.row_ids_ is None else fitted.row_ids_[order]), score[order]
     else:
-        score = fitted.row_factors_[at] @ fitted.col_factors_.T
-        ids = fitted.col_ids_
-        if known is not None:
-            score[seen_by(fitted, at, known)] = -np.inf
-    order = np.argsort(-score)[: min(top, int(np.isfinite(score).sum()))]
-    found = [(plain_number(k + 1 if ids is None else ids[k]), float(score[k])) for k in order]
+        row = [at] if fitted.row_ids_ is None else fitted.row_ids_[[at]]
+        (ids,), (scores,) = fitted.recommend(row, top, None if known is None else known_of_row(fitted, at, known))
+    numbered = (fitted.row_ids_ if similar else fitted.col_ids_) is None  # positions, that people count from 1
+    found = [
+        (plain_number(k + 1 if numbered else k), float(s)) for k, s in zip(ids, scores, strict=True) if np.isfinite(s)
+    ]
     if json:
         import json as writer
 
@@ -115,6 +116,14 @@ def position(ids: NDArray[Any] | None, wanted: str, count: int) -> int:
     if not at:
         raise ValueError(f"{wanted!r} is no row of the model; there are {count}, such as {ids.tolist()[0]!r}")
     return at[0]
+
+
+def known_of_row(model: MatrixCompletion, at: int, path: str) -> ObservedMatrix:
+    """The entries that the data have in this row, as a matrix like that of the model."""
+    columns = np.unique(seen_by(model, at, path)).astype(np.int32)
+    rows, cols = len(model.row_factors_), len(model.col_factors_)
+    indptr = np.where(np.arange(rows + 1) > at, len(columns), 0).astype(np.int64)
+    return ObservedMatrix(indptr, columns, np.ones(len(columns)), (rows, cols))
 
 
 def seen_by(model: MatrixCompletion, at: int, path: str) -> Any:

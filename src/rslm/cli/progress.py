@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
 class FitProgress:
-    """A callback of scikit-learn's protocol: a bar over the iterations with the error on held-out entries."""
+    """A callback of scikit-learn's protocol: iteration, objective, gradient, gap and the error on what is held out."""
 
-    def __init__(self, console: Console, error: Callable[[Any], float] | None) -> None:
-        self.errors: list[float] = []
-        self.iterations = 0
+    def __init__(self, console: Console, error: Callable[[Any], float] | None = None) -> None:
         self._error = error
+        self._iterations = 0
         self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("iteration {task.completed}"),
-            *([] if error is None else [TextColumn("held-out RMSE {task.fields[error]}")]),
-            TimeElapsedColumn(),
-            console=console,
+            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True
         )
-        self._task = self._bar.add_task("Fitting", total=None, error="–")
+        self._task = self._bar.add_task("Fitting …")
 
     def setup(self, estimator: Any, context: Any) -> None:
         self._bar.start()
@@ -35,12 +29,19 @@ class FitProgress:
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
         if fitted_estimator is not None:
-            self.iterations += 1
-            if self._error is not None:
-                self.errors.append(self._error(fitted_estimator))
-            self._bar.update(self._task, advance=1, error=f"{self.errors[-1]:.4f}" if self.errors else "–")
+            self._iterations += 1
+            self._bar.update(self._task, description=self._line(fitted_estimator))
         return False
 
+    def _line(self, model: Any) -> str:
+        now = {name: float(values[-1]) for name, values in model.history_.items()}
+        parts = [f"Fitting: iteration {self._iterations}", f"objective {now['objective']:.6g}"]
+        parts.append(f"relative gradient {now['relative_gradient']:.1e}")
+        if math.isfinite(now["relative_gap"]):
+            parts.append(f"gap {now['relative_gap']:.1e}")
+        if self._error is not None:
+            parts.append(f"held-out RMSE {self._error(model):.4f}")
+        return ", ".join(parts)
+
     def teardown(self, estimator: Any, context: Any) -> None:
-        self._bar.update(self._task, total=self.iterations)
         self._bar.stop()

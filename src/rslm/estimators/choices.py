@@ -35,10 +35,13 @@ def as_loss(given: Any) -> Loss:
 def line(p: Progress) -> str:
     """One iteration, for the log."""
     return (
-        f"iteration {p.iteration:3d}  objective {p.value:.10e}  relative gradient {p.relative_gradient:.1e}  "
-        f"{p.evaluations} evaluations  {p.hessian_products} Hessian products  {p.seconds:.2f} s  C {p.C:g}"
+        f"rank {p.U.shape[1]}  iteration {p.iteration:3d}  objective {p.value:.10e}  "
+        f"relative gradient {p.relative_gradient:.1e}  {p.evaluations} evaluations  "
+        f"{p.hessian_products} Hessian products  {p.seconds:.2f} s  C {p.C:g}"
         + (f"  loss rounded by {p.rounding:.1e}" if p.rounding > 0 else "")
         + (f"  bounds softened by {p.softness:.1e}" if p.softness > 0 else "")
+        + (f"  structure smoothed by {p.smoothing:.1e}" if p.smoothing > 0 else "")
+        + (f"  relative gap {p.relative_gap:.1e}" if p.relative_gap >= 0 else "")
     )
 
 

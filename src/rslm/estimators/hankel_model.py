@@ -13,22 +13,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm as normal
 from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
 from rslm.certificate import Certificate
+from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
 from rslm.estimators.persistence import Arrays, Facts, save, storable
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
 from rslm.series.pilot import pilot_fits
 from rslm.solvers import Outcome
-from rslm.solvers.stopping import Progress
 from rslm.structures import Hankel
 from rslm.threads import single_threaded_blas
-from rslm.verbosity import logger, show_log
 
 WIDEST = 100  # window of its own accord: the answer hardly depends on it, the time does
 MOST_ORDERS = 20  # that rank="auto" looks through
@@ -37,7 +37,7 @@ TOO_ROUGH = 0.01  # a structure error that is no longer one of smoothing
 
 
 @storable
-class HankelModel(BaseEstimator):  # type: ignore[misc]
+class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """A series as a sum of few damped oscillations: its Hankel matrix has low rank.
 
     Learns the signal h that minimises ``C Σ (y_t − h_t)² + ½ ‖H(h)‖_*²`` over the observed samples y_t, where H(h) is
@@ -122,6 +122,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         self.max_time = max_time
         self.verbose = verbose
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, y: ArrayLike) -> Self:
         """Learn the signal in a series.
 
@@ -136,11 +137,11 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
         window, largest = self._checked_sizes(Y)
         self._check_limits()
         scale = _root_mean_square(Y)
-        if self.verbose:
-            show_log()
+        teller = Teller(self, y, lambda _: {}, scale * scale)
         self.window_, self._flat, self._scale = window, flat, scale
         if scale == 0.0:
             self._set_nothing(Y, largest)
+            teller.done()
             return self
         Y = Y / scale
         seen = int((~np.isnan(Y)).sum())
@@ -148,8 +149,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
             pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
         guess = best_order(pilot.squares, seen, channels)
         noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
-        told = self._log if self.verbose else None
-        options = {"tol": self.tol, "max_iter": self.max_iter, "callback": told}
+        options = {"tol": self.tol, "max_iter": self.max_iter, "callback": teller.to_solver}
         structure = Hankel(window, n - window + 1, channels)
         search = OrderSearch(Y, structure, pilot, self.C, noise, self.max_time, **options)
         order = search.only(largest) if self._all_given else search.climb(guess, largest)
@@ -159,6 +159,7 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
             self._set_found(Y, search, order)
         self.criteria_ = {k: search.criterion(k) for k in sorted(search.results)}
         self.n_iter_ = max(search.spent, 1)
+        teller.done()
         return self
 
     @property
@@ -348,13 +349,6 @@ class HankelModel(BaseEstimator):  # type: ignore[misc]
                 continue
             if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
                 raise ValueError(f"{name} must be None or a positive finite number; got {value!r}")
-
-    @staticmethod
-    def _log(p: Progress) -> None:
-        logger.info(
-            f"order {p.U.shape[1]:2d}  iteration {p.iteration:3d}  objective {p.value:.10e}  "
-            f"relative gradient {p.relative_gradient:.1e}  {p.seconds:.2f} s  structure smoothed by {p.smoothing:.1e}"
-        )
 
 
 FACTS = ("effective_rank_", "noise_", "C_", "window_", "outcome_", "converged_", "n_iter_", "_flat", "_scale")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import asdict
-from functools import partial
 from numbers import Real
 from typing import Any, Self
 
@@ -23,7 +22,8 @@ from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
 from rslm.data.convert import to_array
 from rslm.estimators.bounds import as_box, check_observed, clipped, from_plain
-from rslm.estimators.choices import as_loss, line, warn_if_not_converged
+from rslm.estimators.callbacks import Teller
+from rslm.estimators.choices import as_loss, warn_if_not_converged
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
@@ -36,12 +36,11 @@ from rslm.estimators.persistence import (
     save,
     storable,
 )
+from rslm.estimators.recommend import Known, largest
 from rslm.kernels import Columns, predict_pairs
 from rslm.losses import BoxDual, Logistic, Loss
 from rslm.solvers import solve
-from rslm.solvers.stopping import Progress
 from rslm.threads import thread_count
-from rslm.verbosity import logger, show_log
 
 NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
@@ -81,6 +80,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         Exponent α of the weighted trace norm: rows and columns with n observed entries are weighted by n^α, relative
         to the average. 0 is the plain trace norm; 0.5 often predicts better where some rows have far more entries.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
+        How to step: with second derivatives, in few iterations, or without, in cheaper ones.
     max_iter : int, default=1000
         Most outer iterations.
     tol : float, default=1e-6
@@ -110,6 +110,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     converged_ : bool
         Whether that means convergence.
     n_iter_ : int
+        Outer iterations, those on the way included.
     rank_ : int
         The rank of W, which may be below the limit.
     residuals_ : ObservedMatrix
@@ -121,7 +122,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         entries a robust loss has ignored.
     classes_ : array of two, or None
         How the two classes are written, for a loss of two classes.
-    n_features_in_, feature_names_in_
+    n_features_in_, feature_names_in_ : int and array
         As everywhere in scikit-learn.
 
     Examples
@@ -165,6 +166,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.verbose = verbose
 
     _last: Floats | None = None  # where the last fit has ended
+    _known: Known | None = None  # entries that the file of a model has
 
     # ---- fitting -------------------------------------------------------------------------------------------------
 
@@ -191,21 +193,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """Solve what the layout says, and keep the model that it makes of the answer."""
         data, box, problem = layout.data, layout.box, layout.problem()
         rank = self.rank if limit is None else limit
-        context = self._init_callback_context(max_subtasks=self.max_iter)
-        context.call_on_fit_task_begin(estimator=self, X=X)
-        if self.verbose:
-            show_log()
-
-        def step_done(progress: Progress) -> bool:
-            if self.verbose:
-                logger.info(line(progress))
-            if progress.iteration == 0:
-                return False
-            task = context.subcontext(task_name=f"iteration {progress.iteration}")
-            task.call_on_fit_task_begin(estimator=self, X=X)
-            now = partial(layout.model, progress.U, progress.V, progress.rounding)
-            return bool(task.call_on_fit_task_end(estimator=self, X=X, reconstruction_attributes=now))
-
+        teller = Teller(self, X, lambda p: layout.model(p.U, p.V, p.rounding), layout.squared_scale)
         result = solve(
             problem,
             rank,
@@ -214,7 +202,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             max_iter=self.max_iter,
             tol=self.tol,
             max_time=self.max_time,
-            callback=step_done,
+            callback=teller.to_solver,
             random_state=as_generator(self.random_state),
             n_threads=self.n_threads,
         )
@@ -231,8 +219,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.residuals_ = self._residuals(data)
         gradient = float(result.history["relative_gradient"][-1])
         warn_if_not_converged(result.outcome, self.max_iter, gradient, bounded=box is not None)
-        largest = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * rank
-        if box is not None and largest <= NOTHING * float(np.abs(data.values).max()):
+        most = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * rank
+        if box is not None and most <= NOTHING * float(np.abs(data.values).max()):
             warnings.warn(
                 "the learned matrix is zero everywhere: no other one within the bounds fits the data better, at this C",
                 UserWarning,
@@ -245,7 +233,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
                 stacklevel=4,
             )
         self._warn_of_unobserved(layout)
-        context.call_on_fit_task_end(estimator=self, X=X)
+        teller.done()
 
     def _warn_of_unobserved(self, layout: Layout) -> None:
         data, alike = layout.data, layout.alike
@@ -282,6 +270,46 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
         w = predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
         return clipped(w, self._box, i, j)
+
+    def recommend(
+        self, rows: ArrayLike, top: int = 10, known: ObservedMatrix | None = None
+    ) -> tuple[NDArray[Any], Floats]:
+        """For each of these rows the columns with the largest predictions, best first, and the predictions.
+
+        Parameters
+        ----------
+        rows : positions, or ids where `fit` was given ids
+        top : int, default=10
+            How many columns for each row.
+        known : ObservedMatrix of the shape that `fit` was given, optional
+            Its entries are left out; those that `fit` has seen if None, or that the file of the model has.
+
+        Returns
+        -------
+        columns : array of shape (len(rows), top)
+            Ids, or positions where `fit` was given no ids.
+        predictions : array of the same shape
+            −∞ where a row has no other column left.
+        """
+        check_is_fitted(self)
+        if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+            raise ValueError(f"top must be a whole number ≥ 1; got {top!r}")
+        if known is not None:
+            self._check_known(known)
+            left_out: Known | None = Known.of(known)
+        else:
+            left_out = Known.of(self.residuals_) if hasattr(self, "residuals_") else self._known
+        at = np.atleast_1d(self._rows.positions(rows))
+        columns, scores = largest(at, self.row_factors_, self.col_factors_, int(top), left_out)
+        return columns if self._cols.ids is None else np.asarray(self._cols.ids)[columns], scores
+
+    def _check_known(self, known: ObservedMatrix) -> None:
+        shape = len(self.row_factors_), len(self.col_factors_)
+        if known.shape != shape:
+            raise ValueError(f"known must have the shape that fit was given, {shape}; got {known.shape}")
+        pairs = ((self._rows, known.row_ids), (self._cols, known.col_ids))
+        if any(labels.ids is not None and ids is not None and not labels.same(ids) for labels, ids in pairs):
+            raise ValueError("known has other ids than fit was given, or in another order")
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
@@ -431,6 +459,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             arrays["subspace"], cls._C_of(params, facts), model.weighting, facts["mean_count"], model._box
         )
         model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
+        model._known = Known.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
         model.certificate_ = Certificate(**facts["certificate"])
         model._rounding = model.certificate_.rounding
         model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
@@ -445,10 +474,16 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """The C of the fit; files from before it could be found by the fit itself have it among the parameters only."""
         return float(facts["C"] if "C" in facts else params["C"])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle."""
+    def save(self, path: str | os.PathLike[str], known: ObservedMatrix | None = None) -> None:
+        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
+
+        The entries of `known`, a matrix of the shape that `fit` was given, are what the loaded model's `recommend`
+        leaves out.
+        """
         check_is_fitted(self)
-        save(self, path)
+        if known is not None:
+            self._check_known(known)
+        save(self, path, {} if known is None else Known.of(known).to_arrays())
 
     # ---- checking --------------------------------------------------------------------------------------------------
 

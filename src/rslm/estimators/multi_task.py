@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -37,7 +38,9 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     fit_intercept : bool, default=True
         Whether every task has an intercept, which is not penalised.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
+        How to step: with second derivatives, in few iterations, or without, in cheaper ones.
     max_iter : int, default=1000
+        Most outer iterations.
     tol : float, default=1e-6
         Converged when the relative gradient, certified when the relative duality gap is at most this.
     max_time : float, optional
@@ -54,7 +57,9 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     Attributes
     ----------
     coef_ : array (n_tasks, n_features)
+        Row t has the coefficients of task t.
     intercept_ : array (n_tasks,)
+        0 without `fit_intercept`.
     tasks_ : array (n_tasks,)
         The labels of the tasks, in the order of `coef_`.
     subspace_ : array (n_features, rank_)
@@ -76,6 +81,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     (2,)
     """
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, tasks: ArrayLike | None = None, *, drop_missing: bool = False) -> Self:
         """Learn all tasks.
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -95,6 +96,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
             verbose=verbose,
         )
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, tasks: ArrayLike | None = None, *, drop_missing: bool = False) -> Self:
         """Learn all tasks, or all classes.
 

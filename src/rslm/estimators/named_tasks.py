@@ -29,6 +29,7 @@ class NamedTasks(TaskModel):
         if labels.shape != (n,):
             raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
         self.tasks_, codes = number_ids(labels, "tasks")
+        self._labels = Labels("task", len(self.tasks_), self.tasks_)
         return codes.astype(np.int64)
 
     def _describe(self) -> None:

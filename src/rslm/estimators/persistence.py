@@ -52,9 +52,10 @@ def storable(cls: S) -> S:
     return cls
 
 
-def save(model: Storable, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model. The file appears whole or not at all."""
+def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = None) -> None:
+    """Write a fitted model, and more arrays with it. The file appears whole or not at all."""
     arrays, facts = model._to_file()
+    arrays |= more or {}
     header = {
         "format": FORMAT,
         "version": FORMAT_VERSION,

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -48,6 +49,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     array([ 3. ,  1.5,  6. , -3. ])
     """
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any) -> Self:
         """Learn all targets.
 
@@ -84,12 +86,11 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
 
         All targets have the same mean of X, so that intercepts are what is left when that is taken out.
         """
-        centre = X.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
+        centre: Floats = X.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
         Q, R = np.linalg.qr(X - centre)
         turned = Q.T @ Y
         unexplained = float(np.square(Y - Q @ turned).sum())
-        self._fit_tasks(Tasks.shared(R, turned), loss, means, constant=unexplained)
-        self.intercept_ = np.asarray(means - self.coef_ @ centre, dtype=np.float64)
+        self._fit_tasks(Tasks.shared(R, turned), loss, means, constant=unexplained, centre=centre)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the targets that are there, the mean over all columns of y; missing ones (NaN) count for nothing."""

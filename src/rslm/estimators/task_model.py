@@ -7,27 +7,29 @@ from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
 from rslm.certificate import Certificate
 from rslm.data import as_generator
-from rslm.estimators.choices import line, warn_if_not_converged
+from rslm.estimators.callbacks import Teller
+from rslm.estimators.choices import warn_if_not_converged
 from rslm.estimators.persistence import Arrays, Facts, loss_from_plain, save
 from rslm.estimators.scaling import extreme_scale
 from rslm.losses import Loss
 from rslm.measurements import Tasks
 from rslm.problem import Problem
-from rslm.solvers import solve
+from rslm.solvers import Result, solve
 from rslm.solvers.stopping import Progress
-from rslm.verbosity import logger, show_log
 
 MOST_RANK = 127  # one less than the kernels can do: intercepts may need one
 FACTS = ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")
 
 
-class TaskModel(BaseEstimator):  # type: ignore[misc]
+class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """Linear models of several tasks: row t of `coef_` with `intercept_[t]` is that of task t."""
 
     def __init__(
@@ -59,18 +61,19 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def _fit_tasks(self, data: Tasks, loss: Loss, middles: Floats, constant: float = 0.0) -> None:
+    def _fit_tasks(
+        self, data: Tasks, loss: Loss, middles: Floats, constant: float = 0.0, centre: Floats | None = None
+    ) -> None:
         """Learn all tasks; `middles` of their targets have been taken out, so that intercepts are small.
 
-        The loss of all tasks is larger than that of the data by `constant`.
+        The loss of all tasks is larger than that of the data by `constant`; `centre` was taken out of the features.
         """
-        if self.verbose:
-            show_log()
         rank = self._checked_rank(data.shape)
         scale = extreme_scale(data.values) if loss.quadratic else 1.0  # only then is it the same problem
         if scale != 1.0:
             data = data.with_values(data.values / scale)
         last = getattr(self, "_U", None) if self.warm_start else None
+        teller = Teller(self, None, lambda p: self._models(p, middles, scale, centre), scale * scale)
         result = solve(
             Problem(loss, data, C=self.C),
             rank,
@@ -79,12 +82,12 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
             max_iter=self.max_iter,
             tol=self.tol,
             max_time=self.max_time,
-            callback=self._log if self.verbose else None,
+            callback=teller.to_solver,
             random_state=as_generator(self.random_state),
             n_threads=self.n_threads,
         )
-        offsets = np.zeros(len(middles)) if result.intercepts is None else result.intercepts
-        self.coef_, self.intercept_ = scale * result.V @ result.U.T, middles + scale * offsets
+        models = self._models(result, middles, scale, centre)
+        self.coef_, self.intercept_ = models["coef_"], models["intercept_"]
         self._U = result.U
         with np.errstate(over="ignore", under="ignore"):
             squared = float(np.square(scale))
@@ -98,6 +101,16 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         self._describe()
         gradient = float(result.history["relative_gradient"][-1])
         warn_if_not_converged(result.outcome, self.max_iter, gradient)
+        teller.done()
+
+    @staticmethod
+    def _models(
+        found: Progress | Result, middles: Floats, scale: float, centre: Floats | None
+    ) -> dict[str, NDArray[np.float64]]:
+        coef = scale * found.V @ found.U.T
+        offsets = 0.0 if found.intercepts is None else scale * found.intercepts
+        intercept = middles + offsets - (0.0 if centre is None else coef @ centre)
+        return {"coef_": coef, "intercept_": intercept, "_basis": np.linalg.qr(found.U)[0]}
 
     def unscaled(self, mean: Floats, size: Floats) -> Self:
         """The same models for features x where `fit` was given (x − mean) / size; this one is changed, and returned."""
@@ -117,10 +130,6 @@ class TaskModel(BaseEstimator):  # type: ignore[misc]
         if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:
             raise ValueError(f"rank must be a whole number ≥ 1; got {self.rank!r}")
         return min(int(self.rank), *shape, MOST_RANK)
-
-    @staticmethod
-    def _log(progress: Progress) -> None:
-        logger.info(line(progress))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle."""

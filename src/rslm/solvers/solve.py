@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Protocol
 
@@ -48,6 +49,7 @@ Callback = Callable[[Progress], object]
 
 MOST_RANK = 128
 MOST_IN_VAIN = 2
+FIRST_LOOK, LOOKING = 2.0, 0.05  # seconds until somebody who watches is told the gap; part of the time that may take
 
 RECORDED = (
     "gradient_norm",
@@ -124,6 +126,7 @@ def solve(
                 U = initial_point(Objective(stage.problem, n_threads), rank, random_state)
             enough = SmallGradient(tol if stage.last else max(tol, ENOUGH))
             tried = None if stage.tries is None else IterationLimit(run.iteration + stage.tries, Outcome.TRIED)
+            run.certify = partial(_answer, problem, stage, tol=tol, outcome=Outcome.TRIED) if stage.last else None
             outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else []), NoProgress()])
             point, certificate = run.point, None
             U, goes_on = point.U, outcome in (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)
@@ -134,7 +137,7 @@ def solve(
             if stage.last or not goes_on:
                 # An interrupt may come before the stage has a point of its own.
                 own = stage if run.problem is stage.problem else None
-                new = _answer(problem, own, point, run.objective, tol, outcome)
+                new = _answer(problem, own, point=point, objective=run.objective, tol=tol, outcome=outcome)
                 certificate, outcome = new.certificate, new.outcome
                 if answer is None or _better(certificate, outcome, answer.certificate, tol):
                     answer, in_vain = new, 0
@@ -165,7 +168,7 @@ def _better(new: Certificate, outcome: Outcome, old: Certificate, tol: float) ->
 
 
 def _answer(
-    problem: Problem, stage: Stage | None, point: Point, objective: Objective, tol: float, outcome: Outcome
+    problem: Problem, stage: Stage | None, *, point: Point, objective: Objective, tol: float, outcome: Outcome
 ) -> _Answer:
     """What a point says of the problem that was asked for, and not only of the stage that it was found in."""
     if stage is None or stage.rounding is None or stage.softness is None:
@@ -206,6 +209,8 @@ class _Run:
         self.problem: Problem | None = None  # which the point belongs to
         self._trials: list[Point] = []
         self.rounding = self.softness = self.smoothing = 0.0
+        self.certify: Callable[..., _Answer] | None = None
+        self._gap, self._next_look = math.nan, began + FIRST_LOOK
 
     def stage(self, stage: Stage, U: Floats, criteria: list[Criterion]) -> Outcome:
         """Minimise one objective from U until a criterion stops it."""
@@ -259,13 +264,28 @@ class _Run:
             self.rounding,
             self.softness,
             self.smoothing,
+            self._relative_gap(),
             self.point.U,
             self.point.evaluation.V,
+            self.point.evaluation.intercepts,
         )
         self.records.append((self.point.gradient_norm, *(getattr(progress, name) for name in RECORDED[1:])))
         if self._interrupted_by_callback(progress):
             return Outcome.INTERRUPTED
         return next((o for c in criteria if (o := c.check(progress)) is not None), None)
+
+    def _relative_gap(self) -> float:
+        """Looked at now and then, for those who watch: it costs about as much as some evaluations."""
+        if self.callback is None or self.certify is None:
+            return math.nan
+        began = time.perf_counter()
+        if began >= self._next_look:
+            found = self.certify(point=self.point, objective=self.objective)
+            if found.outcome is Outcome.INTERRUPTED:
+                raise KeyboardInterrupt
+            self._gap, now = found.certificate.relative_gap, time.perf_counter()
+            self._next_look = now + (now - began) / LOOKING
+        return self._gap
 
     def _interrupted_by_callback(self, progress: Progress) -> bool:
         if self.callback is None or progress.iteration == self._last_told:  # the first point of a stage is not new

@@ -25,8 +25,10 @@ class Progress:
     rounding: float  #: δ by which the kinks of the loss are rounded; not a number while the problem is an easier one
     softness: float  #: ε by which the bounds of W are softened; not a number while there are none yet
     smoothing: float  #: δ by which a linear structure is smoothed
+    relative_gap: float  #: as it was when last looked at, now and then; not a number before
     U: Floats
     V: Floats
+    intercepts: Floats | None = None
 
 
 class Criterion(Protocol):

@@ -1,0 +1,97 @@
+"""Recommendations against the sorted rows of the learned matrix."""
+
+import numpy as np
+import pytest
+
+import rslm
+from rslm import MatrixCompletion, ObservedMatrix
+from rslm.data import holdout
+from rslm.datasets import make_ratings
+from rslm.estimators import recommend
+
+MADE = make_ratings(60, 45, 900, rank=2, noise=0.3, random_state=0).data
+TRAIN, TEST = holdout(MADE, 0.2, 0)
+MODEL = MatrixCompletion(3, 20.0, random_state=0).fit(TRAIN)
+
+
+def expected(rows, top, known):
+    W = MODEL.row_factors_ @ MODEL.col_factors_.T
+    W[known.rows_of_entries(), known.index] = -np.inf
+    order = np.argsort(-W[rows], axis=1)[:, :top]
+    return order, np.take_along_axis(W[rows], order, axis=1)
+
+
+@pytest.mark.parametrize("cells", [1, 100, 1 << 22])  # a row, two rows, all rows at a time
+def test_the_best_unknown_columns_in_order(monkeypatch, cells):
+    monkeypatch.setattr(recommend, "CELLS", cells)
+    rows = np.array([7, 3, 7, 59, 0])
+    columns, scores = MODEL.recommend(rows, 6)
+    order, values = expected(rows, 6, TRAIN)
+    np.testing.assert_array_equal(columns, order)
+    np.testing.assert_allclose(scores, values, atol=1e-12)
+
+
+def test_known_entries_can_be_given():
+    columns, _ = MODEL.recommend(np.arange(60), 5, known=MADE)
+    np.testing.assert_array_equal(columns, expected(np.arange(60), 5, MADE)[0])
+
+
+def test_a_file_can_keep_them(tmp_path):
+    MODEL.save(tmp_path / "with", known=MADE)
+    MODEL.save(tmp_path / "without")
+    with_known, without = rslm.load(tmp_path / "with"), rslm.load(tmp_path / "without")
+    np.testing.assert_array_equal(with_known.recommend(range(60), 5)[0], expected(np.arange(60), 5, MADE)[0])
+    nothing = ObservedMatrix(np.zeros(61, np.int64), np.zeros(0, np.int32), np.zeros(0), (60, 45))
+    np.testing.assert_array_equal(without.recommend(range(60), 5)[0], expected(np.arange(60), 5, nothing)[0])
+
+
+def test_known_entries_of_a_damaged_file_are_refused(tmp_path):
+    MODEL.save(tmp_path / "m", known=MADE)
+    with np.load(tmp_path / "m") as file:
+        arrays = dict(file)
+    for name, change in {
+        "known_index": lambda a: a + 45,
+        "known_indptr": lambda a: a[::-1],
+        "header": lambda a: a,  # nothing changed: it is read
+    }.items():
+        changed = arrays | {name: change(arrays[name])}
+        with (tmp_path / "changed").open("wb") as file:
+            np.savez(file, **changed)
+        if name == "header":
+            rslm.load(tmp_path / "changed")
+        else:
+            with pytest.raises(ValueError, match="known entries"):
+                rslm.load(tmp_path / "changed")
+
+
+def test_fewer_are_left_than_asked_for():
+    full = ObservedMatrix.from_any(np.ones((60, 45)))
+    columns, scores = MODEL.recommend([2], 100, known=full)
+    assert columns.shape == (1, 45)
+    assert (scores == -np.inf).all()
+
+
+def test_ids_in_ids_out():
+    named = ObservedMatrix.from_ratings(
+        [f"u{i}" for i in TRAIN.rows_of_entries()], [f"i{j}" for j in TRAIN.index], TRAIN.values
+    )
+    model = MatrixCompletion(3, 20.0, random_state=0).fit(named)
+    columns, scores = model.recommend(["u7", "u3"], 4)
+    for user, items, values in zip(("u7", "u3"), columns, scores, strict=True):
+        np.testing.assert_allclose(model.predict([user] * 4, items), values, atol=1e-12)
+        seen = named.col_ids[named.index[slice(*named.indptr[[k := list(named.row_ids).index(user), k + 1]])]]
+        assert not set(items) & set(seen)
+
+
+@pytest.mark.parametrize(
+    ("rows", "top", "known", "message"),
+    [
+        ([60], 3, None, "60"),
+        ([0], 0, None, "top must be"),
+        ([0], 2.5, None, "top must be"),
+        ([0], 3, ObservedMatrix.from_any(np.ones((3, 45))), r"shape that fit was given, \(60, 45\); got \(3, 45\)"),
+    ],
+)
+def test_bad_wishes(rows, top, known, message):
+    with pytest.raises((ValueError, IndexError), match=message):
+        MODEL.recommend(rows, top, known)
