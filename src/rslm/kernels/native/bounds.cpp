@@ -32,7 +32,7 @@ template <class T> struct Local {
     Local() = default;
     template <class S> Local(const Local<S> &) {}
     T *allocate(size_t n) { return static_cast<T *>(rslm::allocate(n * sizeof(T))); }
-    void deallocate(T *p, size_t) { std::free(p); }
+    void deallocate(T *p, size_t) { rslm::release(p); }
     template <class S> bool operator==(const Local<S> &) const { return true; }
     template <class S> bool operator!=(const Local<S> &) const { return false; }
 };
@@ -45,21 +45,7 @@ struct Limits { // of one column
     double upper(int64_t j) const { return b.upper[j * b.upper_row + t * b.upper_column]; }
 };
 
-// Bit l is set where a[l] < b[l].
-RSLM_INLINE unsigned lanes_below(vec a, vec b) {
-#if defined(__AVX512F__)
-    return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_LT_OQ);
-#elif defined(__AVX2__)
-    const double *p = (const double *)&a, *q = (const double *)&b;
-    const auto half = [&](int h) { return _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(p + h), _mm256_loadu_pd(q + h), _CMP_LT_OQ)); };
-    return unsigned(half(0)) | unsigned(half(4)) << 4;
-#else
-    unsigned bits = 0;
-    for (int l = 0; l < LANES; l++) bits |= unsigned(a[l] < b[l]) << l;
-    return bits;
-#endif
-}
-RSLM_INLINE vec smaller(vec a, vec b) { return a < b ? a : b; }
+RSLM_INLINE vec smaller(vec a, vec b) { return pick(a < b, a, b); }
 RSLM_INLINE vec same(double a) { return vec{} + a; }
 
 double dot(const double *a, const double *b, int padded) {
@@ -400,14 +386,14 @@ struct Sweep {
                 const vec high = bound(bounds.upper, bounds.upper_row, bounds.upper_column, j, h);
                 const vec room = smaller(w[i][h] - low, high - w[i][h]);
                 const vec relative = room * inverse; // not a number where a row of zeros is just at its bound: it stays there
-                const vec near = w[i][h] - low < high - w[i][h] ? low : high;
-                if (unsigned out = lanes_below(room, exact > 0 ? tolerance[h] - exact * (near < 0 ? -near : near) : vec{})) {
+                const vec near = pick(w[i][h] - low < high - w[i][h], low, high);
+                if (unsigned out = bits(room < (exact > 0 ? tolerance[h] - exact * pick(near < 0.0, -near, near) : vec{}))) {
                     for (int l = 0; l < LANES; l++)
                         if (out >> l & 1) {
                             if (beyond[h * LANES + l]) beyond[h * LANES + l]->push_back(int32_t(j));
                             worst[h][l] = std::min(worst[h][l], room[l]);
                         } else if (relative[l] < margin[h][l]) margin[h][l] = relative[l];
-                } else margin[h] = relative < margin[h] ? relative : margin[h];
+                } else margin[h] = smaller(relative, margin[h]);
             }
         }
     }

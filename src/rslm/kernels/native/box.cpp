@@ -22,24 +22,17 @@ constexpr double SMALL_GAP = 1e-12, TINY = 1e-290;
 
 RSLM_INLINE double shrunk(double a, double epsilon) { return a - std::min(std::max(a, -epsilon), epsilon); } // without a branch
 
-RSLM_INLINE vec least(vec a, vec b) { return a < b ? a : b; }
-RSLM_INLINE vec most(vec a, vec b) { return a > b ? a : b; }
+RSLM_INLINE vec least(vec a, vec b) { return pick(a < b, a, b); }
+RSLM_INLINE vec most(vec a, vec b) { return pick(a > b, a, b); }
 RSLM_INLINE vec clamped(vec a, vec lower, vec upper) { return least(most(a, lower), upper); }
-RSLM_INLINE vec size_of(vec a) { return a < 0 ? -a : a; }
+RSLM_INLINE vec size_of(vec a) { return pick(a < 0.0, -a, a); }
 RSLM_INLINE vec shrunk(vec a, double epsilon) { return a - clamped(a, vec{} - epsilon, vec{} + epsilon); }
 RSLM_INLINE double largest_of(vec a) {
     double m = a[0];
     for (int l = 1; l < LANES; l++) m = a[l] > m ? a[l] : m;
     return m;
 }
-typedef decltype(vec{} < vec{}) mask;
-RSLM_INLINE bool any(mask m) {
-#if defined(__AVX512DQ__)
-    return _mm512_movepi64_mask((__m512i)m) != 0;
-#else
-    return (m[0] | m[1] | m[2] | m[3] | m[4] | m[5] | m[6] | m[7]) != 0;
-#endif
-}
+RSLM_INLINE bool any(mask m) { return bits(m) != 0; }
 RSLM_INLINE bool all(mask m) { return !any(~m); }
 
 template <int Q> struct BoxColumn {
@@ -147,7 +140,7 @@ template <int Q> struct BoxColumn {
             const vec now = load<vec>(s + i), low = load<vec>(lower + i), high = load<vec>(upper + i);
             const vec error = errors(i), push = error - box.smoothing * now;
             store(e + i, error);
-            const vec up = push - (now < 0.0 ? -epsilon : epsilon), down = -push - (now > 0.0 ? -epsilon : epsilon);
+            const vec up = push - pick(now < 0.0, -epsilon, epsilon), down = -push - pick(now > 0.0, -epsilon, epsilon);
             const auto moves = ((now < high) & (up > margin)) | ((now > low) & (down > margin));
             if (any(moves))
                 for (int l = 0; l < LANES; l++)
@@ -287,7 +280,7 @@ template <int Q> struct BoxColumn {
         for (int i = 0; i < padded; i += LANES) {
             const vec error = load<vec>(e + i), kept = load<vec>(s + i), low = load<vec>(lower + i), high = load<vec>(upper + i);
             const vec excess = shrunk(error, box.epsilon);
-            const vec to = d > 0 ? clamped(excess / d, low, high) : excess > 0.0 ? high : excess < 0.0 ? low : vec{};
+            const vec to = d > 0 ? clamped(excess / d, low, high) : pick(excess > 0.0, high, pick(excess < 0.0, low, vec{}));
             const vec cost = to * (error - 0.5 * d * to) - box.epsilon * size_of(to);
             loss += cost;
             const vec less = (to - kept) * (error - 0.5 * d * (to + kept)) - box.epsilon * (size_of(to) - size_of(kept));

@@ -117,10 +117,11 @@ void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, 
 }
 
 RSLM_INLINE double dot(const double *a, const double *b, int n) {
-    quad s = {};
+    typedef double pair __attribute__((vector_size(16))); // a register of every instruction set
+    pair s = {}, t = {};
     int k = 0;
-    for (; k + 4 <= n; k += 4) s += load<quad>(a + k) * load<quad>(b + k);
-    double total = (s[0] + s[1]) + (s[2] + s[3]);
+    for (; k + 4 <= n; k += 4) s += load<pair>(a + k) * load<pair>(b + k), t += load<pair>(a + k + 2) * load<pair>(b + k + 2);
+    double total = (s[0] + s[1]) + (t[0] + t[1]);
     for (; k < n; k++) total += a[k] * b[k];
     return total;
 }

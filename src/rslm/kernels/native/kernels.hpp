@@ -86,7 +86,8 @@ struct Active {
     int32_t *row = nullptr;
     double *s = nullptr, *weight = nullptr;
 };
-void *allocate(size_t bytes); // aligned to a cache line, to be freed by std::free; ends the program where there is no memory, as threads cannot throw
+void *allocate(size_t bytes); // aligned to a cache line; ends the program where there is no memory, as threads cannot throw
+void release(void *);         // what `allocate` gave
 
 // Factors hold an upper triangle of rank × rank for every column, eight columns interleaved:
 // groups × rank (rank + 1) / 2 × 8 numbers, with the diagonal inverted.

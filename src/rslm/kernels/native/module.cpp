@@ -18,26 +18,28 @@
 
 namespace nb = nanobind;
 
+constexpr std::align_val_t CACHE_LINE{64};
+
 double *rslm::Workspace::reserve(size_t n) {
     if (n > size) {
-        std::free(data);
+        release(data);
         data = nullptr, size = 0;
-        data = static_cast<double *>(std::aligned_alloc(64, (n * sizeof(double) + 63) / 64 * 64));
-        if (!data) throw std::bad_alloc();
+        data = static_cast<double *>(::operator new(n * sizeof(double), CACHE_LINE));
         size = n;
     }
     return data;
 }
-rslm::Workspace::~Workspace() { std::free(data); }
+rslm::Workspace::~Workspace() { release(data); }
 
 void *rslm::allocate(size_t bytes) {
-    void *p = std::aligned_alloc(64, (bytes / 64 + 1) * 64);
+    void *p = ::operator new((bytes / 64 + 1) * 64, CACHE_LINE, std::nothrow); // whole lines, as rows are read by whole vectors
     if (!p) {
         std::fputs("rslm: out of memory\n", stderr);
         std::abort();
     }
     return p;
 }
+void rslm::release(void *p) { ::operator delete(p, CACHE_LINE); }
 
 namespace {
 using rslm::Kernels, rslm::LANES, rslm::Part, rslm::Pattern, rslm::Values, rslm::Workspace;
@@ -425,7 +427,7 @@ void solve(const Vector &factors, const Matrix &rhs, const MatrixOut &solution, 
 // A scalar, a row, a column or a matrix of bounds, by its strides.
 using Plane = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
 template <class T> auto owned(T *data, size_t n) {
-    nb::capsule owner(data, [](void *p) noexcept { std::free(p); });
+    nb::capsule owner(data, [](void *p) noexcept { rslm::release(p); });
     return nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {n}, owner);
 }
 

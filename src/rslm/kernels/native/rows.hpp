@@ -49,7 +49,7 @@ template <int Q> struct Row {
     vec x[N];
 
     static RSLM_INLINE vec part(const double *p, int v) {
-        return 2 * v + 1 < Q ? load<vec>(p + 8 * v) : widen(load<quad>(p + 8 * v));
+        return 2 * v + 1 < Q ? load<vec>(p + 8 * v) : load_half(p + 8 * v);
     }
     static RSLM_INLINE Row at(const double *p) {
         Row row;
@@ -67,7 +67,7 @@ template <int Q> struct Row {
 #pragma GCC unroll 16
         for (int v = 0; v < N; v++)
             if (2 * v + 1 < Q) store(p + 8 * v, x[v]);
-            else store(p + 8 * v, narrow(x[v]));
+            else store_half(p + 8 * v, x[v]);
     }
     RSLM_INLINE void clear() {
         for (int v = 0; v < N; v++) x[v] = vec{};

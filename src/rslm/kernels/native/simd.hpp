@@ -1,4 +1,4 @@
-// Eight doubles at a time on any instruction set: the compiler splits `vec` where registers are narrower.
+// Eight doubles at a time on any instruction set: in one register, or in several (split.hpp).
 // Everything here has internal linkage, because the kernels are compiled once per instruction set and a linker that
 // merged two versions of a function could leave the wider one for a machine that lacks it.
 #pragma once
@@ -8,15 +8,35 @@
 #include <immintrin.h>
 #endif
 
+#if !defined(__AVX512F__)
+#include "split.hpp"
+#endif
+
 #define RSLM_INLINE inline __attribute__((always_inline))
 
 namespace {
 using rslm::LANES;
 using rslm::Values;
 
+#if defined(__AVX512F__)
 typedef double vec __attribute__((vector_size(64)));
-typedef double quad __attribute__((vector_size(32)));
 typedef float vec32 __attribute__((vector_size(32)));
+typedef decltype(vec{} < vec{}) mask;
+RSLM_INLINE vec pick(mask m, vec a, vec b) { return m ? a : b; } // a where m holds, else b
+#endif
+
+// Bit l is lane l.
+RSLM_INLINE unsigned bits(const mask &m) {
+#if defined(__AVX512F__)
+    return _mm512_movepi64_mask((__m512i)m);
+#elif defined(__AVX2__)
+    return unsigned(_mm256_movemask_pd((__m256d)m.part[0])) | unsigned(_mm256_movemask_pd((__m256d)m.part[1])) << 4;
+#else
+    unsigned out = 0;
+    for (int l = 0; l < LANES; l++) out |= unsigned(m[l]) << l;
+    return out;
+#endif
+}
 
 template <class V> RSLM_INLINE V load(const void *p) {
     V v;
@@ -24,54 +44,93 @@ template <class V> RSLM_INLINE V load(const void *p) {
     return v;
 }
 template <class V> RSLM_INLINE void store(void *p, V v) { std::memcpy(p, &v, sizeof v); }
+#if !defined(__AVX512F__) // register by register: a copy of 64 bytes would go through memory, in pieces of another size
+template <> RSLM_INLINE vec load<vec>(const void *p) {
+    vec v;
+    RSLM_EACH(i) v.part[i] = load<reg>((const double *)p + WIDTH * i);
+    return v;
+}
+template <> RSLM_INLINE void store<vec>(void *p, vec v) {
+    RSLM_EACH(i) store((double *)p + WIDTH * i, v.part[i]);
+}
+#endif
 
 // n ≥ 0 numbers, at most eight of them used; the rest is zero and not read.
 RSLM_INLINE vec load_some(const double *p, int n) {
 #if defined(__AVX512F__)
     return (vec)_mm512_maskz_loadu_pd(__mmask8(n < LANES ? (1 << n) - 1 : 255), p);
 #else
-    vec v = {};
-    for (int i = 0; i < n && i < LANES; i++) v[i] = p[i];
-    return v;
+    double some[LANES] = {};
+    for (int i = 0; i < n && i < LANES; i++) some[i] = p[i];
+    return load<vec>(some);
 #endif
 }
 
-// A quad with four zeros behind it, and back.
-RSLM_INLINE vec widen(quad q) {
+// Four numbers with four zeros behind them, and back.
+RSLM_INLINE vec load_half(const double *p) {
 #if defined(__AVX512F__)
-    return (vec)_mm512_zextpd256_pd512((__m256d)q);
+    return (vec)_mm512_zextpd256_pd512(_mm256_loadu_pd(p));
 #else
-    return vec{q[0], q[1], q[2], q[3]};
+    vec v = {};
+    RSLM_EACH(i) if (i < REGISTERS / 2) v.part[i] = load<reg>(p + WIDTH * i);
+    return v;
 #endif
 }
-RSLM_INLINE quad narrow(vec v) {
+RSLM_INLINE void store_half(double *p, const vec &v) {
 #if defined(__AVX512F__)
-    return (quad)_mm512_castpd512_pd256((__m512d)v);
+    _mm256_storeu_pd(p, _mm512_castpd512_pd256((__m512d)v));
 #else
-    return quad{v[0], v[1], v[2], v[3]};
+    RSLM_EACH(i) if (i < REGISTERS / 2) store(p + WIDTH * i, v.part[i]);
 #endif
 }
 
 RSLM_INLINE vec square_root(vec v) {
-    for (int l = 0; l < LANES; l++) v[l] = __builtin_sqrt(v[l]);
+#if defined(__AVX512F__)
+    return (vec)_mm512_sqrt_pd((__m512d)v);
+#elif defined(__AVX2__)
+    RSLM_EACH(i) v.part[i] = (reg)_mm256_sqrt_pd((__m256d)v.part[i]);
     return v;
+#else
+    RSLM_EACH(i) for (int l = 0; l < WIDTH; l++) v.part[i][l] = __builtin_sqrt(v.part[i][l]);
+    return v;
+#endif
+}
+
+RSLM_INLINE vec load_floats(const float *p) {
+#if defined(__AVX512F__)
+    return __builtin_convertvector(load<vec32>(p), vec);
+#else
+    vec v;
+    RSLM_EACH(i) v.part[i] = __builtin_convertvector(load<reg32>(p + WIDTH * i), reg);
+    return v;
+#endif
+}
+RSLM_INLINE void store_floats(float *p, const vec &v) {
+#if defined(__AVX512F__)
+    store(p, __builtin_convertvector(v, vec32));
+#else
+    RSLM_EACH(i) store(p + WIDTH * i, __builtin_convertvector(v.part[i], reg32));
+#endif
 }
 
 // n ≤ 8 values from position p on; the rest is zero.
 RSLM_INLINE vec load_values(const Values &y, int64_t p, int n) {
-    if (n == LANES) return y.f64 ? load<vec>(y.f64 + p) : __builtin_convertvector(load<vec32>(y.f32 + p), vec);
-    vec v = {};
-    for (int i = 0; i < n; i++) v[i] = y.f64 ? y.f64[p + i] : double(y.f32[p + i]);
-    return v;
+    if (n == LANES) return y.f64 ? load<vec>(y.f64 + p) : load_floats(y.f32 + p);
+    double some[LANES] = {};
+    for (int i = 0; i < n; i++) some[i] = y.f64 ? y.f64[p + i] : double(y.f32[p + i]);
+    return load<vec>(some);
 }
-RSLM_INLINE void store_values(const Values &y, int64_t p, int n, vec v) {
+RSLM_INLINE void store_values(const Values &y, int64_t p, int n, const vec &v) {
     if (n == LANES) {
         if (y.f64) store(y.f64 + p, v);
-        else store(y.f32 + p, __builtin_convertvector(v, vec32));
-    } else
+        else store_floats(y.f32 + p, v);
+    } else {
+        double some[LANES];
+        store(some, v);
         for (int i = 0; i < n; i++)
-            if (y.f64) y.f64[p + i] = v[i];
-            else y.f32[p + i] = float(v[i]);
+            if (y.f64) y.f64[p + i] = some[i];
+            else y.f32[p + i] = float(some[i]);
+    }
 }
 
 // Eight numbers that are used one by one. They go through memory, because a broadcast from there is a plain load,
@@ -101,29 +160,31 @@ RSLM_INLINE void transpose(const double *const row[LANES], vec *out) {
     out[2] = (vec)_mm512_shuffle_f64x2(ab0, cd0, 0xDD);
     out[3] = (vec)_mm512_shuffle_f64x2(ab1, cd1, 0xDD);
 #elif defined(__AVX2__)
-    double *p = (double *)out;
-    for (int h = 0; h < LANES; h += 4) {
-        const __m256d a = _mm256_loadu_pd(row[h]), b = _mm256_loadu_pd(row[h + 1]);
-        const __m256d c = _mm256_loadu_pd(row[h + 2]), d = _mm256_loadu_pd(row[h + 3]);
+    RSLM_EACH(i) {
+        const double *const *r = row + 4 * i;
+        const __m256d a = _mm256_loadu_pd(r[0]), b = _mm256_loadu_pd(r[1]), c = _mm256_loadu_pd(r[2]), d = _mm256_loadu_pd(r[3]);
         const __m256d ab0 = _mm256_unpacklo_pd(a, b), ab1 = _mm256_unpackhi_pd(a, b);
         const __m256d cd0 = _mm256_unpacklo_pd(c, d), cd1 = _mm256_unpackhi_pd(c, d);
-        _mm256_storeu_pd(p + h, _mm256_permute2f128_pd(ab0, cd0, 0x20));
-        _mm256_storeu_pd(p + 8 + h, _mm256_permute2f128_pd(ab1, cd1, 0x20));
-        _mm256_storeu_pd(p + 16 + h, _mm256_permute2f128_pd(ab0, cd0, 0x31));
-        _mm256_storeu_pd(p + 24 + h, _mm256_permute2f128_pd(ab1, cd1, 0x31));
+        out[0].part[i] = (reg)_mm256_permute2f128_pd(ab0, cd0, 0x20);
+        out[1].part[i] = (reg)_mm256_permute2f128_pd(ab1, cd1, 0x20);
+        out[2].part[i] = (reg)_mm256_permute2f128_pd(ab0, cd0, 0x31);
+        out[3].part[i] = (reg)_mm256_permute2f128_pd(ab1, cd1, 0x31);
     }
 #else
-    double *p = (double *)out;
-    for (int l = 0; l < LANES; l++)
-        for (int k = 0; k < 4; k++) p[k * LANES + l] = row[l][k];
+    RSLM_EACH(i) for (int k = 0; k < 4; k++) out[k].part[i] = reg{row[2 * i][k], row[2 * i + 1][k]};
 #endif
 }
 
-RSLM_INLINE double sum(vec a) {
+RSLM_INLINE double sum(const vec &a) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_pd((__m512d)a);
+#elif defined(__AVX2__)
+    const __m256d four = _mm256_add_pd((__m256d)a.part[0], (__m256d)a.part[1]);
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 #else
-    return ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+    const reg two = (a.part[0] + a.part[2]) + (a.part[1] + a.part[3]);
+    return two[0] + two[1];
 #endif
 }
 
@@ -139,20 +200,16 @@ RSLM_INLINE vec sums(const vec a[LANES]) {
     };
     return (vec)fold(fold(zip(0), zip(2)), fold(zip(4), zip(6)));
 #elif defined(__AVX2__)
-    const auto half = [&](int i) { // the two halves of a[i] added
-        const double *p = (const double *)(a + i);
-        return _mm256_add_pd(_mm256_loadu_pd(p), _mm256_loadu_pd(p + 4));
-    };
+    const auto half = [&](int i) { return _mm256_add_pd((__m256d)a[i].part[0], (__m256d)a[i].part[1]); };
     vec s;
-    for (int h = 0; h < LANES; h += 4) {
-        const __m256d ab = _mm256_hadd_pd(half(h), half(h + 1)), cd = _mm256_hadd_pd(half(h + 2), half(h + 3));
-        const __m256d total = _mm256_add_pd(_mm256_permute2f128_pd(ab, cd, 0x20), _mm256_permute2f128_pd(ab, cd, 0x31));
-        _mm256_storeu_pd((double *)&s + h, total);
+    RSLM_EACH(i) {
+        const __m256d ab = _mm256_hadd_pd(half(4 * i), half(4 * i + 1)), cd = _mm256_hadd_pd(half(4 * i + 2), half(4 * i + 3));
+        s.part[i] = (reg)_mm256_add_pd(_mm256_permute2f128_pd(ab, cd, 0x20), _mm256_permute2f128_pd(ab, cd, 0x31));
     }
     return s;
 #else
     vec s;
-    for (int k = 0; k < LANES; k++) s[k] = sum(a[k]);
+    RSLM_EACH(i) s.part[i] = reg{sum(a[2 * i]), sum(a[2 * i + 1])};
     return s;
 #endif
 }

@@ -5,7 +5,6 @@
 // wait for each other, those of eight do not.
 #pragma once
 #include "rows.hpp"
-#include <cstdio>
 
 namespace {
 
@@ -16,13 +15,8 @@ RSLM_INLINE int packed(int r, int i, int j) { return i * r - i * (i - 1) / 2 + (
 
 template <class T> struct Buffer {
     T *data;
-    explicit Buffer(int64_t n) : data((T *)std::aligned_alloc(64, (size_t(n) * sizeof(T) / 64 + 1) * 64)) {
-        if (!data) { // an exception could not leave the threads
-            std::fputs("rslm: out of memory\n", stderr);
-            std::abort();
-        }
-    }
-    ~Buffer() { std::free(data); }
+    explicit Buffer(int64_t n) : data((T *)rslm::allocate(size_t(n) * sizeof(T))) {}
+    ~Buffer() { rslm::release(data); }
     Buffer(const Buffer &) = delete;
     T &operator[](int64_t i) const { return data[i]; }
     T *operator+(int64_t i) const { return data + i; }
@@ -97,7 +91,9 @@ template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q
 #pragma GCC unroll 4
             for (int j = i / 8; j < P; j++) acc[i][j] += u[a + i] * x[j]; // parts left of i / 8 are below the diagonal
     }
-    for (int i = 0; i < A + RHS; i++)
+#pragma GCC unroll 17
+    for (int i = 0; i < A + RHS; i++) // unrolled, or the sums would be kept in memory
+#pragma GCC unroll 4
         for (int j = 0; j < P; j++) {
             double *to = out + (i * P + j) * 8;
             store(to, add ? load<vec>(to) + acc[i][j] : acc[i][j]);
