@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import sys
 
 import numpy as np
 import polars as pl
@@ -9,6 +10,7 @@ import pytest
 import scipy.io
 from scipy import sparse
 
+from rslm.cli import main
 from rslm.data.files import read_source
 
 RATINGS = [("anna", "Alien", 4.5), ("anna", "Brazil", 2.0), ("bob", "Alien", 5.0), ("bob", "Casablanca", 1.5)]
@@ -233,6 +235,22 @@ def test_a_bad_file_is_told_in_one_line(kind, tmp_path):
         read_source(path, **(options[0] if options else {}))
     assert "\n" not in str(caught.value)
     assert name in str(caught.value) or kind == "unknown layout"
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_command_given_a_bad_file_writes_nothing(kind, tmp_path, monkeypatch):
+    name, content, message, *options = BAD[kind]
+    (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    more = [text for option, value in (options[0] if options else {}).items() for text in (f"--{option}", value)]
+    wishes = ["--model", "m.rslm", "--fill", "filled.csv", "--report", "report.html"]
+    monkeypatch.setattr(sys, "argv", ["rslm", "complete", name, *wishes, *more])
+    with pytest.raises(SystemExit, match=message) as ended:
+        main()
+    said = str(ended.value.code)  # a text: Python prints it and exits with code 1
+    assert said.startswith("Error: ")
+    assert "\n" not in said
+    assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -58,3 +58,34 @@ def test_the_grid_may_be_given_and_the_model_kept(ratings, tmp_path):
 def test_bad_input(ratings, options, message):
     with pytest.raises(ValueError, match=message):
         MatrixCompletionCV(**options).fit(ratings[0])
+
+
+class Stop:
+    """A callback that counts what it is shown, and ends the fit after so many iterations."""
+
+    def __init__(self, after):
+        self.after, self.errors = after, []
+
+    def setup(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        if fitted_estimator is not None:
+            self.errors.append(fitted_estimator.predict([0, 1], [2, 3]))
+        return len(self.errors) == self.after
+
+    def teardown(self, estimator, context): ...
+
+
+def test_the_search_is_told_of_and_can_be_stopped():
+    """The best setting so far is kept, and no other one is begun."""
+    data = make_ratings(80, 60, 2000, rank=2, noise=0.3, random_state=0).data
+    watched = Stop(after=None)
+    whole = MatrixCompletionCV([2, 4], [3.0, 10.0, 30.0], random_state=0).set_callbacks(watched).fit(data)
+    assert len(watched.errors) > whole.n_iter_  # not of the last fit alone
+    stopped = MatrixCompletionCV([2, 4], [3.0, 10.0, 30.0], random_state=0).set_callbacks(Stop(after=2)).fit(data)
+    assert (stopped.outcome_, stopped.converged_) == ("interrupted", False)
+    assert len(stopped.cv_results_["C"]) < len(whole.cv_results_["C"])
+    assert np.isfinite(stopped.predict([0], [0])).all()
+    assert np.isfinite(stopped.certificate_.gap)

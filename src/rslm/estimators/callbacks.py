@@ -11,50 +11,55 @@ from rslm.estimators.choices import line
 from rslm.solvers.stopping import Progress
 from rslm.verbosity import logger, show_log
 
+Attributes = Callable[[Progress], dict[str, Any]]
+
 
 class Teller:
-    """Called by the solver after every iteration; `attributes` are those of the model as it is then.
+    """Tells of every iteration of a fit, which may be several solutions one after the other."""
 
-    Callbacks that want a fitted estimator get one with these attributes and a `history_` of this iteration.
-    """
-
-    def __init__(
-        self, estimator: Any, X: Any, attributes: Callable[[Progress], dict[str, Any]], squared_scale: float = 1.0
-    ) -> None:
-        self._estimator, self._X, self._attributes, self._squared_scale = estimator, X, attributes, squared_scale
-        self._context = estimator._init_callback_context(max_subtasks=estimator.max_iter)
+    def __init__(self, estimator: Any, X: Any, several: bool = False) -> None:
+        self._estimator, self._X = estimator, X
+        self._context = estimator._init_callback_context(max_subtasks=None if several else estimator.max_iter)
         self._context.call_on_fit_task_begin(estimator=estimator, X=X)
         if estimator.verbose:
             show_log()
         self._heard = bool(estimator.verbose or getattr(estimator, "_skl_callbacks", ()))
+        self._iterations = 0
 
-    @property
-    def to_solver(self) -> Teller | None:
-        """None where nobody listens: the solver then saves itself what only a watcher wants to know."""
-        return self if self._heard else None
+    def about(self, attributes: Attributes, squared_scale: float = 1.0) -> Callable[[Progress], bool] | None:
+        """What a solver calls after every iteration; None where nobody listens, which saves it some work.
 
-    def __call__(self, progress: Progress) -> bool:
+        Callbacks that want a fitted estimator get one with these attributes and a `history_` of the last iteration.
+        """
+        return (lambda progress: self._tell(progress, attributes, squared_scale)) if self._heard else None
+
+    def _tell(self, progress: Progress, attributes: Attributes, squared_scale: float) -> bool:
         if self._estimator.verbose:
             logger.info(line(progress))
         if progress.iteration == 0:
             return False
-        task = self._context.subcontext(task_name=f"iteration {progress.iteration}")
+        self._iterations += 1
+        task = self._context.subcontext(task_name=f"iteration {self._iterations}")
         task.call_on_fit_task_begin(estimator=self._estimator, X=self._X)
         return bool(
             task.call_on_fit_task_end(
-                estimator=self._estimator, X=self._X, reconstruction_attributes=lambda: self._now(progress)
+                estimator=self._estimator,
+                X=self._X,
+                reconstruction_attributes=lambda: attributes(progress) | _last(progress, squared_scale),
             )
         )
-
-    def _now(self, progress: Progress) -> dict[str, Any]:
-        history = {
-            "objective": progress.value * self._squared_scale,
-            "relative_gradient": progress.relative_gradient,
-            "relative_gap": progress.relative_gap,
-            "seconds": progress.seconds,
-        }
-        return self._attributes(progress) | {"history_": {name: np.array([value]) for name, value in history.items()}}
 
     def done(self) -> None:
         """The fit has ended."""
         self._context.call_on_fit_task_end(estimator=self._estimator, X=self._X)
+
+
+def _last(progress: Progress, squared_scale: float) -> dict[str, Any]:
+    history = {
+        "objective": progress.value * squared_scale,
+        "relative_gradient": progress.relative_gradient,
+        "relative_gap": progress.relative_gap,
+        "seconds": progress.seconds,
+        "C": progress.C,
+    }
+    return {"history_": {name: np.array([value]) for name, value in history.items()}}

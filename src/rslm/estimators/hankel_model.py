@@ -137,7 +137,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         window, largest = self._checked_sizes(Y)
         self._check_limits()
         scale = _root_mean_square(Y)
-        teller = Teller(self, y, lambda _: {}, scale * scale)
+        teller = Teller(self, y, several=True)
         self.window_, self._flat, self._scale = window, flat, scale
         if scale == 0.0:
             self._set_nothing(Y, largest)
@@ -149,7 +149,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
         guess = best_order(pilot.squares, seen, channels)
         noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
-        options = {"tol": self.tol, "max_iter": self.max_iter, "callback": teller.to_solver}
+        options = {"tol": self.tol, "max_iter": self.max_iter, "callback": teller.about(lambda _: {}, scale * scale)}
         structure = Hankel(window, n - window + 1, channels)
         search = OrderSearch(Y, structure, pilot, self.C, noise, self.max_time, **options)
         order = search.only(largest) if self._all_given else search.climb(guess, largest)

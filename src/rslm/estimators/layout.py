@@ -16,6 +16,7 @@ from rslm.estimators.scaling import count_weights, extreme_scale
 from rslm.losses import Loss
 from rslm.measurements import Entries
 from rslm.problem import Problem
+from rslm.solvers.stopping import Progress
 from rslm.structures import Box
 from rslm.thin import thin_svd
 
@@ -108,6 +109,10 @@ class Layout:
             "_rounding": rounding,
             "classes_": self._classes(),
         }
+
+    def at(self, progress: Progress) -> dict[str, Any]:
+        """The model where a solver stands."""
+        return self.model(progress.U, progress.V, progress.rounding)
 
     def _classes(self) -> Floats | None:
         if not self.loss.binary:

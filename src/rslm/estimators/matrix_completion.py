@@ -189,11 +189,20 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self._fit(X, Layout(data, loss, self.C, float(self.weighting), box))
         return self
 
-    def _fit(self, X: Any, layout: Layout, start: Floats | None = None, limit: int | None = None) -> None:
-        """Solve what the layout says, and keep the model that it makes of the answer."""
+    def _fit(
+        self,
+        X: Any,
+        layout: Layout,
+        start: Floats | None = None,
+        limit: int | None = None,
+        teller: Teller | None = None,
+        interrupted: bool = False,
+    ) -> None:
+        """Solve what the layout says, and keep the model that it makes of the answer: the start if interrupted."""
         data, box, problem = layout.data, layout.box, layout.problem()
         rank = self.rank if limit is None else limit
-        teller = Teller(self, X, lambda p: layout.model(p.U, p.V, p.rounding), layout.squared_scale)
+        teller = Teller(self, X) if teller is None else teller
+        told = teller.about(layout.at, layout.squared_scale)
         result = solve(
             problem,
             rank,
@@ -202,7 +211,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             max_iter=self.max_iter,
             tol=self.tol,
             max_time=self.max_time,
-            callback=teller.to_solver,
+            callback=(lambda _: True) if interrupted else told,
             random_state=as_generator(self.random_state),
             n_threads=self.n_threads,
         )

@@ -14,14 +14,15 @@ from sklearn.callback import with_callbacks
 from rslm._typing import Floats
 from rslm.data import ObservedMatrix, as_generator, holdout
 from rslm.estimators.bounds import as_box, check_observed
+from rslm.estimators.callbacks import Teller
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion
 from rslm.estimators.persistence import Arrays, Facts, storable
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss
-from rslm.solvers import solve
+from rslm.solvers import Outcome, solve
 from rslm.threads import thread_count
-from rslm.verbosity import logger, show_log
+from rslm.verbosity import logger
 
 PER_SIZE = 0.3  # C beside √(n_samples · n_features) that suits ratings with weighting 0.5
 FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around it
@@ -105,15 +106,16 @@ class MatrixCompletionCV(MatrixCompletion):
         loss, weighting = self._checked_loss(), float(self.weighting)
         if box is not None and not loss.binary:
             check_observed(box, data)
-        if self.verbose:
-            show_log()
+        teller = Teller(self, X, several=True)
         ranks, Cs = self._grid(data.shape)
         rng = as_generator(self.random_state)
         train, test = holdout(data, float(self.held_out), rng) if len(data) > 1 else (data, data)
         tried: list[tuple[float, ...]] = []
         best: tuple[float, int, float, Floats] | None = None
-        first = 0
+        first, interrupted = 0, False
         for rank in ranks:
+            if interrupted:
+                break
             start, least = None, np.inf
             for k, C in enumerate(islice(Cs, first, None), first):
                 began = time.perf_counter()
@@ -125,9 +127,11 @@ class MatrixCompletionCV(MatrixCompletion):
                     solver=self.solver,
                     max_iter=self.max_iter,
                     tol=max(self.tol, ROUGH),
+                    callback=teller.about(layout.at, layout.squared_scale),
                     random_state=rng,
                     n_threads=self.n_threads,
                 )
+                interrupted = result.outcome is Outcome.INTERRUPTED
                 start = result.U
                 model = layout.model(result.U, result.V, result.certificate.rounding)
                 error = self._error(loss, model, test)
@@ -135,7 +139,7 @@ class MatrixCompletionCV(MatrixCompletion):
                 logger.info("rank %d, C %.4g: error %.5g, %.2f s", *tried[-1])
                 if best is None or error < best[0]:
                     best = error, rank, C, result.U
-                if error > least:
+                if interrupted or error > least:
                     break
                 least, first = error, max(k - 1, 0)  # a larger rank begins one below what was best
                 if self.Cs is None and k == len(Cs) - 1 and len(Cs) < len(FACTORS) + MORE:
@@ -144,7 +148,7 @@ class MatrixCompletionCV(MatrixCompletion):
         names = ("rank", "C", "error", "seconds")
         self.cv_results_: dict[str, NDArray[Any]] = dict(zip(names, np.array(tried).T, strict=True))
         _, self.best_rank_, self.best_C_, U = best
-        self._fit(X, Layout(data, loss, self.best_C_, weighting, box), U, self.best_rank_)
+        self._fit(X, Layout(data, loss, self.best_C_, weighting, box), U, self.best_rank_, teller, interrupted)
         return self
 
     def _to_file(self) -> tuple[Arrays, Facts]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.data.appearing import appearing_bytes
 from rslm.estimators import bounds
 from rslm.losses import BY_NAME, Loss
 from rslm.version import __version__
@@ -64,25 +64,9 @@ def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = No
         "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
         "facts": facts,
     }
-    target = Path(path)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        try:
-            text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-            np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
-            file.close()
-            Path(file.name).chmod(_usual_mode())
-            Path(file.name).replace(target)
-        except BaseException:
-            file.close()
-            Path(file.name).unlink(missing_ok=True)
-            raise
-
-
-def _usual_mode() -> int:
-    """The permissions of a new file; a temporary one is for its owner only."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with appearing_bytes(path) as file:
+        np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -73,7 +73,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if scale != 1.0:
             data = data.with_values(data.values / scale)
         last = getattr(self, "_U", None) if self.warm_start else None
-        teller = Teller(self, None, lambda p: self._models(p, middles, scale, centre), scale * scale)
+        teller = Teller(self, None)
         result = solve(
             Problem(loss, data, C=self.C),
             rank,
@@ -82,7 +82,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             max_iter=self.max_iter,
             tol=self.tol,
             max_time=self.max_time,
-            callback=teller.to_solver,
+            callback=teller.about(lambda p: self._models(p, middles, scale, centre), scale * scale),
             random_state=as_generator(self.random_state),
             n_threads=self.n_threads,
         )

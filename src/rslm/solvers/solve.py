@@ -146,7 +146,9 @@ def solve(
                 goes_on = goes_on and certificate.relative_gap > tol and in_vain < MOST_IN_VAIN
             stage = advance(way, Reached(point.evaluation, certificate)) if goes_on else None
     assert answer is not None
-    outcome = Outcome.CERTIFIED if answer.certificate.relative_gap <= tol else answer.outcome
+    outcome = answer.outcome
+    if answer.certificate.relative_gap <= tol and outcome is not Outcome.INTERRUPTED:  # which callers have to know of
+        outcome = Outcome.CERTIFIED
     found = answer.U, answer.V, answer.parameters, answer.intercepts, answer.value
     return Result(problem, *found, outcome, answer.certificate, run.history(), run.iteration)
 
