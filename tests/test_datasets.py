@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.linalg import hankel
 
 from rslm.data import ObservedMatrix
-from rslm.datasets import _choose, _shares, make_low_rank, make_ratings
+from rslm.datasets import make_low_rank, make_ratings, make_series, make_tasks
+from rslm.datasets.ratings import _choose, _shares
 
 
 def check_pattern(data: ObservedMatrix, count: int) -> None:
@@ -116,3 +118,115 @@ def test_errors(options: dict[str, Any], error: type[Exception], message: str) -
 def test_low_rank_errors() -> None:
     with pytest.raises(ValueError, match=r"n_observed is 7.*2 × 3"):
         make_low_rank(2, 3, 1, 7)
+
+
+def test_series_is_what_its_parts_say() -> None:
+    made = make_series(400, [0.11, 0.03], dampings=[0.0, 0.01], trend=-2.0, noise=0.3, missing=0.25, random_state=0)
+    assert made.frequencies.tolist() == [0.11, 0.03]
+    assert made.dampings.tolist() == [0.0, 0.01]
+    t = np.arange(400)
+    parts = [
+        a * np.exp(-d * t) * np.cos(2 * np.pi * f * t + p)
+        for a, d, f, p in zip(made.amplitudes, made.dampings, made.frequencies, made.phases, strict=True)
+    ]
+    np.testing.assert_allclose(made.truth, parts[0] + parts[1] - 2.0 * t / 399, atol=1e-12)  # rounding only
+    assert np.count_nonzero(np.isnan(made.y)) == 100
+    seen = ~np.isnan(made.y)
+    error = (made.y - made.truth)[seen]
+    assert made.noise_floor == 0.3
+    assert abs(error.std() / 0.3 - 1) < 0.15  # three standard deviations of it are 0.12
+    assert abs(error.mean()) < 0.06  # nearly four of them
+
+
+@pytest.mark.parametrize(
+    ("options", "rank"),
+    [
+        ({"frequencies": 0}, 0),
+        ({"frequencies": 0, "trend": 1.0}, 2),
+        ({"frequencies": 3, "dampings": 0.005}, 6),
+        ({"frequencies": [0.1, 0.2], "trend": 0.5}, 6),
+        ({"frequencies": [0.1, 0.1], "dampings": [0.0, 0.02]}, 4),
+        ({"frequencies": [0.1, 0.1]}, 2),
+    ],
+)
+def test_rank_of_a_series(options: dict[str, Any], rank: int) -> None:
+    made = make_series(200, noise=0.0, random_state=1, **options)
+    np.testing.assert_array_equal(made.y, made.truth)
+    assert made.rank == rank
+    values = np.linalg.svd(hankel(made.truth[:100], made.truth[99:]), compute_uv=False)
+    assert np.count_nonzero(values > 1e-9) == rank  # rounding leaves 1e-13, the signal more than 1e-3
+
+
+def test_drawn_frequencies_are_apart() -> None:
+    for seed in range(20):
+        f = make_series(100, 20, random_state=seed).frequencies
+        assert np.diff(f, prepend=0.0, append=0.5).min() >= 2 / 100 - 1e-12  # rounding
+    a, b, c = (make_series(100, 3, random_state=s) for s in (4, np.random.default_rng(4), 5))
+    np.testing.assert_array_equal(a.y, b.y)
+    assert not np.array_equal(a.y, c.y)
+    np.testing.assert_array_equal(make_series(50, np.array([0.1])).frequencies, [0.1])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_samples": 1}, ValueError, "n_samples is 1.*at least 2"),
+        ({"frequencies": 25}, ValueError, "25 frequencies.*100 samples can tell 0 to 24 apart"),
+        ({"frequencies": -1}, ValueError, "-1 frequencies"),
+        ({"frequencies": 0.1}, TypeError, "float"),
+        ({"frequencies": [0.1, 0.5]}, ValueError, r"\[0.1, 0.5\].*below 0.5"),
+        ({"dampings": [0.1]}, ValueError, r"shape \(1,\).*or 2: one an oscillation"),
+        ({"dampings": -0.1}, ValueError, "-0.1.*0 or more"),
+        ({"noise": -1}, ValueError, "noise is -1"),
+        ({"missing": 1}, ValueError, "missing is 1.*below 1"),
+    ],
+)
+def test_series_errors(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make_series(**{"n_samples": 100, **options})
+
+
+def test_most_frequencies() -> None:
+    assert len(make_series(100, 24).frequencies) == 24
+
+
+def test_tasks_share_a_subspace() -> None:
+    rows = [5, 1, 400, 30, 7, 9, 20, 3]
+    made = make_tasks(8, 6, rows, rank=2, noise=0.2, random_state=0)
+    assert made.X.shape == (475, 6)
+    assert np.bincount(made.tasks).tolist() == rows
+    assert made.coef.shape == (8, 6)
+    np.testing.assert_allclose(made.subspace.T @ made.subspace, np.eye(2), atol=1e-14)  # rounding only
+    np.testing.assert_allclose(made.coef @ made.subspace @ made.subspace.T, made.coef, atol=1e-14)
+    assert np.linalg.matrix_rank(made.coef) == 2
+    error = made.y - (made.X * made.coef[made.tasks]).sum(axis=1) - made.intercept[made.tasks]
+    assert made.noise_floor == 0.2
+    assert abs(error.std() / 0.2 - 1) < 0.12  # three standard deviations of it are 0.1
+    assert np.ptp(made.intercept) > 0.5
+
+
+def test_tasks_seed_and_noise() -> None:
+    a, b, c = (make_tasks(4, 5, 3, random_state=s) for s in (1, np.random.default_rng(1), 2))
+    np.testing.assert_array_equal(a.y, b.y)
+    assert not np.array_equal(a.y, c.y)
+    assert np.bincount(a.tasks).tolist() == [3, 3, 3, 3]
+    exact = make_tasks(4, 5, 3, noise=0.0, random_state=1)
+    np.testing.assert_allclose(
+        exact.y, (exact.X * exact.coef[exact.tasks]).sum(axis=1) + exact.intercept[exact.tasks], atol=1e-14
+    )  # rounding only
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 0}, "rank is 0.*1 to 4"),
+        ({"rank": 5}, "rank is 5.*4 tasks with 6 features allow 1 to 4"),
+        ({"noise": -1}, "noise is -1"),
+        ({"n_rows": 0}, "n_rows is 0.*1 or more"),
+        ({"n_rows": [1, 2]}, r"n_rows is \[1, 2\].*or 4 of them"),
+        ({"n_rows": 2.5}, "n_rows is 2.5"),
+    ],
+)
+def test_tasks_errors(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_tasks(**{"n_tasks": 4, "n_features": 6, **options})

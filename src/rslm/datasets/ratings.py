@@ -1,20 +1,20 @@
-"""Synthetic data whose truth is known."""
+"""Ratings as a recommender meets them, whose truth is known."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from rslm._typing import Floats, Indices32, Indices64
 from rslm.data import ObservedMatrix, Seed, as_generator
+from rslm.datasets.pairs import ascending, check_counts, inner
 
 MEAN = 3.5
 USER_BIAS, ITEM_BIAS, TASTE = 0.4, 0.5, 0.6  # standard deviations of the three parts of a rating
 ACTIVITY, POPULARITY = 1.1, 1.5  # how skewed: standard deviations of the logarithms
 CELLS = 1 << 25  # of the pattern treated at once
-PAIRS = 1 << 17  # of the values computed at once: their factors should stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Ratings:
 
     def truth(self, users: Indices32 | Indices64, items: Indices32 | Indices64) -> Floats:
         """The ratings of these pairs without noise."""
-        value = _inner(self.user_taste, self.item_taste, users, items)
+        value = inner(self.user_taste, self.item_taste, users, items)
         value += self.mean
         value += self.user_bias[users]
         value += self.item_bias[items]
@@ -53,7 +53,7 @@ def make_ratings(
     there are as many ratings as users. A user's items are drawn without replacement in proportion to popularity.
     Ratings are neither rounded nor clipped to stars, so that `noise_floor` is exact.
     """
-    _check_counts(n_users, n_items, n_ratings, rank, "n_ratings")
+    check_counts(n_users, n_items, n_ratings, rank, "n_ratings")
     if not noise >= 0:
         raise ValueError(f"noise is {noise!r}, but a standard deviation of 0 or more is needed.")
     if np.dtype(dtype) not in (np.float32, np.float64):
@@ -82,28 +82,6 @@ def make_ratings(
         at = slice(indptr[start], indptr[start + len(mine)])
         data.index[at], data.values[at] = items, rating
     return made
-
-
-def make_low_rank(
-    rows: int, columns: int, rank: int, n_observed: int, random_state: Seed = None
-) -> tuple[ObservedMatrix, Floats, Floats]:
-    """Entries of L Rᵀ without noise: returns (data, L, R), the factors standard normal, the entries uniform."""
-    _check_counts(rows, columns, n_observed, rank, "n_observed")
-    rng = as_generator(random_state)
-    left, right = rng.standard_normal((rows, rank)), rng.standard_normal((columns, rank))
-    i, j = np.divmod(_distinct(rows * columns, n_observed, rng), columns)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=rows))]).astype(np.int64)
-    data = ObservedMatrix(indptr, j.astype(np.int32), _inner(left, right, i, j), (rows, columns))
-    return data, left, right
-
-
-def _inner(left: Floats, right: Floats, i: Indices32 | Indices64, j: Indices32 | Indices64) -> Floats:
-    """left_iᵀ right_j for pairs."""
-    value = np.empty(len(i))
-    for start in range(0, len(i), PAIRS):
-        at = slice(start, start + PAIRS)
-        np.einsum("kr,kr->k", left[i[at]], right[j[at]], out=value[at])
-    return value
 
 
 def _shares(weights: Floats, total: int, most: int) -> Indices64:
@@ -139,7 +117,7 @@ def _choose(counts: Indices64, popularity: Floats, rng: np.random.Generator) -> 
         # The cap is for a draw that rounding lifts to the very end.
         draw = np.searchsorted(cumulative, rng.random(len(user)) * cumulative[-1], side="right")
         key = user * n_items + np.minimum(draw, n_items - 1)
-        key = _ascending(key[~seen[key]])
+        key = ascending(key[~seen[key]])
         seen[key] = True
         wanting -= np.bincount(key // n_items, minlength=len(counts))
     table = seen.reshape(len(counts), n_items)
@@ -149,28 +127,3 @@ def _choose(counts: Indices64, popularity: Floats, rng: np.random.Generator) -> 
         waiting = rng.standard_exponential(len(free)) / popularity[free]
         table[unfinished, free[np.argsort(waiting)[: wanting[unfinished]]]] = True
     return (np.flatnonzero(seen) % n_items).astype(np.int32)
-
-
-def _distinct(population: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """`count` different integers below `population`, ascending, all sets equally likely."""
-    if count > population // 4:
-        return np.sort(rng.choice(population, count, replace=False, shuffle=False))
-    chosen = _ascending(rng.integers(population, size=count))
-    while len(chosen) < count:  # repetitions are drawn again: the population itself may be too large for a list
-        chosen = _ascending(np.concatenate([chosen, rng.integers(population, size=count - len(chosen))]))
-    return chosen
-
-
-def _ascending(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sorted and without repetitions; np.unique hashes integers first, which takes many times as long."""
-    keys.sort()
-    return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
-
-
-def _check_counts(rows: int, columns: int, entries: int, rank: int, name: str) -> None:
-    if min(rows, columns, rank) < 1:
-        raise ValueError(f"A {rows} × {columns} matrix of rank {rank} was asked for, but each must be at least 1.")
-    if not 1 <= entries <= rows * columns:
-        raise ValueError(
-            f"{name} is {entries}, but a {rows} × {columns} matrix has room for 1 to {rows * columns} entries."
-        )

@@ -1,0 +1,33 @@
+"""Entries of a matrix that has low rank exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm._typing import Floats
+from rslm.data import ObservedMatrix, Seed, as_generator
+from rslm.datasets.pairs import ascending, check_counts, inner
+
+
+def make_low_rank(
+    rows: int, columns: int, rank: int, n_observed: int, random_state: Seed = None
+) -> tuple[ObservedMatrix, Floats, Floats]:
+    """Entries of L Rᵀ without noise: returns (data, L, R), the factors standard normal, the entries uniform."""
+    check_counts(rows, columns, n_observed, rank, "n_observed")
+    rng = as_generator(random_state)
+    left, right = rng.standard_normal((rows, rank)), rng.standard_normal((columns, rank))
+    i, j = np.divmod(_distinct(rows * columns, n_observed, rng), columns)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=rows))]).astype(np.int64)
+    data = ObservedMatrix(indptr, j.astype(np.int32), inner(left, right, i, j), (rows, columns))
+    return data, left, right
+
+
+def _distinct(population: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """`count` different integers below `population`, ascending, all sets equally likely."""
+    if count > population // 4:
+        return np.sort(rng.choice(population, count, replace=False, shuffle=False))
+    chosen = ascending(rng.integers(population, size=count))
+    while len(chosen) < count:  # repetitions are drawn again: the population itself may be too large for a list
+        chosen = ascending(np.concatenate([chosen, rng.integers(population, size=count - len(chosen))]))
+    return chosen

@@ -1,0 +1,68 @@
+"""The School data: examinations of 15,362 students in 139 schools of London."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import scipy.io
+
+from rslm.datasets.archives import only
+from rslm.datasets.published import AnyPath, data_folder, existing, first_of
+from rslm.datasets.tasks import Regressions
+
+FILE = "school.mat"
+WHERE = (
+    "There is no download, as no place offers it for good and no licence comes with it; most people take "
+    "data/school.mat from the MALSAR package (https://github.com/jiayuzhou/MALSAR). The records are of the Inner "
+    "London Education Authority, 1985 to 1987."
+)
+
+
+def load_school(path: AnyPath | None = None, *, folder: AnyPath | None = None) -> Regressions:
+    """School: predict a student's score in an examination; each of 139 schools is a task.
+
+    The file has 15,362 rows of 28 features, most of which are 0 or 1; the last one is always 1.
+
+    Parameters
+    ----------
+    path : path, optional
+        school.mat, or a folder or archive with it: cells X{t} and Y{t} of the rows and scores of school t. If None,
+        school.mat or school/school.mat is looked for in `folder`. There is no download.
+    folder : path, optional
+        The folder of data sets; $RSLM_DATA if None, or else ~/.cache/rslm.
+
+    Returns
+    -------
+    Regressions
+        Tasks are 0 to 138, in the order of the file; features have no names.
+    """
+    if path is None:
+        home = data_folder(folder)
+        found = first_of(home, (FILE, f"school/{FILE}"))
+        if found is None:
+            raise FileNotFoundError(f"School is not in {home}. {WHERE} Put it there, or pass path=….")
+    else:
+        found = existing(path)
+    with only(found, FILE) as (name, stream):
+        X, y = _cells(name, stream)
+    counts = [len(part) for part in y]
+    return Regressions(np.vstack(X), np.concatenate(y), np.repeat(np.arange(len(y)), counts), None)
+
+
+def _cells(name: str, stream: Any) -> tuple[list[Any], list[Any]]:
+    needed = "MATLAB cells X and Y, a matrix of features and a vector of scores for every school, are needed"
+    try:
+        content = scipy.io.loadmat(stream, variable_names=["X", "Y"])
+    except (ValueError, TypeError, OSError, EOFError, KeyError, NotImplementedError, struct.error, zlib.error) as error:
+        raise ValueError(f"{name} is damaged or no MATLAB file up to version 7: {error}; {needed}.") from None
+    cells = [content[v].ravel() if v in content and content[v].dtype == object else [] for v in ("X", "Y")]
+    X = [np.asarray(x, dtype=np.float64) for x in cells[0]]  # whole numbers of 8 bits in the file
+    y = [np.asarray(v, dtype=np.float64).reshape(-1) for v in cells[1]]
+    fits = len(X) == len(y) > 0 and all(x.ndim == 2 and len(x) == len(v) for x, v in zip(X, y, strict=True))
+    if not fits or len({x.shape[1] for x in X}) > 1:
+        shapes = f"{len(X)} and {len(y)} cells" if X or y else "no such cells"
+        raise ValueError(f"{name} has {shapes}, or they do not fit together; {needed}.")
+    return X, y
