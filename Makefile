@@ -6,16 +6,18 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # Folders too, so that a file that was removed is noticed.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint docs dist clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up and run the demonstration"
 	@echo "make test    set up, then lint and run the tests"
 	@echo "make lint    style and types only"
+	@echo "make docs    set up and build the documentation: site/index.html"
+	@echo "make dist    the sources as one file, and a wheel that is built from it: dist/"
 	@echo "make clean   remove the environment, builds and caches"
 
-demo: $(VENV)/.cli
+demo: $(VENV)/.cli $(VENV)/.plot
 	@$(BIN)/rslm demo
 
 test: lint
@@ -30,8 +32,21 @@ lint: $(VENV)/.test
 	@echo "mypy"
 	@$(BIN)/mypy
 
+# Neither the build nor the pages need a network. Not -q, with which warnings, such as of broken links, count for nothing.
+# Material would tell of plans for MkDocs 2, which is not used here.
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "built: site/index.html"
+
+dist: $(VENV)/.made
+	@$(PIP) install build
+	@rm -rf dist
+	@echo "building dist/"
+	@$(BIN)/python -m build > $(VENV)/dist.log 2>&1 || { tail -20 $(VENV)/dist.log; exit 1; }
+	@ls dist
+
 clean:
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 # ---- the environment: made once, the package compiled again only when its sources changed ---------------------------
@@ -59,7 +74,16 @@ $(VENV)/.built: $(VENV)/.made $(SOURCES)
 	@$(PIP) install --force-reinstall --no-deps $(VENV)/wheel/rslm-*.whl
 	@touch $@
 
-$(VENV)/.cli $(VENV)/.test: $(VENV)/.%: $(VENV)/.built
+$(VENV)/.cli $(VENV)/.plot $(VENV)/.test: $(VENV)/.%: $(VENV)/.built
 	@echo "installing what rslm[$*] needs"
 	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && $(PIP) install "./$$wheel[$*]"
+	@touch $@
+
+# The reference is made from the sources as text, so nothing has to be compiled.
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
+	@echo "installing what the documentation needs"
+	@$(BIN)/python -c 'import tomllib; \
+	  extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	  print(*extras["docs"], sep="\n")' > $(VENV)/docs.txt
+	@$(PIP) install -r $(VENV)/docs.txt
 	@touch $@

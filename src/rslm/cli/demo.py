@@ -1,81 +1,87 @@
-"""`rslm demo`: complete a generated ratings matrix, and say how good the answer is."""
+"""`rslm demo`: what the project is for, on data that it generates or that scikit-learn brings along."""
 
 from __future__ import annotations
 
 import time
-import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from rslm import MatrixCompletion
-from rslm.cli.progress import FitProgress
-from rslm.data import ObservedMatrix, holdout
-from rslm.datasets import make_ratings
+from rslm.cli.output import INTERRUPTED
+from rslm.cli.tour.image import repair
+from rslm.cli.tour.ratings import predict_ratings
+from rslm.cli.tour.series import forecast
+from rslm.cli.tour.sizes import Sizes
+from rslm.cli.tour.steps import Stopped, stopping_at_once
+from rslm.cli.tour.tasks import relate
+from rslm.report import write_report
+from rslm.report.page import Part, page, write_picture
+from rslm.report.plots import figure
 
-C_PER_SIZE = 0.3  # by the error on 5 % of the training ratings, at the default size
+SIZES = Sizes()
+PARTS: dict[str, Callable[[Sizes, int, Console], Part]] = {
+    "Image repair": repair,
+    "Ratings within bounds": predict_ratings,
+    "A series and its forecast": forecast,
+    "Related regressions": relate,
+}
+REPORT = "demo.html"
+INTRODUCTION = (
+    "<p>Written by <code>rslm demo</code>. "
+    "Every fit chooses its rank, order or C on the data to learn from, among a few that were tried out before on such "
+    "data. What is generated is of the kind that the models are made for.</p>"
+)
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("out"),
-    users: Annotated[int, typer.Option(min=10)] = 6000,
-    items: Annotated[int, typer.Option(min=10)] = 4000,
-    ratings: Annotated[int, typer.Option(min=100)] = 1_000_000,
-    rank: Annotated[int, typer.Option(min=1)] = 10,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="Folder to write the report and its pictures into.")] = Path("out"),
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn at random.")] = 0,
 ) -> None:
-    """Complete a generated ratings matrix: fit 90 % of the ratings, predict the rest.
+    """Repair an image, predict ratings, forecast a series, learn related regressions: half a minute, one report.
 
-    Example: rslm demo --ratings 200000
+    Example: rslm demo --out out
     """
     console = Console()
-    out.mkdir(parents=True, exist_ok=True)  # before any work that would be lost without it
-    with console.status(f"Generating {ratings:,} ratings of {items:,} items by {users:,} users …"):
-        made = make_ratings(users, items, ratings, random_state=seed)
-        train, test = holdout(made.data, 0.1, seed)
-    console.print(f"Data: {train.shape[0]:,} users × {train.shape[1]:,} items, {len(train):,} ratings to learn from,")
-    console.print(f"      {len(test):,} held out; noise of the ratings {made.noise_floor:.4f}")
-
-    C = C_PER_SIZE * np.sqrt(users * items)
-    model = MatrixCompletion(rank=rank, C=C, weighting=0.5, random_state=seed)
-    progress = FitProgress(console, lambda fitted: rmse(fitted, test))
+    figure()  # without Matplotlib there is no report: tell it before any work
+    out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as remarks:
-        warnings.simplefilter("always")
-        model.set_callbacks(progress).fit(train)
-    seconds = time.perf_counter() - began
-    for remark in remarks:
-        console.print(f"Note: {remark.message}.")
-
-    path = out / "demo.rslm"
-    model.save(path)
-    console.print(summary(model, train, test, made.noise_floor, seconds))
-    console.print(model.certificate_.verdict)
-    console.print(f"Model written to {path}; read it with rslm.load({str(path)!r}).")
+    try:
+        with stopping_at_once():
+            parts = tour(SIZES, seed, console)
+            report = write(parts, out)
+    except Stopped:
+        console.print("Stopped: no report was written.")
+        raise typer.Exit(INTERRUPTED) from None
+    console.print(f"\nDone in {time.perf_counter() - began:.0f} s. All of it, with pictures: {report}", soft_wrap=True)
 
 
-def rmse(model: Any, data: ObservedMatrix) -> float:
-    error = model.predict(data.rows_of_entries(), data.index) - data.values
-    return float(np.sqrt(np.mean(error**2)))
+def tour(sizes: Sizes, seed: int, console: Console) -> list[Part]:
+    """All parts, each told as it goes."""
+    parts = []
+    for number, (title, part) in enumerate(PARTS.items(), 1):
+        console.print(f"\n[bold]{number} of {len(PARTS)}: {title}[/bold]", highlight=False)
+        began = time.perf_counter()
+        parts.append(part(sizes, seed, console))
+        console.print(told(parts[-1]))
+        console.print(parts[-1].verdict, highlight=False)
+        console.print(f"{time.perf_counter() - began:.1f} s", style="dim", highlight=False)
+    return parts
 
 
-def summary(
-    model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix, floor: float, seconds: float
-) -> Table:
-    """What was found, as a table."""
-    mean = float(np.sqrt(np.mean((test.values - train.values.mean()) ** 2)))
-    evaluations, products = (int(model.history_[k][-1]) for k in ("evaluations", "hessian_products"))
-    table = Table(show_header=False, title="Result")
-    table.add_row("held-out RMSE", f"{rmse(model, test):.4f}")
-    table.add_row("  best possible (noise)", f"{floor:.4f}")
-    table.add_row("  predicting the mean", f"{mean:.4f}")
-    table.add_row("ended", f"{model.outcome_} after {model.n_iter_} iterations")
-    table.add_row("relative duality gap", f"{model.certificate_.relative_gap:.2g}")
-    table.add_row("time of the fit", f"{seconds:.2f} s ({evaluations} evaluations, {products} Hessian products)")
-    passes = (evaluations + products) * len(train)
-    table.add_row("throughput", f"{passes / seconds / 1e6:.0f} million entries a second")
+def told(part: Part) -> Table:
+    table = Table(*part.header)
+    for row in part.rows:
+        table.add_row(*row)
     return table
+
+
+def write(parts: list[Part], out: Path) -> Path:
+    """The pictures, then the report, which holds them too."""
+    for part in parts:
+        write_picture(part.picture, out / f"{part.name}.png")
+    write_report(page("What rslm does", [INTRODUCTION, *(part.html() for part in parts)]), out / REPORT)
+    return out / REPORT

@@ -1,6 +1,7 @@
 """Pictures of fitted models, and reports. They need Matplotlib: pip install 'rslm[plot]'."""
 
-from rslm.report.html import completion_report, series_report, write_report
+from rslm.report.html import completion_report, series_report
+from rslm.report.page import write_report
 from rslm.report.plots import plot_convergence, plot_images, plot_residuals, plot_series, plot_spectrum
 
 __all__ = [

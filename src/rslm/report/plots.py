@@ -5,6 +5,7 @@ Colours are those of Okabe and Ito, which colour-blind people tell apart, in an 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,14 @@ LEAST = 1e-16  # of what is shown on a logarithmic axis
 
 
 def plot_convergence(model: Any, ax: Any = None) -> Any:
-    """The relative gradient after every iteration, and how far the objective is above where it ended."""
+    """The relative gradient after every iteration, and how far the objective is above where it ended.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    ax : Matplotlib axes, optional
+        Where to draw; new ones if None. They are returned.
+    """
     ax = _axes(ax)
     history = model.history_
     iterations = np.arange(len(history["objective"]))
@@ -34,7 +42,14 @@ def plot_convergence(model: Any, ax: Any = None) -> Any:
 
 
 def plot_spectrum(model: Any, ax: Any = None) -> Any:
-    """The singular values of the learned matrix, of the coefficients of all tasks, or of a series' Hankel matrix."""
+    """The singular values of the learned matrix, of the coefficients of all tasks, or of a series' Hankel matrix.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    ax : Matplotlib axes, optional
+        Where to draw; new ones if None. They are returned.
+    """
     ax = _axes(ax)
     if hasattr(model, "singular_values_"):
         values = np.asarray(model.singular_values_)
@@ -49,7 +64,15 @@ def plot_spectrum(model: Any, ax: Any = None) -> Any:
 
 
 def plot_residuals(model: Any, ax: Any = None) -> Any:
-    """How far the observed entries are from the learned matrix, with a normal distribution of the same middle half."""
+    """How far the observed entries are from the learned matrix, with a normal distribution of the same middle half.
+
+    Parameters
+    ----------
+    model : fitted estimator of a matrix
+        With `residuals_`: not one that was loaded from a file.
+    ax : Matplotlib axes, optional
+        Where to draw; new ones if None. They are returned.
+    """
     ax = _axes(ax)
     residual = np.asarray(model.residuals_.values, dtype=np.float64)
     low, middle, high = np.quantile(residual, [0.25, 0.5, 0.75])
@@ -66,7 +89,20 @@ def plot_residuals(model: Any, ax: Any = None) -> Any:
 
 
 def plot_series(model: Any, y: ArrayLike, steps: int = 0, level: float = 0.9, ax: Any = None) -> Any:
-    """The samples of one series, the signal in them, and how it goes on for some steps, with an interval."""
+    """The samples of one series, the signal in them, and how it goes on for some steps, with an interval.
+
+    Parameters
+    ----------
+    model : fitted HankelModel
+    y : array of shape (n,)
+        The series that was fitted.
+    steps : int, default=0
+        How many values to foretell.
+    level : float, default=0.9
+        The probability that the interval covers the next sample.
+    ax : Matplotlib axes, optional
+        Where to draw; new ones if None. They are returned.
+    """
     ax = _axes(ax)
     samples = np.asarray(y, dtype=np.float64)
     if samples.ndim != 1 or samples.shape != np.shape(model.signal_):
@@ -86,27 +122,42 @@ def plot_series(model: Any, y: ArrayLike, steps: int = 0, level: float = 0.9, ax
     return ax
 
 
-def plot_images(before: ArrayLike, after: ArrayLike, axes: Any = None) -> Any:
-    """An image with missing pixels (NaN) and the repaired one, side by side in the same greys."""
+def plot_images(*images: ArrayLike, titles: Sequence[str] = ("given", "repaired"), axes: Any = None) -> Any:
+    """Images side by side, such as one with missing pixels and the repaired one, in the same greys.
+
+    Parameters
+    ----------
+    images : arrays of shape (rows, columns)
+        NaN is missing, and orange. The least and the largest value of the first one are black and white.
+    titles : sequence of str
+        One for every image.
+    axes : array of Matplotlib axes, optional
+        Where to draw, one for every image; new ones in a row if None. They are returned.
+    """
+    if len(images) != len(titles):
+        raise ValueError(f"{len(images)} images need as many titles; got {len(titles)}")
     if axes is None:
-        _, axes = _pyplot().subplots(1, 2, figsize=(8, 4), layout="constrained")
-    first, second = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
-    low, high = float(np.nanmin(first)), float(np.nanmax(first))
-    for ax, image, title in zip(axes, (first, second), ("given", "repaired"), strict=True):
-        ax.imshow(np.ma.masked_invalid(image), cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+        width = 4 * len(images)
+        _, axes = _pyplot().subplots(1, len(images), figsize=(width, 4), layout="constrained", squeeze=False)
+        axes = axes[0]
+    greys = np.asarray(images[0], dtype=np.float64)
+    low, high = float(np.nanmin(greys)), float(np.nanmax(greys))
+    for ax, image, title in zip(np.ravel(axes), images, titles, strict=True):
+        shown = np.ma.masked_invalid(np.asarray(image, dtype=np.float64))
+        ax.imshow(shown, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
         ax.set(title=title, xticks=[], yticks=[], facecolor=ORANGE)  # missing pixels show the ground
     return axes
 
 
-def figure() -> tuple[Any, Any]:
+def figure(width: float = 6, height: float = 4, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
     """A figure of its own with axes, which needs no display."""
     _pyplot()
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # type: ignore[import-not-found, unused-ignore]
     from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
 
-    made = Figure(figsize=(6, 4), layout="constrained")
+    made = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(made)
-    return made, made.subplots()
+    return made, made.subplots(rows, columns)
 
 
 def _axes(ax: Any) -> Any:
