@@ -108,6 +108,7 @@ class Objective:
         self._inner.free()
 
     def evaluate(self, U: Floats) -> Evaluation:
+        """Solve the inner problem at U, of shape (d, r); U need not be of norm 1."""
         U = np.array(U, dtype=np.float64, order="C")  # a copy: the evaluation must not change when U does
         d = self.problem.shape[0]
         if U.ndim != 2 or U.shape[0] != d or U.shape[1] < 1:

@@ -50,6 +50,7 @@ class Labels:
         return at
 
     def knows(self, ids: Ids) -> bool:
+        """Whether all of these are among the ids."""
         return self.ids is not None and set(hashable(ids)) <= set(hashable(self.ids))
 
     def same(self, ids: Ids) -> bool:

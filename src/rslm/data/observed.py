@@ -122,6 +122,7 @@ class ObservedMatrix:
 
     @property
     def n_observed(self) -> int:
+        """How many entries are known."""
         return len(self.index)
 
     @property

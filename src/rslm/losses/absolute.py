@@ -14,7 +14,7 @@ from rslm.losses.box_dual import Box, BoxDual
 
 @dataclass(frozen=True)
 class Absolute(BoxDual):
-    """ℓ(y, w) = |y − w|."""
+    """ℓ(y, w) = |y − w|: the prediction is a median, which gross errors hardly move."""
 
     @property
     def box(self) -> Box:

@@ -29,16 +29,20 @@ class Loss(ABC):
     binary: bool = False
 
     @abstractmethod
-    def value(self, y: Floats, w: Floats) -> Floats: ...
+    def value(self, y: Floats, w: Floats) -> Floats:
+        """ℓ(y, w) of every target and prediction, arrays of one shape."""
 
     @abstractmethod
-    def gradient(self, y: Floats, w: Floats) -> Floats: ...
+    def gradient(self, y: Floats, w: Floats) -> Floats:
+        """∂ℓ/∂w; at a kink any slope between those on either side."""
 
     @abstractmethod
-    def hessian(self, y: Floats, w: Floats) -> Floats: ...
+    def hessian(self, y: Floats, w: Floats) -> Floats:
+        """∂²ℓ/∂w², where it exists; 0 at kinks."""
 
     @abstractmethod
-    def conjugate(self, y: Floats, s: Floats) -> Floats: ...
+    def conjugate(self, y: Floats, s: Floats) -> Floats:
+        """ℓ*(y, s) = sup_w  s w − ℓ(y, w), +inf outside its domain. Only the certificate needs it."""
 
     def targets(self, y: Floats) -> Floats:
         """The targets as the other functions want them; an error for those that the loss cannot take.

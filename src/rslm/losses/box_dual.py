@@ -34,7 +34,19 @@ CLIP = 3.0  # medians of the size of the targets, beyond which a target tells no
 
 @dataclass(frozen=True)
 class Box:
-    """What the dual variable s of an entry may be, and what it costs; the interval contains 0."""
+    """What the dual variable s of an entry may be, and what it costs; the interval contains 0.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Ends of the interval; upper may be infinite if there is a `smoothing`.
+    mirrored : bool
+        Whether the interval is turned over for negative targets, as for two classes.
+    epsilon : float
+        Errors up to this cost nothing.
+    smoothing : float
+        δ, by which the kinks are rounded.
+    """
 
     lower: float
     upper: float
@@ -82,11 +94,12 @@ class Box:
 
 
 class BoxDual(Loss):
-    """A loss ℓ(y, w) = max_s s (y − w) − ε|s| − ½ δ s² over a box of s."""
+    """A loss ℓ(y, w) = max_s s (y − w) − ε|s| − ½ δ s² over a box of s: piecewise linear or quadratic ones."""
 
     @property
     @abstractmethod
-    def box(self) -> Box: ...
+    def box(self) -> Box:
+        """The interval of s, ε and δ: all that makes one loss of this family differ from another."""
 
     def slope(self, y: Floats, w: Floats) -> Floats:
         """s = −∂ℓ/∂w; 0 at a kink, where any value between those on either side would do."""

@@ -15,7 +15,13 @@ from rslm.losses.checks import checked_number
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(BoxDual):
-    """ℓ(y, w) = max(|y − w| − ε, 0)."""
+    """ℓ(y, w) = max(|y − w| − ε, 0).
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+        ε ≥ 0, in the units of the data: errors up to this cost nothing.
+    """
 
     epsilon: float = 0.1
 

@@ -16,7 +16,7 @@ from rslm.losses.checks import signs
 
 @dataclass(frozen=True)
 class Hinge(BoxDual):
-    """ℓ(y, w) = max(1 − y w, 0) for y = ±1."""
+    """ℓ(y, w) = max(1 − y w, 0) for y = ±1 (or booleans, or 0 and 1)."""
 
     binary = True
 

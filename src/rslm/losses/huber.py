@@ -15,7 +15,13 @@ from rslm.losses.checks import checked_number
 
 @dataclass(frozen=True)
 class Huber(BoxDual):
-    """Half the square of small errors, δ times the size of large ones."""
+    """ℓ(y, w) = ½ e² where |e| = |y − w| ≤ δ, and δ (|e| − ½ δ) elsewhere.
+
+    Parameters
+    ----------
+    delta : float, default=1.0
+        δ > 0, in the units of the data: the error from which on an entry pulls no harder.
+    """
 
     delta: float = 1.0
 

@@ -19,7 +19,7 @@ from rslm.losses.checks import signs
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """ℓ(y, w) = log(1 + exp(−y w)) for y = ±1."""
+    """ℓ(y, w) = log(1 + exp(−y w)) for y = ±1 (or booleans, or 0 and 1); w is the log-odds of 1."""
 
     binary = True
 

@@ -15,7 +15,13 @@ from rslm.losses.checks import checked_number
 
 @dataclass(frozen=True)
 class Quantile(BoxDual):
-    """ℓ(y, w) = max(τ (y − w), (τ − 1)(y − w))."""
+    """ℓ(y, w) = max(τ (y − w), (τ − 1)(y − w)).
+
+    Parameters
+    ----------
+    tau : float, default=0.5
+        0 < τ < 1: the part of the targets that shall be below the prediction.
+    """
 
     tau: float = 0.5
 

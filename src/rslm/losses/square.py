@@ -18,7 +18,7 @@ from rslm.losses.base import Loss
 
 @dataclass(frozen=True)
 class Square(Loss):
-    """ℓ(y, w) = (y − w)²."""
+    """ℓ(y, w) = (y − w)², without a factor ½."""
 
     quadratic: ClassVar[bool] = True
 

@@ -17,7 +17,7 @@ from rslm.losses.checks import signs
 
 @dataclass(frozen=True)
 class SquaredHinge(BoxDual):
-    """ℓ(y, w) = max(1 − y w, 0)² for y = ±1."""
+    """ℓ(y, w) = max(1 − y w, 0)² for y = ±1 (or booleans, or 0 and 1)."""
 
     binary = True
 

@@ -29,6 +29,7 @@ class Outcome(Enum):
 
     @property
     def converged(self) -> bool:
+        """Whether the solver has found what it was looking for."""
         return self in (Outcome.CERTIFIED, Outcome.STATIONARY)
 
 
@@ -49,6 +50,7 @@ class Result:
 
     @property
     def converged(self) -> bool:
+        """Whether the outcome means convergence."""
         return self.outcome.converged
 
     @property

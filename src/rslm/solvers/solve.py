@@ -80,6 +80,8 @@ def solve(
 ) -> Result:
     """Minimise g(U) over U with at most `rank` columns and certify the answer.
 
+    Ctrl-C ends the iteration; the best point so far is returned with the outcome `INTERRUPTED`.
+
     Parameters
     ----------
     problem : Problem
@@ -102,8 +104,6 @@ def solve(
         For the start.
     n_threads : int, optional
         All cores if None; the numbers do not depend on it.
-
-    Ctrl-C ends the iteration; the best point so far is returned with the outcome `INTERRUPTED`.
     """
     began = time.perf_counter()
     _check(problem, rank, solver, max_iter, tol, max_time)

@@ -94,9 +94,11 @@ class Box:
         return f"Box({shown(self._lower, -math.inf)}, {shown(self._upper, math.inf)}{strict})"
 
     def transposed(self) -> Box:
+        """The bounds of the transposed matrix."""
         return replace(self, lower=self._lower.T, upper=self._upper.T)
 
     def divided_by(self, scale: float) -> Box:
+        """The bounds of the matrix divided by a positive number."""
         return replace(self, lower=self._lower / scale, upper=self._upper / scale)
 
     def part(self, rows: slice) -> Box:

@@ -18,7 +18,11 @@ from rslm._typing import Floats, Indices64
 
 
 class LinearStructure(ABC):
-    """All matrices P(w) of shape (d, T), for w of length `size`."""
+    """All matrices P(w) of shape (d, T), for w of length `size`.
+
+    One's own needs `shape`, `size`, the products `times`, `transposed_times` and `adjoint`, `gram` and `counts`. Where
+    every entry of P(w) is one parameter, `place` says which, and what follows from it is quick.
+    """
 
     shape: tuple[int, int]
     size: int
@@ -38,12 +42,15 @@ class LinearStructure(ABC):
     # What occurs in several products can be prepared once; the products take both forms.
 
     def parameters(self, w: Floats) -> Any:
+        """w as `times` and `transposed_times` like it best; w itself unless there is something to prepare."""
         return w
 
     def left(self, X: Floats) -> Any:
+        """X as `transposed_times` and `adjoint` like it best."""
         return X
 
     def right(self, Y: Floats) -> Any:
+        """Y as `times` and `adjoint` like it best."""
         return Y
 
     @abstractmethod

@@ -24,8 +24,8 @@ from rslm.data.observed import ObservedMatrix
 class Source:
     """A matrix that was read, and how: what was guessed, in words."""
 
-    data: ObservedMatrix
-    how: str
+    data: ObservedMatrix  #: the matrix
+    how: str  #: for instance "text separated by comma, with a header, one entry a line: user × item → rating"
 
 
 def read_source(
