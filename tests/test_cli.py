@@ -78,6 +78,37 @@ def test_complete_tells_what_it_read_and_found(monkeypatch, capsys, ratings):
     assert fitted.certificate_.verdict.split(";")[0] in shown
 
 
+def test_a_robust_loss_suits_the_unit_of_the_data(monkeypatch, capsys, tmp_path):
+    """Grey values up to 255 with outliers: without being told C or δ."""
+    rng = np.random.default_rng(0)
+    truth = 25 * (5 + rng.standard_normal((50, 2)) @ rng.standard_normal((2, 40)))
+    seen = np.where(rng.random(truth.shape) < 0.6, truth, np.nan)
+    wrong = rng.random(truth.shape) < 0.1
+    seen[wrong & ~np.isnan(seen)] = 1000
+    lines = [",".join("" if np.isnan(v) else f"{v:.1f}" for v in row) for row in seen]
+    (tmp_path / "panel.csv").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    for loss in ("huber", "absolute", "epsilon_insensitive", "square"):
+        wishes = ["--rank", "3", "--loss", loss, "--weighting", "0", "--json"]
+        assert run(monkeypatch, "complete", "panel.csv", *wishes) == 0
+        facts = json.loads(capsys.readouterr().out)
+        found[loss] = facts["held_out_RMSE" if loss == "square" else "held_out_median_error"]
+    assert max(found["huber"], found["absolute"]) < 5
+    assert found["epsilon_insensitive"] < 10  # errors up to 6 cost nothing; the mean has 24
+    assert found["square"] > 50
+
+
+def test_classes_are_judged_by_the_part_that_is_right(monkeypatch, capsys, ratings):
+    text = ratings.read_text().splitlines()
+    liked = [text[0], *(f"{a},{b},{int(float(v) > 3)}" for a, b, v in (line.split(",") for line in text[1:]))]
+    ratings.write_text("\n".join(liked))
+    assert completed(monkeypatch, ratings, "--json", "--loss", "logistic")[1] == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["held_out_accuracy"] > max(0.8, facts["accuracy_of_the_more_frequent_class"])
+    assert "held_out_RMSE" not in facts
+
+
 def test_complete_for_machines(monkeypatch, capsys, ratings):
     _, code = completed(monkeypatch, ratings, "--json")
     facts = json.loads(capsys.readouterr().out)

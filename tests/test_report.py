@@ -1,5 +1,6 @@
 """Pictures and reports: what is shown is what the model says."""
 
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -177,3 +178,16 @@ def test_the_bias_model_knows_rows_and_columns():
     np.testing.assert_allclose(guess(i, j), truth.ravel(), atol=0.5)  # drawn to the mean, by five entries of it
     assert np.corrcoef(guess(np.zeros(30, dtype=int), np.arange(30)), truth[0])[0, 1] > 0.999
     assert np.corrcoef(guess(np.arange(40), np.zeros(40, dtype=int)), truth[:, 0])[0, 1] > 0.999
+
+
+def test_classes_are_judged_by_the_part_that_is_right():
+    rng = np.random.default_rng(0)
+    odds = 3 * rng.standard_normal((60, 1)) @ rng.standard_normal((1, 50))
+    data = ObservedMatrix.from_any((odds > 0).astype(float))
+    train, test = holdout(data, 0.2, 0)
+    model = MatrixCompletion(1, 100.0, loss="logistic", random_state=0).fit(train)
+    text = completion_report(model, train, test)
+    assert "RMSE" not in text
+    part = float(re.search(r"the model</td><td>([\d.]+) %", text)[1])
+    assert part == pytest.approx(100 * model.score(test), abs=0.06)
+    assert part > 95

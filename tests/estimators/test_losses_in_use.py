@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rslm
 from rslm import MatrixCompletion, Objective, ObservedMatrix
+from rslm.estimators.choices import as_loss
 from rslm.losses import (
     BY_NAME,
     Absolute,
@@ -529,3 +530,26 @@ def test_the_same_answer_for_any_number_of_threads(monkeypatch):
     for loss in (Absolute(), Pseudo()):
         one, three = (fit(X, loss, C=10.0, tol=1e-4, n_threads=n) for n in (1, 3))
         np.testing.assert_array_equal(one.row_factors_, three.row_factors_)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("huber:0.5", Huber(0.5)), ("epsilon_insensitive:0", EpsilonInsensitive(0.0)), ("quantile:0.9", Quantile(0.9))],
+)
+def test_a_name_with_a_parameter(given, meant):
+    assert as_loss(given) == meant
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("huber:", "must be a number"),
+        ("huber:wide", "must be a number"),
+        ("huber:-1", "delta"),
+        ("square:2", "'square' has no parameter"),
+        ("cubic:2", "loss must be one of"),
+    ],
+)
+def test_a_parameter_that_makes_no_sense(given, message):
+    with pytest.raises(ValueError, match=message):
+        as_loss(given)

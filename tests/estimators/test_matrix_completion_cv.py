@@ -10,6 +10,8 @@ import rslm
 from rslm import MatrixCompletion, MatrixCompletionCV
 from rslm.data import holdout
 from rslm.datasets import make_ratings
+from rslm.estimators.usual import spread, usual_C
+from rslm.losses import Absolute, Huber, Logistic, Square
 
 
 @parametrize_with_checks([MatrixCompletionCV(ranks=(1, 2))])
@@ -89,3 +91,24 @@ def test_the_search_is_told_of_and_can_be_stopped():
     assert len(stopped.cv_results_["C"]) < len(whole.cv_results_["C"])
     assert np.isfinite(stopped.predict([0], [0])).all()
     assert np.isfinite(stopped.certificate_.gap)
+
+
+def test_the_usual_C_follows_unit_and_loss():
+    data = make_ratings(80, 60, 2000, rank=2, noise=0.3, random_state=0).data
+    ten = data.with_values(10 * data.values)
+    size = np.sqrt(80 * 60)
+    assert usual_C(data, Square()) == pytest.approx(0.3 * size)
+    assert usual_C(ten, Square()) == pytest.approx(0.3 * size)
+    assert usual_C(ten, Absolute()) == pytest.approx(10 * usual_C(data, Absolute()))
+    assert usual_C(ten, Huber(1.0)) == pytest.approx(usual_C(data, Huber(0.1)))  # both terms are squares
+    assert usual_C(data, Huber(1e6)) == pytest.approx(2 * 0.3 * size)  # ½ e², where the square loss has e²
+    assert usual_C(data.with_values(np.ones(len(data))), Absolute()) > 0
+    assert usual_C(data, Logistic()) == pytest.approx(0.3 * size)
+
+
+def test_the_spread_is_not_that_of_outliers():
+    values = np.random.default_rng(0).standard_normal(1000)
+    values[:50] = 1e6
+    assert spread(values) == pytest.approx(1.0, rel=0.15)
+    assert spread(np.r_[np.zeros(90), np.ones(10)]) > 0
+    assert spread(np.full(5, 3.0)) == 1.0

@@ -17,9 +17,12 @@ from rslm.cli.output import claim, end, remarks_on, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
 from rslm.data.appearing import appearing
+from rslm.estimators.choices import as_loss
+from rslm.estimators.usual import spread, usual_C
 from rslm.report import completion_report, write_report
 
-C_PER_SIZE = 0.3  # times √(rows · columns): what the demonstration and MovieLens want with weighting 0.5
+MOST_TO_TRY = 5_000_000  # entries up to which C is found by trying, unless --tune asks for it
+WIDTH = 0.2  # of the Huber and ε-insensitive losses beside the spread of the data, if not given
 ROWS_AT_ONCE = 256
 
 
@@ -27,13 +30,13 @@ def complete(
     data: o.DataFile,
     rank: Annotated[int, typer.Option(min=1, help="Largest rank of the completed matrix.")] = 10,
     c: Annotated[
-        float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. By size if not given.")
+        float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. Found if not given.")
     ] = None,
     loss: Annotated[
-        str, typer.Option(help="square, absolute, huber, epsilon_insensitive, logistic, hinge …")
+        str, typer.Option(help="square, absolute, huber, epsilon_insensitive, quantile:0.9, logistic, hinge …")
     ] = "square",
     tune: Annotated[
-        bool, typer.Option("--tune", help="Find C, and the best of half, once and twice the rank, on held-out entries.")
+        bool, typer.Option("--tune", help="Find the rank too: the best of half, once and twice --rank.")
     ] = False,
     lower: Annotated[float | None, typer.Option(help="Least value of all entries.")] = None,
     upper: Annotated[float | None, typer.Option(help="Largest value of all entries.")] = None,
@@ -79,20 +82,22 @@ def complete(
     console.print(f"{data}: {source.how}")
     console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.3g} %)")
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > 20 else (matrix, None)
-    size = float(np.sqrt(matrix.shape[0] * matrix.shape[1]))
+    if loss in ("huber", "epsilon_insensitive"):  # whose parameter is in the units of the data
+        loss = f"{loss}:{WIDTH * spread(matrix.values):.4g}"
     shared: dict[str, Any] = {"loss": loss, "weighting": weighting, "random_state": seed, "max_time": max_time}
     shared["bounds"] = None if lower is None and upper is None else (lower, upper)
+    ranks = sorted({max(rank // 2, 1), rank, 2 * rank}) if tune else [rank]
     estimator: MatrixCompletion
-    if tune:
-        estimator = MatrixCompletionCV(
-            sorted({max(rank // 2, 1), rank, 2 * rank}), None if c is None else [c], **shared
-        )
+    if tune or (c is None and len(train) <= MOST_TO_TRY):
+        estimator = MatrixCompletionCV(ranks, None if c is None else [c], **shared)
     else:
-        estimator = MatrixCompletion(min(rank, *matrix.shape), C_PER_SIZE * size if c is None else c, **shared)
-    error = (lambda fitted: rmse(fitted, test)) if test is not None else None
+        C = usual_C(train, as_loss(loss)) if c is None else c
+        estimator = MatrixCompletion(min(rank, *matrix.shape), C, **shared)
+    name, measure = ("held-out accuracy", accuracy) if as_loss(loss).binary else ("held-out RMSE", rmse)
+    error = (lambda fitted: measure(fitted, test)) if test is not None else None
     began = time.perf_counter()
     with remarks_on(console):
-        estimator.set_callbacks(FitProgress(console, error)).fit(train)
+        estimator.set_callbacks(FitProgress(console, error, name)).fit(train)
     seconds = time.perf_counter() - began
     facts = result(estimator, train, test, seconds)
     if model is not None:
@@ -114,6 +119,25 @@ def rmse(model: Any, data: ObservedMatrix) -> float:
     return float(np.sqrt(np.mean(error**2)))
 
 
+def accuracy(model: Any, data: ObservedMatrix) -> float:
+    found = model.predict(*named(model, data.rows_of_entries(), data.index))
+    return float(np.mean((found > 0) == (data.values > 0)))
+
+
+def held_out_facts(model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix) -> dict[str, float]:
+    """The error on held-out entries beside that of the simplest guess."""
+    if model.classes_ is not None:
+        ones = float(np.mean(test.values > 0))
+        guess = ones if np.mean(train.values > 0) > 0.5 else 1.0 - ones
+        return {"held_out_accuracy": accuracy(model, test), "accuracy_of_the_more_frequent_class": guess}
+    mean = float(np.sqrt(np.mean((test.values - train.values.mean()) ** 2)))
+    facts = {"held_out_RMSE": rmse(model, test), "RMSE_of_the_mean": mean}
+    if model.loss != "square":  # of which a few gross errors may be all
+        found = model.predict(*named(model, test.rows_of_entries(), test.index))
+        facts["held_out_median_error"] = float(np.median(np.abs(found - test.values)))
+    return facts
+
+
 def named(model: Any, rows: Any, cols: Any) -> tuple[Any, Any]:
     """Positions as the model wants them: ids where it has ids."""
     pairs = zip((rows, cols), (model.row_ids_, model.col_ids_), strict=True)
@@ -125,11 +149,9 @@ def result(
     model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix | None, seconds: float
 ) -> dict[str, Any]:
     C = model.best_C_ if isinstance(model, MatrixCompletionCV) else model.C
-    facts: dict[str, Any] = {"entries": len(train), "rank": model.rank_, "C": float(C)}
+    facts: dict[str, Any] = {"entries": len(train), "rank": model.rank_, "C": float(C), "loss": model.loss}
     if test is not None:
-        facts["held_out_entries"] = len(test)
-        facts["held_out_RMSE"] = rmse(model, test)
-        facts["RMSE_of_the_mean"] = float(np.sqrt(np.mean((test.values - train.values.mean()) ** 2)))
+        facts |= {"held_out_entries": len(test)} | held_out_facts(model, train, test)
     facts |= {"outcome": model.outcome_, "iterations": model.n_iter_, "seconds": seconds}
     return facts | {"relative_gap": float(model.certificate_.relative_gap)}
 

@@ -48,8 +48,8 @@ def multitask(
     aside = [read.column(c) for c in leave.split(",")] if leave else []
     names, X = read.matrix(without=[read.column(task), name, *aside])
     console.print(f"{table}: {read.how}")
-    tasks = len(set(labels.tolist()))
-    console.print(f"{len(y):,} rows, {tasks:,} tasks, target {name!r}, {len(names)} features: {', '.join(names[:8])} …")
+    tasks, listed = len(set(labels.tolist())), ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    console.print(f"{len(y):,} rows, {tasks:,} tasks, target {name!r}, {len(names)} features: {listed}")
     mean, size = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
     test = held_out(labels, held, seed)
     estimator = MultiTaskRegressor(min(rank, len(names)), c, loss=loss, random_state=seed)

@@ -13,11 +13,18 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 class FitProgress:
     """A callback of scikit-learn's protocol: iteration, objective, gradient, gap and the error on what is held out."""
 
-    def __init__(self, console: Console, error: Callable[[Any], float] | None = None) -> None:
-        self._error = error
+    def __init__(
+        self, console: Console, error: Callable[[Any], float] | None = None, name: str = "held-out RMSE"
+    ) -> None:
+        self._error, self._name = error, name
         self._iterations = 0
         self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("Fitting …")
 
@@ -40,7 +47,7 @@ class FitProgress:
         if math.isfinite(now["relative_gap"]):
             parts.append(f"gap {now['relative_gap']:.1e}")
         if self._error is not None:
-            parts.append(f"held-out RMSE {self._error(model):.4f}")
+            parts.append(f"{self._name} {self._error(model):.4f}")
         return ", ".join(parts)
 
     def teardown(self, estimator: Any, context: Any) -> None:

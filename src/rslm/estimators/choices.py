@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, cast
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -16,7 +17,7 @@ FAR = 1e-3  # a relative gradient at which a solver that stalls has not found wh
 
 
 def as_loss(given: Any) -> Loss:
-    """The loss that a name or an instance stands for."""
+    """The loss that a name stands for, "huber:0.5" with a parameter, or the instance that was given."""
     if isinstance(given, Loss):
         return given
     if isinstance(given, str) and given.startswith(OWN):
@@ -25,11 +26,21 @@ def as_loss(given: Any) -> Loss:
             f"the file of this model names its loss, {name}, but does not hold it; put it in with "
             f"model.set_params(loss={name}(...))"
         )
-    if not isinstance(given, str) or given not in BY_NAME:
+    name, colon, parameter = given.partition(":") if isinstance(given, str) else ("", "", "")
+    if name not in BY_NAME:
         raise ValueError(
             f"loss must be one of {sorted(BY_NAME)} or a Loss, such as rslm.losses.Huber(0.5); got {given!r}"
         )
-    return BY_NAME[given]()
+    if not colon:
+        return BY_NAME[name]()
+    made: Any = BY_NAME[name]
+    if not (is_dataclass(made) and fields(made)):
+        raise ValueError(f"the loss {name!r} has no parameter; got {given!r}")
+    try:
+        number = float(parameter)
+    except ValueError:
+        raise ValueError(f"what follows {name}: must be a number, as in {name}:0.5; got {given!r}") from None
+    return cast(type[Any], made)(number)  # type: ignore[no-any-return]
 
 
 def line(p: Progress) -> str:

@@ -18,14 +18,14 @@ from rslm.estimators.callbacks import Teller
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion
 from rslm.estimators.persistence import Arrays, Facts, storable
+from rslm.estimators.usual import usual_C
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss
 from rslm.solvers import Outcome, solve
 from rslm.threads import thread_count
 from rslm.verbosity import logger
 
-PER_SIZE = 0.3  # C beside √(n_samples · n_features) that suits ratings with weighting 0.5
-FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around it
+FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around the usual C
 STEP, MORE = 2.5, 5  # while the error still falls at the last of them, larger ones are tried, so many at most
 ROUGH = 3e-2  # relative gradient at which a setting can be told from another
 
@@ -107,7 +107,7 @@ class MatrixCompletionCV(MatrixCompletion):
         if box is not None and not loss.binary:
             check_observed(box, data)
         teller = Teller(self, X, several=True)
-        ranks, Cs = self._grid(data.shape)
+        ranks, Cs = self._grid(data, loss)
         rng = as_generator(self.random_state)
         train, test = holdout(data, float(self.held_out), rng) if len(data) > 1 else (data, data)
         tried: list[tuple[float, ...]] = []
@@ -170,12 +170,12 @@ class MatrixCompletionCV(MatrixCompletion):
         mean = float(np.mean(loss.value(loss.targets(test.values).astype(np.float64), w)))
         return float(np.sqrt(mean)) if loss.quadratic else mean
 
-    def _grid(self, shape: tuple[int, int]) -> tuple[list[int], list[float]]:
+    def _grid(self, data: ObservedMatrix, loss: Loss) -> tuple[list[int], list[float]]:
         given = list(np.atleast_1d(self.ranks))
         if not given or any(isinstance(r, bool) or int(r) != r or r < 1 for r in given):
             raise ValueError(f"ranks must be whole numbers ≥ 1; got {self.ranks!r}")
-        size = float(np.sqrt(shape[0] * shape[1]))
-        Cs = [f * PER_SIZE * size for f in FACTORS] if self.Cs is None else [float(C) for C in np.atleast_1d(self.Cs)]
+        usual = usual_C(data, loss)
+        Cs = [f * usual for f in FACTORS] if self.Cs is None else [float(C) for C in np.atleast_1d(self.Cs)]
         if not Cs or not all(0 < C < np.inf for C in Cs):
             raise ValueError(f"Cs must be positive finite numbers; got {self.Cs!r}")
-        return sorted({min(int(r), *shape) for r in given}), sorted(set(Cs))
+        return sorted({min(int(r), *data.shape) for r in given}), sorted(set(Cs))

@@ -52,8 +52,8 @@ def completion_report(
         table(bounds),
     ]
     if test is not None and len(test):
-        parts.append("<h2>Error on held-out entries</h2>")
-        parts.append(table(_errors(model, train, test), ["predicted by", "RMSE"]))
+        rows, measure = _held_out(model, train, test)
+        parts.append("<h2>Held-out entries</h2>" + table(rows, ["predicted by", measure]))
     plots = [partial(plot, model) for plot in (plot_convergence, plot_spectrum, plot_residuals)]
     parts.append("<h2>Pictures</h2>" + _figures(plots))
     parts.append("<h2>Observed entries that fit worst</h2>")
@@ -103,15 +103,21 @@ def _data_facts(train: ObservedMatrix, test: ObservedMatrix | None, how: str) ->
     return found | ({"read as": how} if how else {})
 
 
-def _errors(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> list[list[str]]:
+def _held_out(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> tuple[list[list[str]], str]:
+    """How well the model, and simpler ones, predict held-out entries, and in which measure."""
     rows, cols = test.rows_of_entries(), test.index
     found = np.einsum("ij,ij->i", model.row_factors_[rows], model.col_factors_[cols])
+    if model.classes_ is not None:  # what is learned is positive for the second class
+        train = train.with_values((train.values > 0) - 0.5)
     guesses = {
         "the mean of all entries": np.full(len(test), train.values.mean()),
         "means of rows and columns": bias_model(train)(rows, cols),
         "the model": found,
     }
-    return [[name, f"{np.sqrt(np.mean((w - test.values) ** 2)):.4f}"] for name, w in guesses.items()]
+    if model.classes_ is not None:
+        right = {name: np.mean((w > 0) == (test.values > 0)) for name, w in guesses.items()}
+        return [[name, f"{100 * part:.1f} %"] for name, part in right.items()], "right"
+    return [[name, f"{np.sqrt(np.mean((w - test.values) ** 2)):.4f}"] for name, w in guesses.items()], "RMSE"
 
 
 def _worst(model: Any, train: ObservedMatrix) -> list[list[str]]:

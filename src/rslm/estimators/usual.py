@@ -1,0 +1,32 @@
+"""What suits data of this size and unit, where nothing was given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.data import ObservedMatrix
+from rslm.losses import Loss
+
+PER_SIZE = 0.3  # C of the square loss beside √(n_samples · n_features): suits ratings with weighting 0.5
+SAMPLE = 100_000  # entries that are looked at
+NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
+TYPICAL = 0.5  # of an error, beside the spread of the data
+
+
+def usual_C(data: ObservedMatrix, loss: Loss) -> float:
+    """C by the size of the matrix, so that a typical error pulls as hard as with the square loss."""
+    C = PER_SIZE * float(np.sqrt(data.shape[0] * data.shape[1]))
+    if loss.binary:
+        return C
+    error = TYPICAL * spread(data.values)
+    pull = float(np.mean(np.abs(loss.gradient(np.array([-error, error]), np.zeros(2)))))
+    return C * 2.0 * error / pull if pull > 0 and np.isfinite(pull) else C
+
+
+def spread(values: Floats) -> float:
+    """About a standard deviation, but not that of outliers; 1 if all values are the same."""
+    some = np.asarray(values[:: max(1, len(values) // SAMPLE)], dtype=np.float64)
+    middle = np.median(some)
+    found = NORMAL * np.median(np.abs(some - middle)) or np.sqrt(np.mean((some - middle) ** 2))
+    return float(found) or 1.0
