@@ -261,3 +261,43 @@ def test_multitask(monkeypatch, capsys, tmp_path):
     fitted = rslm.load(model)  # for features as they are in the table
     found = fitted.predict(X, tasks=[f"school {t}" for t in tasks])
     assert np.mean((found - y) ** 2) < 0.1 * np.var(y)
+
+
+def test_rows_and_columns_without_ids_count_from_one_everywhere(monkeypatch, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    X = 3 + rng.standard_normal((12, 1)) @ rng.standard_normal((1, 7))
+    lines = [",".join("" if rng.random() < 0.3 else f"{v:.3f}" for v in row) for row in X]
+    (tmp_path / "panel.csv").write_text("\n".join(lines))
+    (tmp_path / "pairs.csv").write_text("12,7\n1,1\n5,3\n")
+    monkeypatch.chdir(tmp_path)
+    wishes = ["--layout", "dense", "--no-header", "--rank", "2", "--C", "10", "--holdout", "0"]
+    assert run(monkeypatch, "complete", "panel.csv", *wishes, "--model", "m", "--fill", "filled.csv") == 0
+    capsys.readouterr()
+    assert run(monkeypatch, "predict", "m", "pairs.csv") == 0
+    found = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
+    model = rslm.load("m")
+    W = model.row_factors_ @ model.col_factors_.T
+    assert [(i, j) for i, j, _ in found] == [("12", "7"), ("1", "1"), ("5", "3")]
+    np.testing.assert_allclose([float(w) for *_, w in found], [W[11, 6], W[0, 0], W[4, 2]], rtol=1e-5)
+    empty = next((i, j) for i, line in enumerate(lines) for j, cell in enumerate(line.split(",")) if not cell)
+    cell = (tmp_path / "filled.csv").read_text().splitlines()[1 + empty[0]].split(",")[1 + empty[1]]
+    assert float(cell) == pytest.approx(W[empty], rel=1e-5)
+    (tmp_path / "pairs.csv").write_text("0,1\n1,1\n")
+    assert "a number from 1 to 12; got 0" in run(monkeypatch, "predict", "m", "pairs.csv")
+    (tmp_path / "pairs.csv").write_text("13,1\n1,1\n")
+    assert "a number from 1 to 12; got 13" in run(monkeypatch, "predict", "m", "pairs.csv")
+
+
+def test_one_file_for_two_things(monkeypatch, ratings):
+    path = str(ratings.parent / "one")
+    assert "is named twice" in run(monkeypatch, "complete", str(ratings), "--model", path, "--fill", path)
+    assert not (ratings.parent / "one").exists()
+
+
+def test_nothing_is_left_to_recommend(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all.csv").write_text("1,2,3\n2,4,6\n3,6,9.5\n1,1,2\n")
+    assert run(monkeypatch, "complete", "all.csv", "--layout", "dense", "--C", "10", "--rank", "1", "--model", "m") == 0
+    capsys.readouterr()
+    assert run(monkeypatch, "recommend", "m", "--for", "2") == 0
+    assert "Nothing is left to recommend for 2" in capsys.readouterr().out

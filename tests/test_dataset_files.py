@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import io
 import logging
+import lzma
 import socket
+import struct
 import tarfile
 import threading
 import time
@@ -22,6 +26,7 @@ import scipy.io
 
 from rslm.data import ObservedMatrix
 from rslm.datasets import (
+    archives,
     download,
     lines,
     load_movielens,
@@ -40,6 +45,7 @@ FORMS = {  # the file, the folder that the archive unpacks to, a line, the heade
     "20m": ("ratings.csv", "ml-20m", "{},{},{:.1f},1112486027\n", "userId,movieId,rating,timestamp\n"),
     "25m": ("ratings.csv", "ml-25m", "{},{},{:.1f},1147880044\n", "userId,movieId,rating,timestamp\n"),
 }
+PACKED: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 
 
 def text_of(which: str, ratings: list[tuple[int, int, float]] = RATINGS) -> bytes:
@@ -116,7 +122,7 @@ def test_lines_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(lines, "SIZE", 64)
     rng = np.random.default_rng(0)
     pairs = rng.permutation(40 * 30)[:500]
-    ratings = [(int(10 ** (k % 7)) + int(k) // 30, int(k) % 30, float(k % 10) / 2) for k in pairs]
+    ratings = [(int(10 ** (k % 7)) + int(k) // 30, int(k) % 30, float(k % 10 + 1) / 2) for k in pairs]
     ratings = list({r[:2]: r for r in ratings}.values())
     for which in "100k", "10m", "25m":
         ours = [(u, f, np.ceil(v)) for u, f, v in ratings] if which == "100k" else ratings
@@ -155,6 +161,14 @@ def test_lines_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("100k", b"\n\n", "no ratings"),
         ("100k", b"", "no ratings"),
         ("100k", b"\0" * 100, "line 1"),
+        (
+            "100k",
+            b"1\t2\t3\t4\n1\t3\t0\t4\n",
+            r"line 2: '1\\t3\\t0\\t4', but a rating from 0.5 to 5 as in MovieLens 100K",
+        ),
+        ("100k", b"1\t2\t3\t4\n1\t3\t9\t4\n", "line 2: .*0.5 to 5"),
+        ("10m", b"1::2::0.5::4\n1::3::5::4\n1::4::0.4::4\n", "line 3: .*0.5 to 5"),
+        ("25m", b"userId,movieId,rating,timestamp\n1,2,5.0,4\n1,3,5.5,4\n", "line 3: '1,3,5.5,4'.*0.5 to 5"),
         ("100k", b"1\t2\t3\t4\n1\t2\t4\t4\n", "repeat an earlier one: the first is row 1, column 2"),
     ],
 )
@@ -201,7 +215,7 @@ def test_incomplete_archives(pack: Callable[..., bytes], tmp_path: Path) -> None
     (tmp_path / "x").write_bytes(pack({"ml-100k/u.item": b"x"}))
     with pytest.raises(FileNotFoundError, match=r"x has no u\.data in it. Give u\.data itself"):
         load_movielens("100k", tmp_path / "x")
-    noise = np.random.default_rng(0).integers(0, 9, (3000, 3))
+    noise = np.random.default_rng(0).integers(1, 6, (3000, 3))
     many = "".join(f"{k}\t{a}\t{b}\t{c}\n" for k, (a, b, c) in enumerate(noise)).encode()
     whole = pack({"ml-100k/u.data": many})
     (tmp_path / "x").write_bytes(whole[: len(whole) // 2])
@@ -215,6 +229,112 @@ def test_an_archive_with_a_wrong_byte(tmp_path: Path) -> None:
     (tmp_path / "x.zip").write_bytes(content)
     with pytest.raises(ValueError, match="damaged archive"):
         load_movielens("100k", tmp_path / "x.zip")
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_single_compressed_files(ending: str, tmp_path: Path) -> None:
+    films = some_netflix(1, 20)
+    for name, content in ("u.data", text_of("100k")), ("combined_data_1.txt", netflix_text(films)):
+        (tmp_path / f"{name}.{ending}").write_bytes(PACKED[ending](content))
+    for path in tmp_path, tmp_path / f"u.data.{ending}":
+        check_ratings(load_movielens("100k", path))
+    for path in tmp_path, tmp_path / f"combined_data_1.txt.{ending}":
+        check_netflix(load_netflix(path), films)
+    (tmp_path / "combined_data_1.txt").write_bytes(netflix_text(films))  # beside it: the same ratings once more
+    check_netflix(load_netflix(tmp_path), films)
+    (tmp_path / "renamed").write_bytes(PACKED[ending](b"1\t2\t3\t4\n1\t2\tx\t4\n"))
+    with pytest.raises(ValueError, match="renamed, line 2: "):
+        load_movielens("100k", tmp_path / "renamed")
+    (tmp_path / "cut").write_bytes(PACKED[ending](text_of("100k") * 100)[:-9])
+    with pytest.raises(ValueError, match=r"cut is a damaged archive, or none.*Fetch it again"):
+        load_movielens("100k", tmp_path / "cut")
+    (tmp_path / "empty").write_bytes(PACKED[ending](b""))
+    with pytest.raises(ValueError, match="empty has no ratings in it"):
+        load_movielens("100k", tmp_path / "empty")
+
+
+def test_compressed_parkinsons_and_school(tmp_path: Path) -> None:
+    (tmp_path / "parkinsons_updrs.data.gz").write_bytes(gzip.compress(PATIENTS))
+    assert load_parkinsons(tmp_path / "parkinsons_updrs.data.gz").X.shape == (3, 5)
+    school_file(tmp_path / "school.mat", [np.ones((2, 3))], [np.ones((2, 1))])
+    (tmp_path / "x.gz").write_bytes(gzip.compress((tmp_path / "school.mat").read_bytes()))
+    assert load_school(tmp_path / "x.gz").X.shape == (2, 3)
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_tar_archives_of_all_kinds(mode: Any, format: int, tmp_path: Path) -> None:
+    (tmp_path / "u.data").write_bytes(text_of("100k"))
+    with tarfile.open(tmp_path / "x", mode, format=format) as archive:
+        archive.add(tmp_path / "u.data", "ml-100k/u.data")
+    check_ratings(load_movielens("100k", tmp_path / "x"))
+    with tarfile.open(tmp_path / "empty", mode, format=format):
+        pass
+    with pytest.raises(FileNotFoundError, match=r"empty has no u\.data in it"):
+        load_movielens("100k", tmp_path / "empty")
+
+
+def test_very_old_tar_archives(tmp_path: Path) -> None:
+    content = bytearray(tarred({"u.data": text_of("100k")}, "w"))
+    content[257:265] = bytes(8)  # no "ustar" before 1988
+    content[148:156] = b" " * 8
+    content[148:156] = b"%06o\0 " % sum(content[:512])
+    for packed in bytes(content), gzip.compress(content):
+        (tmp_path / "x.tar").write_bytes(packed)
+        check_ratings(load_movielens("100k", tmp_path / "x.tar"))
+
+
+def test_an_empty_zip(tmp_path: Path) -> None:
+    (tmp_path / "x.zip").write_bytes(zipped({}))
+    with pytest.raises(FileNotFoundError, match=r"x\.zip has no u\.data in it"):
+        load_movielens("100k", tmp_path / "x.zip")
+    with pytest.raises(FileNotFoundError, match="has no ratings of the Netflix Prize"):
+        load_netflix(tmp_path / "x.zip")
+
+
+def altered(name: str, method: int, flags: int = 0) -> bytes:
+    """A zip file whose headers say another method, or flags."""
+    content = bytearray(zipped({name: text_of("100k")}))
+    local, central = content.index(b"PK\x03\x04"), content.index(b"PK\x01\x02")
+    for at in local + 6, central + 8:
+        content[at : at + 4] = struct.pack("<HH", flags, method)
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda name: altered(name, 8, flags=0x01), "encrypted"),
+        (lambda name: altered(name, 8, flags=0x41), "encryption"),
+        (lambda name: altered(name, 9), "compression"),  # Deflate64
+    ],
+)
+@pytest.mark.parametrize("name", ["u.data", "mv_1.txt"])
+def test_zips_that_python_cannot_read(name: str, content: Any, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.zip").write_bytes(content(name))
+    load = load_netflix if name == "mv_1.txt" else lambda path: load_movielens("100k", path)
+    with pytest.raises(ValueError, match=rf"x\.zip/{name}: .*{message}.*\. Unpack it with another program, and give"):
+        load(tmp_path / "x.zip")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_compression_inside_zips(method: int, tmp_path: Path) -> None:
+    text = text_of("100k", [(u, f, 3.0) for u in range(1, 60) for f in range(1, 60)])
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", method) as archive:
+        archive.writestr("u.data", text)
+    assert len(load_movielens("100k", tmp_path / "x.zip")) == 59 * 59
+    content = bytearray((tmp_path / "x.zip").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 8] = bytes(b ^ 0xFF for b in content[middle : middle + 8])
+    (tmp_path / "x.zip").write_bytes(content)
+    with pytest.raises(ValueError, match=r"x\.zip is a damaged archive, or none.*Fetch it again"):
+        load_movielens("100k", tmp_path / "x.zip")
+
+
+def test_other_errors_are_not_about_archives(tmp_path: Path) -> None:
+    for error in FileNotFoundError("gone"), OSError(5, "Input/output error"), ConnectionError("x"), RuntimeError("x"):
+        with pytest.raises(type(error)), archives.undamaged(tmp_path):
+            raise error
 
 
 def test_wrong_path_and_set(tmp_path: Path) -> None:
@@ -357,8 +477,8 @@ def test_terms_are_logged(
     offer: Callable[[str], None], tmp_path: Path, caplog: pytest.LogCaptureFixture, server: Server
 ) -> None:
     offer("good")
-    with caplog.at_level(logging.INFO, logger="rslm"):
-        load_movielens("100k", download=True, folder=tmp_path)
+    load_movielens("100k", download=True, folder=tmp_path)  # nobody has asked to see the log
+    assert [(r.name, r.levelno) for r in caplog.records] == [("rslm", logging.WARNING)]
     assert "MovieLens 100K: It may be used for research" in caplog.text
 
 
@@ -499,6 +619,11 @@ def test_netflix_in_every_form(size: int, tmp_path: Path, monkeypatch: pytest.Mo
         (b"7,3,2005-09-06\n", r"line 1: '7,3,2005-09-06', but film: in the first line"),
         (b"1:\n7,3,2005-09-06\n8,x,2005-09-06\n", r"line 3: '8,x,2005-09-06', but film: or user,rating,date"),
         (b"1:\n7,3,2005-09-06\n8,12,2005-09-06\n", "line 3"),
+        (
+            b"1:\n7,1,2005-09-06\n8,5,\n9,0,2005-09-06\n",
+            r"line 4: '9,0,2005-09-06', but a rating from 1 to 5 as in the N",
+        ),
+        (b"1:\n7,3,2005-09-06\n2:\n8,9,2005-09-06\n", "line 4: .*1 to 5"),
         (b"1:\n7,3\n8,1,2,9\n", "line 2: '7,3'"),
         (b"1:\n8,1,2005:\n9\n", "line 2"),
         (b"1:\n2:8,1,5\n9\n", "line 2"),
@@ -609,11 +734,17 @@ def test_parkinsons(tmp_path: Path) -> None:
         (PATIENTS.replace(b",PPE", b""), "7 names in its header, but 8 columns"),
         (PATIENTS.splitlines()[0] + b"\n\n", "nothing below its header"),
         (b"", "begins with ''"),
+        (PATIENTS.replace(b"12.666", b"nan"), "line 3: test_time is nan, but a finite number is needed"),
+        (PATIENTS.replace(b",0.2\n", b",-inf\n"), "line 4: PPE is -inf, but a finite number"),
+        (PATIENTS.replace(b"\n4,", b"\n\n1.5,"), "line 5: subject# is 1.5, but the number of a patient is needed"),
+        (PATIENTS.replace(b"\n4,", b"\nnan,"), "line 4: subject# is nan"),
+        (PATIENTS.replace(b"\n4,", b"\n1e300,"), r"line 4: subject# is 1e\+300"),
+        (PATIENTS.replace(b"0.16006\n", b"0.16006 # note\n"), "other than numbers"),
     ],
 )
 def test_wrong_parkinsons(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(ValueError, match=f"file {message}|file has something {message}|file has {message}"):
+    with pytest.raises(ValueError, match=f"file,? {message}|file has something {message}|file has {message}"):
         load_parkinsons(tmp_path / "file")
 
 

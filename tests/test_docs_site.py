@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import re
+from dataclasses import is_dataclass
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -57,20 +59,52 @@ def test_reference_is_complete(name):
     assert offered - {"Duplicates", "Seed"} <= documented
 
 
-def test_every_public_name_is_described():
-    """Every class and function of the reference, and every method of a class, has a docstring."""
-
-    def silent(owner, path):
-        for name, member in vars(owner).items():
-            it = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-            if not name.startswith("_") and inspect.isfunction(it) and not inspect.getdoc(getattr(owner, name)):
-                yield f"{path}.{name}"
-
-    missing = []
+def described():
+    """Every class and function of the reference and every public method of a class, with its path and docstrings."""
     for page in REFERENCE:
         for path in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), re.MULTILINE):
             module, _, name = path.rpartition(".")
             thing = getattr(importlib.import_module(module), name)
-            missing += [] if inspect.getdoc(thing) else [path]
-            missing += silent(thing, path) if inspect.isclass(thing) else []
+            doc = inspect.getdoc(thing)
+            yield path, thing, doc, doc
+            for name in dir(thing) if inspect.isclass(thing) else []:
+                member = inspect.getattr_static(thing, name)
+                member = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+                member = inspect.unwrap(getattr(member, "fn", member))  # `fn` is that of an `available_if`
+                if name.startswith("_") or not inspect.isfunction(member) or not member.__module__.startswith("rslm."):
+                    continue
+                own = docstring(thing, name)
+                yield f"{path}.{name}", member, own, f"{own}\n{doc}"
+
+
+def docstring(owner, name):
+    """The docstring of a method, or that of the nearest base that has one."""
+    return next(
+        (doc for base in owner.__mro__ if name in vars(base) and (doc := inspect.getdoc(vars(base)[name]))), None
+    )
+
+
+def test_every_public_name_is_described():
+    """Every class, function and method has a docstring that names all parameters, or its class's docstring does.
+
+    The fields of a dataclass are its parameters, and stand in the reference by themselves.
+    """
+    missing = []
+    for path, thing, doc, docs in described():
+        missing += [] if doc else [path]
+        if is_dataclass(thing) or (inspect.isclass(thing) and issubclass(thing, tuple | Enum)):
+            continue
+        parameters = [p for p in inspect.signature(thing).parameters.values() if p.name not in ("self", "cls")]
+        named = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        missing += [f"{path}: {name}" for name in named if not re.search(rf"\b{name}\b", docs or "")]
     assert missing == []
+
+
+def test_undescribed_parameters_are_seen():
+    """The test above looks at methods of all kinds."""
+    found = {path for path, *_ in described()}
+    for name in "fit", "predict_proba", "score", "recommend", "row_ids_":  # decorated, conditional, plain, a property
+        assert f"rslm.estimators.MatrixCompletion.{name}" in found
+    assert "rslm.data.ObservedMatrix.from_any" in found  # a method of the class
+    assert "rslm.estimators.MultiTaskRegressor.save" in found  # inherited
+    assert "rslm.structures.Hankel.entries" in found

@@ -1,5 +1,6 @@
 """Every example in the documentation and in the docstrings is run, and what is shown below one is what comes out."""
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -8,6 +9,7 @@ import pkgutil
 import re
 import shlex
 import sys
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = [m.name for m in pkgutil.walk_packages(rslm.__path__, "rslm.") if not m.name.startswith("rslm.kernels._")]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+INDENTED = re.compile(r"(?:^(?: {4}|\t).*\n?)+", re.MULTILINE)
 LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -34,6 +37,26 @@ class Block(NamedTuple):
 def blocks(page):
     text = page.read_text(encoding="utf-8")
     return [Block(m[1], m[2], text.count("\n", 0, m.start(2))) for m in FENCE.finditer(text)]
+
+
+def indented(text):
+    """What Markdown shows as code because it is indented; options of the reference, below `:::`, are not."""
+    plain = FENCE.sub(lambda m: "\n" * m[0].count("\n"), text)
+    plain = re.sub(r"^:::.*\n(?: {4}.*\n?)*", lambda m: "\n" * m[0].count("\n"), plain, flags=re.MULTILINE)
+    return [Block("", textwrap.dedent(m[0]), plain.count("\n", 0, m.start())) for m in INDENTED.finditer(plain)]
+
+
+def is_code(text):
+    """Whether all of it, or one line, is Python or a command: a formula is neither."""
+    for part in (text, *text.splitlines()):
+        if re.match(r"(>>>|\$|rslm|python|pip|make) ", part.strip()):
+            return True
+        try:
+            if ast.parse(part.strip()).body:
+                return True
+        except SyntaxError:
+            pass
+    return False
 
 
 RUN = {page: [b for b in blocks(page) if b.language in ("python", "console")] for page in PAGES}
@@ -100,7 +123,7 @@ def rslm_command(command, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_all_code_is_run(page):
-    """Python has prompts, a console runs `rslm`; whatever is not run is plain text."""
+    """Python has prompts, a console runs `rslm`; whatever is not run is plain text, and what is indented formulas."""
     for block in blocks(page):
         where = f"{page.name}, line {block.line}"
         assert block.language in ("", "text", "python", "console"), where
@@ -110,6 +133,18 @@ def test_all_code_is_run(page):
             assert block.text.startswith("$ "), f"{where}: no prompt, so it would not be run"
             commands = re.findall(r"^\$ (.*)$", block.text, re.MULTILINE)
             assert all(c.startswith("rslm ") or c == "echo $?" for c in commands), where
+    for block in indented(page.read_text(encoding="utf-8")):
+        assert not is_code(block.text), f"{page.name}, line {block.line + 1}: indented, so it would not be run"
+
+
+def test_indented_code_is_seen():
+    page = "Text:\n\n    load(\n        download=True)\n\n```text\n    f(1)\n```\n\n    v̇ = Ẋᵀ s − q_t/C\n\n"
+    page += "::: a.b\n    options: {}\n"
+    found = [(block.line, is_code(block.text)) for block in indented(page)]
+    assert found == [(2, True), (9, False)]
+    assert all(
+        map(is_code, ["import rslm", "x = f(y)", "$ rslm demo", ">>> 1 + 1", "pip install rslm", "v̇ ≤ 1\nprint(v)"])
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -103,6 +103,18 @@ def check_gradient(
 
     The disagreement is relative to the length of the gradient's part in the direction's line, or a tenth of what a
     random direction has of it, if that is more.
+
+    Parameters
+    ----------
+    objective : Objective
+    U : array of shape (d, r)
+        Where to check; its norm need not be 1.
+    tol : float
+        Largest disagreement.
+    directions : int
+        How many random directions.
+    random_state : int
+        Seed of the directions.
     """
     U = np.asarray(U, dtype=np.float64)
     gradient = objective.evaluate(U).gradient
@@ -128,7 +140,22 @@ def check_hessian(
     directions: int = 3,
     random_state: int = 0,
 ) -> None:
-    """Check D∇g(U)[ξ] against differences of ∇g, that it is linear in ξ, and that ⟨η, D∇g[ξ]⟩ = ⟨ξ, D∇g[η]⟩."""
+    """Check D∇g(U)[ξ] against differences of ∇g, that it is linear in ξ, and that ⟨η, D∇g[ξ]⟩ = ⟨ξ, D∇g[η]⟩.
+
+    Parameters
+    ----------
+    objective : Objective
+    U : array of shape (d, r)
+        Where to check; its norm need not be 1.
+    tol : float
+        Largest disagreement with differences, relative to the larger of the two.
+    symmetry : float
+        Largest relative deviation from linearity and from symmetry.
+    directions : int
+        How many random directions ξ; the gradient is one more.
+    random_state : int
+        Seed of the directions.
+    """
     U = np.asarray(U, dtype=np.float64)
     here = objective.evaluate(U)
     along = _directions(U, here.gradient, directions, random_state)
@@ -149,7 +176,17 @@ def check_hessian(
 
 
 def check_structure(structure: LinearStructure, *, tol: float = 1e-10, random_state: int = 0) -> None:
-    """Check that a linear structure's products, entries and adjoints belong to one linear map; it forms P(w)."""
+    """Check that a linear structure's products, entries and adjoints belong to one linear map; it forms P(w).
+
+    Parameters
+    ----------
+    structure : LinearStructure
+        A small one, as the whole matrix is formed.
+    tol : float
+        Largest disagreement, relative to the size of what is compared.
+    random_state : int
+        Seed of the parameters and factors that are tried.
+    """
     name, (d, T) = repr(structure), structure.shape
     rng = np.random.default_rng(random_state)
     w, v = rng.standard_normal((2, structure.size))

@@ -1,4 +1,4 @@
-"""The library's logger. It is silent unless someone asks to see it."""
+"""The library's logger. But for the terms of downloads it is silent unless someone asks to see it."""
 
 from __future__ import annotations
 

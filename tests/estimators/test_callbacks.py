@@ -1,6 +1,7 @@
 """What watchers of a fit are told, whatever the estimator."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,3 +132,34 @@ def test_an_interrupt_while_the_gap_is_computed(monkeypatch):
     result = solve(Problem(Square(), Entries(MATRIX.T), C=3.0), 5, callback=lambda progress: None, random_state=0)
     assert result.outcome is Outcome.INTERRUPTED
     assert np.isfinite(result.certificate.gap)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e80])
+def test_the_objective_is_told_in_the_units_of_the_data(size):
+    """Data of extreme size are scaled for the solver."""
+    watcher = Watcher()
+    model = MatrixCompletion(3, 3.0, random_state=0).set_callbacks(watcher).fit(size * MATRIX)
+    assert watcher.models[-1].history_["objective"][-1] == pytest.approx(model.history_["objective"][-1], rel=1e-9)
+    tasks = Watcher()
+    regressor = MultiTaskRegressor(2, 10.0, random_state=0).set_callbacks(tasks).fit(X, size * Y, tasks=TASKS)
+    assert tasks.models[-1].history_["objective"][-1] == pytest.approx(regressor.history_["objective"][-1], rel=1e-9)
+
+
+def test_looking_at_the_gap_takes_a_small_part_of_the_time(monkeypatch):
+    """The next look is as far away as the last one allows."""
+    now = [0.0]
+    monkeypatch.setattr(LOOP.time, "perf_counter", lambda: now[0])
+    looks = []
+
+    def look(**_):
+        looks.append(now[0])
+        now[0] += 1.0  # as long as it takes
+        return SimpleNamespace(outcome=Outcome.TRIED, certificate=SimpleNamespace(relative_gap=0.5))
+
+    run = LOOP._Run(LOOP.TrustRegion, 1, lambda p: None, 0.0, None)
+    run.certify, run.records, run.point, run.objective = look, [1], None, None
+    while now[0] < 100:
+        run._relative_gap()
+        now[0] += 0.1
+    assert looks[0] == pytest.approx(LOOP.FIRST_LOOK, abs=0.11)
+    assert np.diff(looks).min() >= 1.0 / LOOP.LOOKING

@@ -95,3 +95,41 @@ def test_ids_in_ids_out():
 def test_bad_wishes(rows, top, known, message):
     with pytest.raises((ValueError, IndexError), match=message):
         MODEL.recommend(rows, top, known)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("known_indptr", lambda a: a[:-1]),
+        ("known_indptr", lambda a: a.astype(float)),
+        ("known_indptr", lambda a: a + 1),
+        ("known_index", lambda a: -a - 1),
+        ("known_index", lambda a: a[:-1]),
+        ("known_index", lambda a: a.reshape(1, -1)),
+    ],
+)
+def test_every_fault_of_known_entries_is_seen(tmp_path, name, change):
+    MODEL.save(tmp_path / "m", known=MADE)
+    with np.load(tmp_path / "m") as file:
+        arrays = dict(file)
+    with (tmp_path / "changed").open("wb") as file:
+        np.savez(file, **arrays | {name: change(arrays[name])})
+    with pytest.raises(ValueError, match="known entries"):
+        rslm.load(tmp_path / "changed")
+
+
+def test_known_entries_of_other_ids():
+    named = ObservedMatrix.from_ratings(["a", "b"], ["x", "y"], [1.0, 2.0])
+    other = ObservedMatrix.from_ratings(["a", "c"], ["x", "y"], [1.0, 2.0])
+    model = MatrixCompletion(1, 1.0, random_state=0).fit(named)
+    with pytest.raises(ValueError, match="other ids"):
+        model.recommend(["a"], 1, known=other)
+
+
+def test_recommendations_are_within_the_bounds():
+    model = MatrixCompletion(3, 20.0, bounds=(0, 3.6), random_state=0)
+    with pytest.warns(UserWarning, match="beyond the bounds"):
+        model.fit(TRAIN)
+    scores = model.recommend(range(60), 45)[1]
+    assert scores[np.isfinite(scores)].max() <= 3.6
+    assert (scores == 3.6).any()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-NEEDED = "The command line needs two more packages: pip install 'rslm[cli]'"
+NEEDED = "The command line needs some more packages: pip install 'rslm[cli]'"
 
 
 def main() -> None:

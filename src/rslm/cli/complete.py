@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 
 from rslm import MatrixCompletion, MatrixCompletionCV
@@ -23,7 +24,7 @@ from rslm.report import completion_report, write_report
 
 MOST_TO_TRY = 5_000_000  # entries up to which C is found by trying, unless --tune asks for it
 WIDTH = 0.2  # of the Huber and ε-insensitive losses beside the spread of the data, if not given
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE, ENTRIES_AT_ONCE = 256, 1 << 17
 
 
 def complete(
@@ -115,13 +116,20 @@ def complete(
 
 
 def rmse(model: Any, data: ObservedMatrix) -> float:
-    error = model.predict(*named(model, data.rows_of_entries(), data.index)) - data.values
-    return float(np.sqrt(np.mean(error**2)))
+    return float(np.sqrt(np.mean((learned(model, data) - data.values) ** 2)))
 
 
 def accuracy(model: Any, data: ObservedMatrix) -> float:
-    found = model.predict(*named(model, data.rows_of_entries(), data.index))
-    return float(np.mean((found > 0) == (data.values > 0)))
+    return float(np.mean((learned(model, data) > 0) == (data.values > 0)))
+
+
+def learned(model: Any, data: ObservedMatrix) -> NDArray[np.float64]:
+    """The learned matrix at the entries of one of its shape."""
+    rows, found = data.rows_of_entries(), np.empty(len(data))
+    for start in range(0, len(data), ENTRIES_AT_ONCE):
+        at = slice(start, start + ENTRIES_AT_ONCE)
+        np.einsum("ij,ij->i", model.row_factors_[rows[at]], model.col_factors_[data.index[at]], out=found[at])
+    return found
 
 
 def held_out_facts(model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix) -> dict[str, float]:
@@ -133,16 +141,8 @@ def held_out_facts(model: MatrixCompletion, train: ObservedMatrix, test: Observe
     mean = float(np.sqrt(np.mean((test.values - train.values.mean()) ** 2)))
     facts = {"held_out_RMSE": rmse(model, test), "RMSE_of_the_mean": mean}
     if model.loss != "square":  # of which a few gross errors may be all
-        found = model.predict(*named(model, test.rows_of_entries(), test.index))
-        facts["held_out_median_error"] = float(np.median(np.abs(found - test.values)))
+        facts["held_out_median_error"] = float(np.median(np.abs(learned(model, test) - test.values)))
     return facts
-
-
-def named(model: Any, rows: Any, cols: Any) -> tuple[Any, Any]:
-    """Positions as the model wants them: ids where it has ids."""
-    pairs = zip((rows, cols), (model.row_ids_, model.col_ids_), strict=True)
-    first, second = (at if ids is None else ids[at] for at, ids in pairs)
-    return first, second
 
 
 def result(
@@ -165,6 +165,8 @@ def write_filled(model: MatrixCompletion, matrix: ObservedMatrix, path: Path) ->
         writer.writerow(["", *names])
         for start in range(0, matrix.shape[0], ROWS_AT_ONCE):
             block = model.row_factors_[start : start + ROWS_AT_ONCE] @ model.col_factors_.T
+            if model.classes_ is not None:
+                block = model.classes_[(block > 0).astype(int)]
             for k, row in enumerate(block, start):
                 at = slice(known.indptr[k], known.indptr[k + 1])
                 row[known.indices[at]] = known.data[at]

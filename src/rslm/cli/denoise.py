@@ -29,7 +29,7 @@ STEADY = 0.1  # part by which a size changes over the whole series, up to which 
 def denoise(
     series: Annotated[str, typer.Argument(help="A table with a column of samples; - for standard input.")],
     column: Annotated[str | None, typer.Option(help="Name or number; the last column of numbers if not given.")] = None,
-    forecast: Annotated[int, typer.Option(min=0, help="How many values to foretell.")] = 0,
+    forecast: Annotated[int, typer.Option(min=0, help="How many values to forecast.")] = 0,
     rank: Annotated[int | None, typer.Option(min=1, help="Largest order; found from the data if not given.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Work on the logarithm: growth and swings in proportion.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write signal and forecast here, as CSV.")] = None,
@@ -42,7 +42,7 @@ def denoise(
     force: o.Force = False,
     json: o.Json = False,
 ) -> None:
-    """Find the signal in a noisy series, fill its gaps, and foretell how it goes on.
+    """Find the signal in a noisy series, fill its gaps, and forecast how it goes on.
 
     Example: rslm denoise passengers.csv --log --forecast 24 --out next.csv
     """

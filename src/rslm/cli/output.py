@@ -20,6 +20,10 @@ INTERRUPTED = 130  # exit code, as of a program that Ctrl-C has ended
 
 def claim(force: bool, *paths: Path | None) -> None:
     """See that these files can be written, before any work that would be lost without them."""
+    named = [path.absolute() for path in paths if path is not None]
+    if len(set(named)) < len(named):
+        twice = next(path for path in named if named.count(path) > 1)
+        raise ValueError(f"{twice} is named twice, for two different things; give each a file of its own")
     for path in paths:
         if path is None:
             continue

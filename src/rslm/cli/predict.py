@@ -44,7 +44,8 @@ def predict(
     first, second = read_pairs(pairs, delimiter=delimiter, header=header, rows=rows, cols=cols)
     if header is None and len(first) > 1 and not known_ids(fitted, first[0], second[0]):
         first, second = first[1:], second[1:]  # a header over words
-    found = fitted.predict(first, second)
+    rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
+    found = fitted.predict(counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of))
     with nullcontext(sys.stdout) if out is None else appearing(out) as file:
         writer = csv.writer(file)
         writer.writerow(["row", "column", "prediction"])
@@ -87,10 +88,24 @@ def recommend(
 
         print(writer.dumps([{"id": name, "score": value} for name, value in found]))
         return
+    if not found:
+        Console().print(f"Nothing is left to recommend for {whom}: all of its entries are known.")
+        return
     table = Table("rank", "id", "similarity" if similar else "prediction", title=f"For {whom}")
     for place, (name, value) in enumerate(found, 1):
         table.add_row(str(place), str(name), f"{value:.4g}")
     Console().print(table)
+
+
+def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArray[Any]:
+    """Ids as they are; without ids, numbers that count from 1 as positions."""
+    if ids is not None:
+        return given
+    numbers = np.asarray(given)
+    if numbers.dtype.kind not in "iu" or ((numbers < 1) | (numbers > count)).any():
+        strange = next(v for v in numbers.tolist() if not isinstance(v, int) or not 1 <= v <= count)
+        raise ValueError(f"the model has no ids, so this is a number from 1 to {count}; got {strange!r}")
+    return numbers - 1
 
 
 def known_ids(model: MatrixCompletion, row: Any, col: Any) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+EVERY = 0.5  # seconds between two looks at the error on what is held out
 
 
 class FitProgress:
@@ -17,14 +20,15 @@ class FitProgress:
         self, console: Console, error: Callable[[Any], float] | None = None, name: str = "held-out RMSE"
     ) -> None:
         self._error, self._name = error, name
-        self._iterations = 0
+        self._iterations, self._shown = 0, -math.inf
+        self._seen = console.is_terminal
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             TimeElapsedColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not self._seen,
         )
         self._task = self._bar.add_task("Fitting …")
 
@@ -37,6 +41,10 @@ class FitProgress:
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
         if fitted_estimator is not None:
             self._iterations += 1
+            now = time.perf_counter()
+            if not self._seen or now - self._shown < EVERY:
+                return False
+            self._shown = now
             self._bar.update(self._task, description=self._line(fitted_estimator))
         return False
 

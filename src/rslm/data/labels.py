@@ -26,7 +26,7 @@ class Labels:
     _table: dict[Hashable, int] | None = field(default=None, init=False, repr=False)
 
     def positions(self, wanted: Any) -> Indices64:
-        """The positions of these ids, of a single id in an array of one; without ids, positions that are checked."""
+        """The positions of the ids `wanted`, of a single id in an array of one; without ids, checked positions."""
         if self.ids is None:
             given = integers(np.atleast_1d(wanted), f"{self.kind} positions")
             check_range(given, self.count, f"{self.kind} positions")

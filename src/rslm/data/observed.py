@@ -70,7 +70,14 @@ class ObservedMatrix:
         """A table of (row id, column id, value) where an id is any hashable thing: a name, a number, a tuple.
 
         Ids are numbered in sorted order if they can be compared with one another, otherwise in order of first
-        appearance. `duplicates` is as in `from_triplets`.
+        appearance.
+
+        Parameters
+        ----------
+        row_ids, col_ids : sequences of n ids
+        values : n numbers
+        duplicates : {"error", "sum", "mean", "last"}
+            As in `from_triplets`.
         """
         given_rows, given_cols = as_ids(row_ids, "row_ids"), as_ids(col_ids, "col_ids")
         y = real_numbers(np.asarray(values), "values")
@@ -82,7 +89,7 @@ class ObservedMatrix:
 
     @classmethod
     def from_any(cls, X: Any, *, allow_empty: bool = False) -> ObservedMatrix:
-        """Whatever `fit` accepts; a matrix of which nothing is known only with `allow_empty`.
+        """An X of any kind that `fit` accepts; a matrix of which nothing is known only with `allow_empty`.
 
         - an ObservedMatrix: returned as it is
         - scipy.sparse, any format: stored entries are observed, explicit zeros included
@@ -111,7 +118,14 @@ class ObservedMatrix:
 
     @classmethod
     def read(cls, path: str | PathLike[str], **options: Any) -> ObservedMatrix:
-        """Read a text table, Parquet, MatrixMarket, NumPy's npz or a MATLAB file; see `rslm.data.read_source`."""
+        """Read a text table, Parquet, MatrixMarket, NumPy's npz or a MATLAB file.
+
+        Parameters
+        ----------
+        path : path, or "-" for standard input
+        **options
+            As of `rslm.data.read_source`.
+        """
         from rslm.data.files import read_source
 
         return read_source(path, **options).data

@@ -11,7 +11,13 @@ Seed = int | np.random.Generator | np.random.RandomState | None
 
 
 def as_generator(random_state: Seed) -> np.random.Generator:
-    """A generator for what scikit-learn and NumPy take as a seed; a Generator is used, and advanced, as it is."""
+    """A generator for what scikit-learn and NumPy take as a seed.
+
+    Parameters
+    ----------
+    random_state : int, RandomState, Generator or None
+        A Generator is used, and advanced, as it is; None is a different seed every time.
+    """
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
     return np.random.default_rng(random_state)
@@ -21,6 +27,18 @@ def holdout(data: ObservedMatrix, fraction: float, random_state: Seed = None) ->
     """Set the given fraction of the entries aside, chosen at random: returns (train, held out).
 
     Both have the shape and the ids of `data`, so a row may have no entry left in one of them.
+
+    Parameters
+    ----------
+    data : ObservedMatrix, or whatever else `fit` accepts
+    fraction : float between 0 and 1
+        The part of the observed entries that is set aside.
+    random_state : int, RandomState, Generator or None
+        Seed of the choice.
+
+    Returns
+    -------
+    train, held_out : ObservedMatrix
     """
     if not 0 < fraction < 1:
         raise ValueError(f"fraction is {fraction!r}, but a number between 0 and 1, such as 0.1, is needed.")

@@ -1,7 +1,9 @@
-"""Files in folders and archives, read where they lie: nothing is ever unpacked."""
+"""Files in folders and archives, and compressed ones, read where they lie: nothing is ever unpacked."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import lzma
 import tarfile
 import zipfile
@@ -9,32 +11,44 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
-ZIP, COMPRESSED = b"PK\x03\x04", (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
-MARK = slice(257, 262)  # where a tar archive says that it is one
+ZIP = b"PK\x03\x04", b"PK\x05\x06"  # the latter if it is empty
+COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+}
+SUFFIXES = ".gz", ".bz2", ".xz"
+HEAD = 512  # bytes of a header in a tar archive
+MARK = slice(257, 262)  # where it says what it is, but for very old ones
 
 Wanted = Callable[[str], bool]  # of a name without folders
 Found = Generator[tuple[str, IO[bytes]], None, None]
 
 
 def members(path: Path, wanted: Wanted) -> Found:
-    """Names and contents of all wanted files: in a folder or one below it, in an archive, or the one file given."""
+    """Names and contents of all wanted files: in a folder or one below it, in an archive, or the one file given.
+
+    A file may be compressed, unless it is in an archive; in a folder its name says so.
+    """
     if path.is_dir():
-        files = [p for p in (*path.glob("*"), *path.glob("*/*")) if wanted(p.name) and p.is_file()]
+        files = [p for p in (*path.glob("*"), *path.glob("*/*")) if wanted(_uncompressed(p).name) and p.is_file()]
+        beside = set(files)
         for found in sorted(files, key=lambda p: (len(p.parts), p)):
-            with found.open("rb") as stream:
-                yield str(found), stream
+            if _uncompressed(found) == found or _uncompressed(found) not in beside:  # the same, packed and unpacked
+                with found.open("rb") as file:
+                    yield str(found), _plain(file)
         return
     with path.open("rb") as file:
-        begins = file.read(512)
-        file.seek(0)
-        if begins.startswith(ZIP):
+        if _begins(file).startswith(ZIP):
             yield from _of_zip(str(path), file, wanted)
-        elif begins.startswith(COMPRESSED) or begins[MARK] == b"ustar":
+        elif _is_tar(_begins(_plain(file))):
+            file.seek(0)
             yield from _of_tar(str(path), file, wanted)
         else:
-            yield str(path), file
+            file.seek(0)
+            yield str(path), _plain(file)
 
 
 @contextmanager
@@ -55,16 +69,55 @@ def undamaged(path: Path) -> Iterator[None]:
     """Tells of broken archives in a sentence, wherever reading stumbles over it."""
     try:
         yield
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError) as error:
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+        # Of these, bz2 raises a bare OSError without a number; a missing file or a broken disk has one, or a kind.
+        if isinstance(error, OSError) and (type(error) not in (OSError, gzip.BadGzipFile) or error.errno is not None):
+            raise
         raise ValueError(f"{path} is a damaged archive, or none: {error}. Fetch it again.") from None
 
 
+def _uncompressed(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix in SUFFIXES else path
+
+
+def _begins(file: IO[bytes]) -> bytes:
+    begins = file.read(HEAD)
+    file.seek(0)
+    return begins
+
+
+def _plain(file: IO[bytes]) -> IO[bytes]:
+    """What a compressed file holds; any other as it is."""
+    begins = _begins(file)
+    return next((opened(file) for mark, opened in COMPRESSED.items() if begins.startswith(mark)), file)
+
+
+def _is_tar(begins: bytes) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(begins, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return begins[MARK] == b"ustar" or begins == bytes(HEAD)  # a damaged one, an empty one
+    return True
+
+
 def _of_zip(path: str, file: IO[bytes], wanted: Wanted) -> Found:
-    with zipfile.ZipFile(file) as archive:
+    with _readable(path), zipfile.ZipFile(file) as archive:
         infos = [i for i in archive.infolist() if not i.is_dir() and wanted(PurePosixPath(i.filename).name)]
         for info in sorted(infos, key=lambda i: (i.filename.count("/"), i.filename)):
-            with archive.open(info) as stream:
-                yield f"{path}/{info.filename}", stream
+            name = f"{path}/{info.filename}"
+            with _readable(name):
+                stream = archive.open(info)
+            with stream:
+                yield name, stream
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Tells what Python cannot do: passwords, and ways of compressing that it does not know."""
+    try:
+        yield
+    except RuntimeError as error:  # a NotImplementedError is one
+        raise ValueError(f"{name}: {error}. Unpack it with another program, and give the folder.") from None
 
 
 def _of_tar(path: str, file: IO[bytes], wanted: Wanted) -> Found:

@@ -38,7 +38,7 @@ class Block:
 
 
 def blocks(stream: IO[bytes], name: str) -> Iterator[Block]:
-    """The text in blocks of whole lines, whichever way lines end; empty lines at the end do not count."""
+    """The text in blocks of whole lines, which end with LF or CR LF; empty lines at the end do not count."""
     first, rest, more = 1, b"", b"\n"
     while more:
         more = stream.read(SIZE)

@@ -13,7 +13,23 @@ from rslm.datasets.pairs import ascending, check_counts, inner
 def make_low_rank(
     rows: int, columns: int, rank: int, n_observed: int, random_state: Seed = None
 ) -> tuple[ObservedMatrix, Floats, Floats]:
-    """Entries of L Rᵀ without noise: returns (data, L, R), the factors standard normal, the entries uniform."""
+    """Entries of L Rᵀ without noise, the factors standard normal, the observed entries uniformly random.
+
+    Parameters
+    ----------
+    rows, columns : int
+        The shape of the matrix.
+    rank : int
+        Columns of both factors.
+    n_observed : int
+        How many entries are observed, no more than there are.
+    random_state : int, RandomState, Generator or None
+
+    Returns
+    -------
+    data : ObservedMatrix
+    L, R : arrays of shape (rows, rank) and (columns, rank)
+    """
     check_counts(rows, columns, n_observed, rank, "n_observed")
     rng = as_generator(random_state)
     left, right = rng.standard_normal((rows, rank)), rng.standard_normal((columns, rank))

@@ -23,6 +23,8 @@ TERMS = (
     "It may be used for research, with acknowledgement; commercial use needs permission, and so does passing it on "
     "unless its terms say otherwise: {}."
 )
+STARS = rb"0\.[5-9]|[1-4](\.\d)?|5(\.0)?"
+LEAST, MOST = 5, 50  # ten times the stars
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,8 @@ class Form:
     separator: str
     header: bool = False
 
-    @property
-    def record(self) -> re.Pattern[bytes]:
-        cells = [rb"\d{1,9}", rb"\d{1,9}", rb"\d(\.\d)?", rb"[^:,\t]*"]
+    def record(self, rating: bytes = rb"\d(\.\d)?") -> re.Pattern[bytes]:
+        cells = [rb"\d{1,9}", rb"\d{1,9}", rb"(%b)" % rating, rb"[^:,\t]*"]
         return re.compile(self.separator.encode().join(cells))
 
     @property
@@ -88,7 +89,8 @@ def load_movielens(
         About how many ratings.
     path : path, optional
         Where it is: the archive as published, the folder that it unpacks to, or the file of ratings (u.data,
-        ratings.dat, ratings.csv). If None, it is looked for in `folder`. It is read as it is, without a checksum.
+        ratings.dat, ratings.csv), which may be compressed (gz, bz2, xz). If None, it is looked for in `folder`. It is
+        read as it is, without a checksum.
     download : bool, default=False
         Whether to fetch the archive from files.grouplens.org into `folder` if it is not there. The SHA-256 of the
         archive is known, and is checked after the download and whenever it is read from `folder`.
@@ -124,17 +126,19 @@ def _records(block: Block, form: Form, title: str) -> tuple[Indices32, Indices32
     if form.header and block.first == 1:
         end = int(np.argmax(block.text == NEWLINE)) + 1
         if not block.text[:end].tobytes().startswith(b"userId,movieId,rating,timestamp"):
-            block.refuse(form.record, f"a header, and then {needed},")
+            block.refuse(form.record(), f"a header, and then {needed},")
         block = Block(block.name, 2, block.text[end:])
     step = len(form.separator)  # of two separators side by side, the first ends a cell, the second an empty one
     ends = cell_ends(block.text, form.separator.encode()[0], 3 * step + 1)
     if ends is None:
-        block.refuse(form.record, needed)
+        block.refuse(form.record(), needed)
     lines = np.concatenate([[0], ends[:, -1] + 1])[:-1]
     starts = [lines, ends[:, step - 1] + 1, ends[:, 2 * step - 1] + 1]
     users, films = (whole_numbers(block.text, starts[k], ends[:, k * step]) for k in (0, 1))
     ratings = tenths(block.text, starts[2], ends[:, 2 * step])
     joined = all(np.array_equal(ends[:, k * step] + step - 1, ends[:, (k + 1) * step - 1]) for k in range(3))
     if users is None or films is None or ratings is None or not joined:
-        block.refuse(form.record, needed)
+        block.refuse(form.record(), needed)
+    if np.any((ratings < LEAST) | (ratings > MOST)):
+        block.refuse(form.record(STARS), f"a rating from 0.5 to 5 as in {title}")
     return users, films, ratings

@@ -19,6 +19,7 @@ from rslm.datasets.published import AnyPath, existing
 
 FILES = re.compile(r"combined_data_\d+\.txt|mv_\d+\.txt")
 LINE = re.compile(rb"\d{1,9}:|\d{1,7},\d,[^,:]*")
+IN_STARS = re.compile(rb"\d+:|\d+,[1-5],.*")
 NEEDED = "film: or user,rating,date as in the Netflix Prize"
 COLON, COMMA, ZERO = b":,0"
 USERS = 10_000_000  # ids are below that, so that a table of them is small
@@ -47,8 +48,8 @@ def load_netflix(path: AnyPath) -> ObservedMatrix:
     ----------
     path : path
         A folder with combined_data_*.txt or mv_*.txt in it or one folder below, an archive of such (zip, tar, tar.gz,
-        also nf_prize_dataset.tar.gz with the archive that is in it), or one such file. There is no download: the data
-        are to be had with an account at Kaggle.
+        also nf_prize_dataset.tar.gz with the archive that is in it), or one such file. Files may be compressed (gz,
+        bz2, xz). There is no download: the data are to be had with an account at Kaggle.
 
     Returns
     -------
@@ -97,6 +98,8 @@ def _add(ratings: Ratings, block: Block) -> None:
         block.refuse(LINE, NEEDED)
     if len(users) and users.max() >= USERS:
         block.refuse(LINE, NEEDED)
+    if np.any((stars < 1) | (stars > 5)):
+        block.refuse(IN_STARS, "a rating from 1 to 5 as in the Netflix Prize")
     ratings.films.append(films)
     ratings.begins.append(ratings.count + before // 3)
     ratings.users.append(users)

@@ -15,6 +15,7 @@ from rslm.datasets.tasks import Regressions
 
 FILE = "parkinsons_updrs.data"
 SUBJECT, TARGETS = "subject#", ("motor_UPDRS", "total_UPDRS")
+LARGEST = 1e9  # number of a patient
 PARKINSONS = Published(
     "Parkinsons Telemonitoring",
     f"https://archive.ics.uci.edu/ml/machine-learning-databases/parkinsons/telemonitoring/{FILE}",
@@ -74,9 +75,17 @@ def _table(name: str, stream: IO[bytes]) -> tuple[list[str], Floats]:
     if not below.strip():
         raise ValueError(f"{name} has nothing below its header.")
     try:
-        table = np.loadtxt(io.BytesIO(below), delimiter=",", ndmin=2)
+        table = np.loadtxt(io.BytesIO(below), delimiter=",", comments=None, ndmin=2)
     except ValueError as error:
         raise ValueError(f"{name} has something other than numbers below its header: {error}") from None
     if table.shape[1] != len(names):
         raise ValueError(f"{name} has {len(names)} names in its header, but {table.shape[1]} columns below it.")
+    wrong = ~np.isfinite(table)
+    subjects = table[:, names.index(SUBJECT)]
+    wrong[:, names.index(SUBJECT)] |= (subjects != np.rint(subjects)) | (np.abs(subjects) > LARGEST)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        line = [k for k, text in enumerate(below.splitlines(), start=2) if text][row]
+        needed = "the number of a patient" if names[column] == SUBJECT else "a finite number"
+        raise ValueError(f"{name}, line {line}: {names[column]} is {table[row, column]:g}, but {needed} is needed.")
     return names, table

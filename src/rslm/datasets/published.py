@@ -51,7 +51,7 @@ class Published:
                 f"{self.title} is not here. {self.licence} Pass download=True to fetch {self.size} from {self.url} "
                 f"into {home}, or path=… if you have it elsewhere."
             )
-        logger.info("%s: %s", self.title, self.licence)
+        logger.warning("%s: %s", self.title, self.licence)
         fetch(self.url, file, self.sha256, progress)
         return file
 

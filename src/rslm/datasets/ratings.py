@@ -30,7 +30,7 @@ class Ratings:
     item_taste: Floats  #: (n_items, rank)
 
     def truth(self, users: Indices32 | Indices64, items: Indices32 | Indices64) -> Floats:
-        """The ratings of these pairs without noise."""
+        """The ratings of the pairs (users[k], items[k]) without noise."""
         value = inner(self.user_taste, self.item_taste, users, items)
         value += self.mean
         value += self.user_bias[users]
@@ -52,6 +52,23 @@ def make_ratings(
     Some users rate far more than others, and some items are rated far more often; every user rates at least once if
     there are as many ratings as users. A user's items are drawn without replacement in proportion to popularity.
     Ratings are neither rounded nor clipped to stars, so that `noise_floor` is exact.
+
+    Parameters
+    ----------
+    n_users, n_items : int
+    n_ratings : int
+        No more than there are pairs of a user and an item.
+    rank : int
+        Of the taste; with the biases the rank of the truth is 2 higher at most.
+    noise : float
+        Standard deviation; that of the three other parts is 0.4, 0.5 and 0.6.
+    random_state : int, RandomState, Generator or None
+    dtype : float64 or float32
+        Of the ratings.
+
+    Returns
+    -------
+    Ratings
     """
     check_counts(n_users, n_items, n_ratings, rank, "n_ratings")
     if not noise >= 0:

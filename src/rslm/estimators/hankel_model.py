@@ -23,6 +23,7 @@ from rslm.certificate import Certificate
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
 from rslm.estimators.persistence import Arrays, Facts, save, storable
+from rslm.interrupts import held_back
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
 from rslm.series.pilot import pilot_fits
@@ -145,20 +146,25 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return self
         Y = Y / scale
         seen = int((~np.isnan(Y)).sum())
-        with single_threaded_blas():  # the matrices here are thin
-            pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
-        guess = best_order(pilot.squares, seen, channels)
-        noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
-        options = {"tol": self.tol, "max_iter": self.max_iter, "callback": teller.about(lambda _: {}, scale * scale)}
-        structure = Hankel(window, n - window + 1, channels)
-        search = OrderSearch(Y, structure, pilot, self.C, noise, self.max_time, **options)
-        order = search.only(largest) if self._all_given else search.climb(guess, largest)
-        if order == 0:
-            self._set_nothing(Y * scale, largest)
-        else:
-            self._set_found(Y, search, order)
-        self.criteria_ = {k: search.criterion(k) for k in sorted(search.results)}
-        self.n_iter_ = max(search.spent, 1)
+        with held_back():
+            with single_threaded_blas():  # the matrices here are thin
+                pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
+            guess = best_order(pilot.squares, seen, channels)
+            noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
+            options = {
+                "tol": self.tol,
+                "max_iter": self.max_iter,
+                "callback": teller.about(lambda _: {}, scale * scale),
+            }
+            structure = Hankel(window, n - window + 1, channels)
+            search = OrderSearch(Y, structure, pilot, self.C, noise, self.max_time, **options)
+            order = search.only(largest) if self._all_given else search.climb(guess, largest)
+            if order == 0:
+                self._set_nothing(Y * scale, largest)
+            else:
+                self._set_found(Y, search, order)
+            self.criteria_ = {k: search.criterion(k) for k in sorted(search.results)}
+            self.n_iter_ = max(search.spent, 1)
         teller.done()
         return self
 
@@ -295,7 +301,13 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     # ---- files -----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle."""
+        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path
+            It appears whole or not at all; what was there is replaced.
+        """
         check_is_fitted(self)
         save(self, path)
 

@@ -20,6 +20,7 @@ from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion, has_probabilities
 from rslm.estimators.persistence import Arrays, Facts, storable
 from rslm.estimators.side_features import Encoding, as_features
+from rslm.interrupts import held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import BoxDual, Logistic, Loss
 from rslm.threads import thread_count
@@ -147,7 +148,8 @@ class InductiveCompletion(MatrixCompletion):
         loss, weighting = self._checked_loss(), float(self.weighting)
         layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
         self._check_rank(layout)
-        self._fit(X, layout, self._last if self.warm_start else None)
+        with held_back():
+            self._fit(X, layout, self._last if self.warm_start else None)
         return self
 
     def _check_rank(self, layout: InductiveLayout) -> None:
@@ -161,11 +163,16 @@ class InductiveCompletion(MatrixCompletion):
     def predict(
         self, rows: Any, cols: ArrayLike | None = None, *, row_features: Any = None, column_features: Any = None
     ) -> Floats:
-        """Predict the entries (rows[k], cols[k]); positions, or ids where `fit` was given ids.
+        """Predict the entries (rows[k], cols[k]).
 
-        With `row_features` the rows are others than those of `fit`: `rows` are positions in that table, or labels of
-        its index. Likewise `column_features` and `cols`. With one argument, that is a dense matrix X of samples:
-        returns the model's value of all their entries.
+        Parameters
+        ----------
+        rows, cols : arrays of one length
+            Positions, or ids where `fit` was given ids. Without `cols`, `rows` is a dense matrix X of samples: returns
+            the model's value of all their entries.
+        row_features : array, DataFrame or scipy.sparse matrix, optional
+            With it the rows are others than those of `fit`: `rows` are positions in this table, or labels of its index.
+        column_features : the same for `cols`, optional
         """
         check_is_fitted(self)
         if cols is None:
@@ -180,15 +187,26 @@ class InductiveCompletion(MatrixCompletion):
     def predict_proba(
         self, rows: Any, cols: ArrayLike | None = None, *, row_features: Any = None, column_features: Any = None
     ) -> Floats:
-        """The probability of the second class, 1, for the entries that `predict` would give the decision values of."""
+        """The probability of the second class, 1, for the entries that `predict` would give the decision values of.
+
+        Parameters
+        ----------
+        rows, cols, row_features, column_features : as of `predict`
+        """
         decision = self.predict(rows, cols, row_features=row_features, column_features=column_features)
         return Logistic().probability(decision)
 
     def transform(self, X: Any, *, row_features: Any = None) -> Floats:
         """Fill the missing entries of X; observed ones are kept.
 
-        Every sample is fitted at the learned subspace, around what its features tell. Samples of `fit` have the
-        features that `fit` was given; of others without `row_features` they are taken to be average.
+        Every sample is fitted at the learned subspace, around what its features tell.
+
+        Parameters
+        ----------
+        X : as of `fit`
+            Its rows may be other samples.
+        row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
+            If None, samples of `fit` have the features that `fit` was given; those of others are taken to be average.
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
@@ -197,7 +215,14 @@ class InductiveCompletion(MatrixCompletion):
     def score(self, X: Any, y: object = None, *, row_features: Any = None) -> float:
         """R² of the prediction on the observed entries of X; for a loss of two classes the part that is right.
 
-        As of `MatrixCompletion`; the features of samples are those that `transform` would take.
+        Which samples X holds is decided as in `MatrixCompletion.score`.
+
+        Parameters
+        ----------
+        X : as of `fit`
+        y : ignored
+        row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
+            If None, those that `transform` would take.
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)

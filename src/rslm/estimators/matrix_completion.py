@@ -37,6 +37,7 @@ from rslm.estimators.persistence import (
     storable,
 )
 from rslm.estimators.recommend import Known, largest
+from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
 from rslm.losses import BoxDual, Logistic, Loss
 from rslm.solvers import solve
@@ -186,7 +187,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         loss = self._checked_loss()
         if box is not None and not loss.binary:
             check_observed(box, data)
-        self._fit(X, Layout(data, loss, self.C, float(self.weighting), box))
+        with held_back():
+            self._fit(X, Layout(data, loss, self.C, float(self.weighting), box))
         return self
 
     def _fit(
@@ -196,9 +198,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         start: Floats | None = None,
         limit: int | None = None,
         teller: Teller | None = None,
-        interrupted: bool = False,
+        max_time: float | None = None,
     ) -> None:
-        """Solve what the layout says, and keep the model that it makes of the answer: the start if interrupted."""
+        """Solve what the layout says, and keep the model that it makes of the answer."""
         data, box, problem = layout.data, layout.box, layout.problem()
         rank = self.rank if limit is None else limit
         teller = Teller(self, X) if teller is None else teller
@@ -210,8 +212,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             solver=self.solver,
             max_iter=self.max_iter,
             tol=self.tol,
-            max_time=self.max_time,
-            callback=(lambda _: True) if interrupted else told,
+            max_time=self.max_time if max_time is None else max_time,
+            callback=told,
             random_state=as_generator(self.random_state),
             n_threads=self.n_threads,
         )
@@ -265,11 +267,18 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     # ---- predicting ------------------------------------------------------------------------------------------------
 
     def predict(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
-        """Predict the entries (rows[k], cols[k]); positions, or ids where `fit` was given ids.
+        """Predict the entries (rows[k], cols[k]).
 
-        For a loss of two classes that is the decision value: positive for the second class, negative for the first.
-        With one argument, that is a dense matrix X of samples: returns the model's value of all their entries, where
-        `transform` keeps the observed ones.
+        Parameters
+        ----------
+        rows, cols : arrays of one length
+            Positions, or ids where `fit` was given ids. Without `cols`, `rows` is a dense matrix X of samples.
+
+        Returns
+        -------
+        array
+            One value a pair; for a loss of two classes the decision value: positive for the second class, negative for
+            the first. Of a matrix X, the model's value of all entries, where `transform` keeps the observed ones.
         """
         check_is_fitted(self)
         if cols is None:
@@ -310,6 +319,10 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             left_out = Known.of(self.residuals_) if hasattr(self, "residuals_") else self._known
         at = np.atleast_1d(self._rows.positions(rows))
         columns, scores = largest(at, self.row_factors_, self.col_factors_, int(top), left_out)
+        if self._box is not None:  # rounding errors
+            kept = np.isfinite(scores)
+            rows_of, columns_of = np.broadcast_to(at[:, None], columns.shape)[kept], columns[kept]
+            scores[kept] = clipped(scores[kept], self._box, rows_of, columns_of)
         return columns if self._cols.ids is None else np.asarray(self._cols.ids)[columns], scores
 
     def _check_known(self, known: ObservedMatrix) -> None:
@@ -322,7 +335,12 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
-        """The probability of the second class, 1, for the entries that `predict` would give the decision values of."""
+        """The probability of the second class, 1, for the entries that `predict` would give the decision values of.
+
+        Parameters
+        ----------
+        rows, cols : as of `predict`
+        """
         return Logistic().probability(self.predict(rows, cols))
 
     def transform(self, X: Any) -> Floats:
@@ -330,6 +348,10 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
 
         Every sample is fitted at the learned subspace of the features, so samples that `fit` has not seen are filled
         in the same way. The result is dense.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
@@ -366,6 +388,11 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         An X of the shape that `fit` was given holds entries of the fitted samples, unless it contradicts what `fit` has
         seen; row ids tell for sure. Any other X holds new samples: each of their entries is predicted from the other
         entries of its sample.
+
+        Parameters
+        ----------
+        X : as of `fit`
+        y : ignored
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
@@ -383,7 +410,17 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         return float(r2_score(self._checked_loss().targets(data.values), prediction))
 
     def certify(self, X: Any) -> Certificate:
-        """How far the learned subspace of the features is from the optimum on these data, solved at that subspace."""
+        """How far the learned subspace of the features is from the optimum on other data, solved at that subspace.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
+            Its rows may be other samples, as many as you like.
+
+        Returns
+        -------
+        Certificate
+        """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
         C, weighting = self._subspace.C, float(self.weighting)
@@ -486,8 +523,12 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     def save(self, path: str | os.PathLike[str], known: ObservedMatrix | None = None) -> None:
         """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
 
-        The entries of `known`, a matrix of the shape that `fit` was given, are what the loaded model's `recommend`
-        leaves out.
+        Parameters
+        ----------
+        path : path
+            It appears whole or not at all; what was there is replaced.
+        known : ObservedMatrix of the shape that `fit` was given, optional
+            Its entries are what the loaded model's `recommend` leaves out.
         """
         check_is_fitted(self)
         if known is not None:
@@ -538,7 +579,13 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         return tags
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """The names of the input features."""
+        """The names of the input features.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            The names where `fit` has seen none; else they must be those that it has seen.
+        """
         from sklearn.utils.validation import _check_feature_names_in
 
         check_is_fitted(self)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Self
 
@@ -19,15 +21,30 @@ from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion
 from rslm.estimators.persistence import Arrays, Facts, storable
 from rslm.estimators.usual import usual_C
+from rslm.interrupts import Interrupt, held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss
 from rslm.solvers import Outcome, solve
+from rslm.solvers.stopping import check_max_time
+from rslm.structures import Box
 from rslm.threads import thread_count
 from rslm.verbosity import logger
 
 FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around the usual C
 STEP, MORE = 2.5, 5  # while the error still falls at the last of them, larger ones are tried, so many at most
 ROUGH = 3e-2  # relative gradient at which a setting can be told from another
+SEARCHING = 0.5  # of max_time, if that is given
+SOME_TIME = 1e-3  # seconds, for a fit that there is no time left for
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that was tried, its error, and where its fit has ended."""
+
+    error: float
+    rank: int = 1
+    C: float = 1.0
+    U: Floats | None = None
 
 
 @storable
@@ -46,7 +63,7 @@ class MatrixCompletionCV(MatrixCompletion):
     held_out : float, default=0.1
         Part of the entries that settings are compared on.
     loss, bounds, weighting, solver, max_iter, tol, max_time, random_state, n_threads, verbose
-        As of `MatrixCompletion`; `weighting` is 0.5 here. `max_time` limits the last fit.
+        As of `MatrixCompletion`; `weighting` is 0.5 here. `max_time` is for all of it, half for the search.
 
     Attributes
     ----------
@@ -99,7 +116,13 @@ class MatrixCompletionCV(MatrixCompletion):
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: object = None) -> Self:
-        """Find C and rank on a part of the entries, then learn from all; X is as of `MatrixCompletion`."""
+        """Find C and rank on a part of the entries, then learn from all.
+
+        Parameters
+        ----------
+        X : as of `MatrixCompletion`
+        y : ignored
+        """
         data = self._observed(X, fitting=True)
         self._check_weighting()
         box = as_box(self.bounds, data.shape, data.col_ids)
@@ -107,19 +130,32 @@ class MatrixCompletionCV(MatrixCompletion):
         if box is not None and not loss.binary:
             check_observed(box, data)
         teller = Teller(self, X, several=True)
+        check_max_time(self.max_time)
+        deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time
+        with held_back() as interrupt:
+            best = self._search(data, loss, box, teller, interrupt)
+            self.best_rank_, self.best_C_ = best.rank, best.C
+            layout = Layout(data, loss, best.C, weighting, box)
+            left = None if self.max_time is None else max(deadline - time.perf_counter(), SOME_TIME)
+            self._fit(X, layout, best.U, best.rank, teller, left)
+        return self
+
+    def _search(
+        self, data: ObservedMatrix, loss: Loss, box: Box | None, teller: Teller, interrupt: Interrupt
+    ) -> Setting:
+        """The best of all settings, or of those that there was time for."""
+        deadline = math.inf if self.max_time is None else time.perf_counter() + SEARCHING * self.max_time
         ranks, Cs = self._grid(data, loss)
         rng = as_generator(self.random_state)
         train, test = holdout(data, float(self.held_out), rng) if len(data) > 1 else (data, data)
         tried: list[tuple[float, ...]] = []
-        best: tuple[float, int, float, Floats] | None = None
-        first, interrupted = 0, False
+        best = Setting(np.inf)
+        first, stopped = 0, False
         for rank in ranks:
-            if interrupted:
-                break
             start, least = None, np.inf
             for k, C in enumerate(islice(Cs, first, None), first):
                 began = time.perf_counter()
-                layout = Layout(train, loss, C, weighting, box)
+                layout = Layout(train, loss, C, float(self.weighting), box)
                 result = solve(
                     layout.problem(),
                     rank,
@@ -127,29 +163,30 @@ class MatrixCompletionCV(MatrixCompletion):
                     solver=self.solver,
                     max_iter=self.max_iter,
                     tol=max(self.tol, ROUGH),
+                    max_time=None if deadline == math.inf else max(deadline - began, SOME_TIME),
                     callback=teller.about(layout.at, layout.squared_scale),
                     random_state=rng,
                     n_threads=self.n_threads,
                 )
-                interrupted = result.outcome is Outcome.INTERRUPTED
                 start = result.U
                 model = layout.model(result.U, result.V, result.certificate.rounding)
                 error = self._error(loss, model, test)
                 tried.append((rank, C, error, time.perf_counter() - began))
                 logger.info("rank %d, C %.4g: error %.5g, %.2f s", *tried[-1])
-                if best is None or error < best[0]:
-                    best = error, rank, C, result.U
-                if interrupted or error > least:
+                if len(tried) == 1 or error < best.error:
+                    best = Setting(error, rank, C, result.U)
+                interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
+                stopped = interrupt.pending or time.perf_counter() > deadline
+                if stopped or error > least:
                     break
                 least, first = error, max(k - 1, 0)  # a larger rank begins one below what was best
                 if self.Cs is None and k == len(Cs) - 1 and len(Cs) < len(FACTORS) + MORE:
                     Cs.append(STEP * C)  # the best is not inside what was tried
-        assert best is not None
+            if stopped:
+                break
         names = ("rank", "C", "error", "seconds")
         self.cv_results_: dict[str, NDArray[Any]] = dict(zip(names, np.array(tried).T, strict=True))
-        _, self.best_rank_, self.best_C_, U = best
-        self._fit(X, Layout(data, loss, self.best_C_, weighting, box), U, self.best_rank_, teller, interrupted)
-        return self
+        return best
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()

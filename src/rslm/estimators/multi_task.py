@@ -121,14 +121,31 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, tasks: ArrayLike | None = None
     ) -> float:
-        """R² of the predictions of all rows."""
+        """R² of the predictions of all rows.
 
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        y : array of shape (n,)
+        sample_weight : array of n weights, optional
+        tasks : as of `predict`
+        """
         return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
     def fit_task(self, X: Any, y: Any) -> tuple[Floats, float]:
         """Coefficients and intercept of a new task, from few rows: within the subspace that all others have taught.
 
         The model itself stays as it is.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+            Rows of the new task only.
+        y : array of shape (n,)
+
+        Returns
+        -------
+        coef, intercept : array of shape (n_features,) and float
         """
         check_is_fitted(self)
         X, y = validate_data(self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=True)

@@ -162,6 +162,13 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
 
         Of several classes, how many others each is preferred to, (n, n_classes): for every pair of classes a sum of 1
         is divided between them, as the logistic function does.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        tasks : n labels, or one for all rows; must be left out where `fit` was given none and found several classes
+        unseen : {"error", "mean"}
+            What a task that `fit` has not seen is: an error, or predicted by the mean of all tasks.
         """
         check_is_fitted(self)
         if not self._by_pairs:
@@ -175,13 +182,23 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         return np.asarray(share @ (second[:, None] == which) + (1.0 - share) @ (first[:, None] == which))
 
     def predict(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> NDArray[Any]:
-        """The classes of rows of X; parameters as of `MultiTaskRegressor.predict`."""
+        """The classes of rows of X.
+
+        Parameters
+        ----------
+        X, tasks, unseen : as of `decision_function`
+        """
         side = self.decision_function(X, tasks, unseen=unseen)
         return np.asarray(self.classes_[side.argmax(axis=1) if self._by_pairs else (side > 0).astype(int)])
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
-        """The probability of every class; of several, in proportion to `decision_function`."""
+        """The probability of every class; of several, in proportion to `decision_function`.
+
+        Parameters
+        ----------
+        X, tasks, unseen : as of `decision_function`
+        """
         side = self.decision_function(X, tasks, unseen=unseen)
         if self._by_pairs:
             return np.asarray(side / side.sum(axis=1, keepdims=True))
@@ -189,7 +206,15 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         return np.stack([1.0 - p, p], axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, tasks: ArrayLike | None = None) -> float:
-        """The part of all rows whose class is right."""
+        """The part of all rows whose class is right.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        y : array of n classes
+        sample_weight : array of n weights, optional
+        tasks : as of `decision_function`
+        """
         return float(accuracy_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
     def _tasks_to_file(self) -> Arrays:

@@ -70,7 +70,17 @@ def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = No
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that `save` has written."""
+    """Read a model that `save` has written.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    estimator
+        Of the class that was saved, fitted. No code from the file is run.
+    """
     name, header, arrays = os.fspath(path), None, {}
     with Path(path).open("rb") as raw:  # a missing file or permission is said as such
         if raw.read(len(ZIP)) == ZIP:

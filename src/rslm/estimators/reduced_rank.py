@@ -93,7 +93,14 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         self._fit_tasks(Tasks.shared(R, turned), loss, means, constant=unexplained, centre=centre)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the targets that are there, the mean over all columns of y; missing ones (NaN) count for nothing."""
+        """R² of the targets that are there, the mean over all columns of y; missing ones (NaN) count for nothing.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        y : array of shape (n, n_targets), or (n,) for one target
+        sample_weight : array of n weights, optional
+        """
         found = self.predict(X).reshape(-1, len(self.coef_))
         Y = np.asarray(y, dtype=np.float64).reshape(len(found), -1)
         weight = np.ones(len(Y)) if sample_weight is None else np.asarray(sample_weight)

@@ -19,6 +19,7 @@ from rslm.estimators.callbacks import Teller
 from rslm.estimators.choices import warn_if_not_converged
 from rslm.estimators.persistence import Arrays, Facts, loss_from_plain, save
 from rslm.estimators.scaling import extreme_scale
+from rslm.interrupts import held_back
 from rslm.losses import Loss
 from rslm.measurements import Tasks
 from rslm.problem import Problem
@@ -74,34 +75,35 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             data = data.with_values(data.values / scale)
         last = getattr(self, "_U", None) if self.warm_start else None
         teller = Teller(self, None)
-        result = solve(
-            Problem(loss, data, C=self.C),
-            rank,
-            start=last if last is not None and last.shape == (data.shape[0], rank) else None,
-            solver=self.solver,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            max_time=self.max_time,
-            callback=teller.about(lambda p: self._models(p, middles, scale, centre), scale * scale),
-            random_state=as_generator(self.random_state),
-            n_threads=self.n_threads,
-        )
-        models = self._models(result, middles, scale, centre)
-        self.coef_, self.intercept_ = models["coef_"], models["intercept_"]
-        self._U = result.U
-        with np.errstate(over="ignore", under="ignore"):
-            squared = float(np.square(scale))
-        self.certificate_ = result.certificate.scaled(squared).shifted(self.C * constant)
-        in_squares = {k: squared * result.history[k] for k in ("objective", "gradient_norm")}
-        self.history_ = result.history | in_squares
-        self.history_["objective"] = self.history_["objective"] + self.C * constant
-        self.outcome_, self.converged_ = result.outcome.value, result.converged
-        self.n_iter_ = max(result.n_iter, 1)
-        self.rank_ = result.numerical_rank() if result.V.any() else 0
-        self._describe()
-        gradient = float(result.history["relative_gradient"][-1])
-        warn_if_not_converged(result.outcome, self.max_iter, gradient)
-        teller.done()
+        with held_back():
+            result = solve(
+                Problem(loss, data, C=self.C),
+                rank,
+                start=last if last is not None and last.shape == (data.shape[0], rank) else None,
+                solver=self.solver,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                max_time=self.max_time,
+                callback=teller.about(lambda p: self._models(p, middles, scale, centre), scale * scale),
+                random_state=as_generator(self.random_state),
+                n_threads=self.n_threads,
+            )
+            models = self._models(result, middles, scale, centre)
+            self.coef_, self.intercept_ = models["coef_"], models["intercept_"]
+            self._U = result.U
+            with np.errstate(over="ignore", under="ignore"):
+                squared = float(np.square(scale))
+            self.certificate_ = result.certificate.scaled(squared).shifted(self.C * constant)
+            in_squares = {k: squared * result.history[k] for k in ("objective", "gradient_norm")}
+            self.history_ = result.history | in_squares
+            self.history_["objective"] = self.history_["objective"] + self.C * constant
+            self.outcome_, self.converged_ = result.outcome.value, result.converged
+            self.n_iter_ = max(result.n_iter, 1)
+            self.rank_ = result.numerical_rank() if result.V.any() else 0
+            self._describe()
+            gradient = float(result.history["relative_gradient"][-1])
+            warn_if_not_converged(result.outcome, self.max_iter, gradient)
+            teller.done()
 
     @staticmethod
     def _models(
@@ -132,7 +134,13 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return min(int(self.rank), *shape, MOST_RANK)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle."""
+        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path
+            It appears whole or not at all; what was there is replaced.
+        """
         check_is_fitted(self)
         save(self, path)
 

@@ -68,26 +68,26 @@ class Box:
             )
 
     def beyond(self, y: Floats, error: Floats) -> Floats:
-        """How far errors are where they cost something: beyond ε, on a side where s may go; negative elsewhere."""
+        """How far an error of y is where it costs something: beyond ε, on a side where s may go; negative elsewhere."""
         e = np.sign(y) * error if self.mirrored else error
         both = np.abs(e) if self.lower < 0 < self.upper else e if self.upper > 0 else -e
         return np.asarray(both - self.epsilon)
 
     def typical(self, y: Floats, error: Floats) -> float:
-        """The median of how far errors are where they cost something; 0 where none does. A sample is looked at."""
+        """The median of `beyond(y, error)` where an error costs something; 0 where none does. A sample is looked at."""
         some = slice(None, None, error.size // SAMPLE + 1)
         beyond = self.beyond(y[some], error[some])
         positive = beyond[beyond > 0]
         return float(np.median(positive)) if positive.size else 0.0
 
     def bounds(self, y: Floats) -> tuple[Floats, Floats]:
-        """The ends of the interval for every target."""
+        """The ends of the interval for every target y."""
         if not self.mirrored:
             return np.asarray(self.lower), np.asarray(self.upper)
         return np.where(y < 0, -self.upper, self.lower), np.where(y < 0, -self.lower, self.upper)
 
     def free(self, y: Floats, s: Floats) -> NDArray[np.bool_]:
-        """Where s is inside its interval and, with ε, not held at 0: it follows a change of w."""
+        """Where s is inside its interval for the target y and, with ε, not held at 0: it follows a change of w."""
         lower, upper = (end.astype(s.dtype) for end in self.bounds(y))  # an end of the box in single precision is one
         inside = (s > lower) & (s < upper)
         return np.asarray(inside & (s != 0) if self.epsilon > 0 else inside)
@@ -135,7 +135,7 @@ class BoxDual(Loss):
         return np.clip(y, -usual, usual)
 
     def smoothed(self, delta: float) -> BoxDual:
-        """The same loss with its kinks rounded by δ more."""
+        """The same loss with its kinks rounded by δ = `delta` more."""
         return Smoothed(self, delta)
 
 

@@ -33,7 +33,7 @@ class Bilinear:
 
     @classmethod
     def of_columns(cls, columns: Columns, values: Floats, rows: Side, cols: Side) -> Bilinear:
-        """Entries of a pattern that is there already."""
+        """Entries with these values, of a pattern (`columns`) that is there already; `rows` and `cols` are sides."""
         data = cls.__new__(cls)
         data._set(columns, values, rows, cols)
         return data
@@ -55,11 +55,11 @@ class Bilinear:
         return Bilinear.of_columns(self.columns, self.values, Side.plain(self.rows.size), self.cols)
 
     def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
-        """F = Ã U."""
+        """F = Ã U, by so many threads; that of a `direction` is no other."""
         return self.rows.lift(U, threads)
 
     def lower(self, G: Floats, threads: int) -> Floats:
-        """Ãᵀ G."""
+        """Ãᵀ G, by so many threads."""
         return self.rows.lower(G, threads)
 
     def places(self) -> tuple[Indices64, Indices64]:

@@ -31,7 +31,7 @@ class Entries:
 
     @classmethod
     def of_columns(cls, columns: Columns, values: Floats) -> Entries:
-        """Entries of a pattern that is there already."""
+        """Entries with these values, of a pattern (`columns`) that is there already."""
         entries = cls.__new__(cls)
         entries.columns, entries.values = columns, values
         return entries

@@ -42,7 +42,7 @@ class Side:
 
     @classmethod
     def plain(cls, size: int) -> Side:
-        """No features: every row has a coefficient of its own, B̃ = I."""
+        """No features: each of `size` rows has a coefficient of its own, B̃ = I."""
         return cls(own=np.ones(size))
 
     @property
@@ -51,14 +51,14 @@ class Side:
         return self.features + (0 if self.own is None else self.size)
 
     def lift(self, V: Floats, threads: int) -> Floats:
-        """B̃ V."""
+        """B̃ V, by so many threads."""
         G = np.zeros((self.size, V.shape[1])) if self.X is None else self.X.times(V[: self.features], threads)
         if self.own is not None:
             G += self.own[:, None] * V[self.features :]
         return G
 
     def lower(self, G: Floats, threads: int) -> Floats:
-        """B̃ᵀ G."""
+        """B̃ᵀ G, by so many threads."""
         parts = [] if self.X is None else [self.X.transposed_times(G, threads)]
         if self.own is not None:
             parts.append(self.own[:, None] * G)

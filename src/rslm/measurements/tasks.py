@@ -74,7 +74,7 @@ class Tasks:
         self.values = values
 
     def with_values(self, values: Floats) -> Tasks:
-        """The same rows with other targets."""
+        """The same rows with other values of the targets."""
         tasks = Tasks.__new__(Tasks)
         tasks.__dict__.update(self.__dict__)
         tasks.values = values
@@ -106,16 +106,16 @@ class Tasks:
         return np.diff(self.columns.indptr)
 
     def means(self, values: Floats) -> Floats:
-        """The mean over every task; 0 of a task without observations."""
+        """The mean of some values of the observations over every task; 0 of a task without any."""
         totals = np.bincount(self.places()[1], values, self.shape[1])
         return np.asarray(totals / np.maximum(self.counts, 1))
 
     def centred(self, values: Floats) -> Floats:
-        """What is left of them when the mean over every task is taken out."""
+        """What is left of some values of the observations when the mean over every task is taken out."""
         return np.asarray(values - np.repeat(self.means(values), self.counts))
 
     def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
-        """F = X U.
+        """F = X U, by so many threads.
 
         Where there are intercepts the mean of all rows is taken out, and the last column is constant: with it V has a
         coefficient b/1000 of every task, whose penalty ½(b/1000)² is next to nothing for targets of size 1 without a
@@ -128,14 +128,14 @@ class Tasks:
         return np.hstack([F, np.full((len(F), 1), 0.0 if direction else OFFSET)])
 
     def lower(self, G: Floats, threads: int) -> Floats:
-        """The adjoint of `lift` for directions."""
+        """The adjoint of `lift` for directions, at G of the shape of F, by so many threads."""
         if not self.intercept:
             return self.features.transposed_times(G, threads)
         G = np.ascontiguousarray(G[:, :-1])
         return self.features.transposed_times(G, threads) - np.outer(self.features.mean, G.sum(axis=0))
 
     def predict(self, U: Floats, V: Floats, threads: int, intercepts: Floats | None = None) -> Floats:
-        """x_pᵀ U v_t + b_t of every observation."""
+        """x_pᵀ U v_t + b_t of every observation, v_t a row of V, b_t one of the intercepts; by so many threads."""
         if self.narrow:
             w = self.columns.predict_tasks(self.rows, U, V, threads)
         else:
@@ -145,7 +145,10 @@ class Tasks:
         return w
 
     def dual_matrix(self, z: Floats, threads: int) -> Floats | None:
-        """Sᵀ with the rows X_tᵀ z_t; None where it would have more numbers than the data have."""
+        """Sᵀ with the rows X_tᵀ z_t, for z with a number an observation, by so many threads.
+
+        None where it would have more numbers than the data have.
+        """
         d, T = self.shape
         if d * T > max(self.features.stored, len(self)):
             return None

@@ -71,7 +71,7 @@ def series_report(model: Any, y: Any, steps: int = 0, *, title: str = "Series", 
     y : array of shape (n,)
         The series that was fitted.
     steps : int, default=0
-        How many values to foretell.
+        How many values to forecast.
     title : str
     how : str
         How the data were read, in words.

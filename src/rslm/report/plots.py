@@ -97,7 +97,7 @@ def plot_series(model: Any, y: ArrayLike, steps: int = 0, level: float = 0.9, ax
     y : array of shape (n,)
         The series that was fitted.
     steps : int, default=0
-        How many values to foretell.
+        How many values to forecast.
     level : float, default=0.9
         The probability that the interval covers the next sample.
     ax : Matplotlib axes, optional

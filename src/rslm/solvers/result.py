@@ -25,7 +25,7 @@ class Outcome(Enum):
     STALLED = "stalled"  #: no step lowers the objective any more, at the limit of floating-point numbers
     INTERRUPTED = "interrupted"  #: stopped from outside; this is the best point so far
     TRIED = "tried"  #: a problem on the way has had its iterations; never that of a result
-    FAILED = "failed"  #: the objective is not a finite number
+    FAILED = "failed"  #: the objective is not a finite number, or no matrix of this rank keeps the bounds
 
     @property
     def converged(self) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.certificate import Certificate, certify, no_certificate
 from rslm.initial import initial_point
+from rslm.interrupts import Interrupt, held_back
 from rslm.manifold import norm
 from rslm.narrowing import last_stage
 from rslm.objective import Objective
@@ -33,6 +34,7 @@ from rslm.solvers.stopping import (
     Progress,
     SmallGradient,
     TimeLimit,
+    check_max_time,
 )
 from rslm.solvers.trust_region import TrustRegion
 from rslm.structures import LinearStructure
@@ -80,7 +82,8 @@ def solve(
 ) -> Result:
     """Minimise g(U) over U with at most `rank` columns and certify the answer.
 
-    Ctrl-C ends the iteration; the best point so far is returned with the outcome `INTERRUPTED`.
+    Ctrl-C ends the iteration after the step that it is at, a second one at once; the best point so far is returned with
+    the outcome `INTERRUPTED`.
 
     Parameters
     ----------
@@ -110,10 +113,10 @@ def solve(
     limits: list[Criterion] = [IterationLimit(max_iter)]
     if max_time is not None:
         limits.append(TimeLimit(max_time))
-    run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began)
     # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
     # Overflow is not warned of by NumPy but told by the outcome.
-    with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
+    with held_back() as interrupt, single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
+        run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began, interrupt)
         U = None if start is None else _checked_start(start, problem, rank)
         way = stages(problem, rank, start is None, run.n_threads)
         stage: Stage | None = next(way)
@@ -198,9 +201,15 @@ class _Run:
     """One run of the loop over one or several stages: the point, the count and the history."""
 
     def __init__(
-        self, make_method: Callable[[bool], Method], n_threads: int, callback: Callback | None, began: float
+        self,
+        make_method: Callable[[bool], Method],
+        n_threads: int,
+        callback: Callback | None,
+        began: float,
+        interrupt: Interrupt,
     ) -> None:
         self.make_method, self.n_threads, self.callback, self.began = make_method, n_threads, callback, began
+        self.interrupt = interrupt
         self.iteration = 0
         self._last_told = -1
         self.records: list[tuple[float, ...]] = []
@@ -272,13 +281,13 @@ class _Run:
             self.point.evaluation.intercepts,
         )
         self.records.append((self.point.gradient_norm, *(getattr(progress, name) for name in RECORDED[1:])))
-        if self._interrupted_by_callback(progress):
+        if self._interrupted_by_callback(progress) or self.interrupt.pending:
             return Outcome.INTERRUPTED
         return next((o for c in criteria if (o := c.check(progress)) is not None), None)
 
     def _relative_gap(self) -> float:
         """Looked at now and then, for those who watch: it costs about as much as some evaluations."""
-        if self.callback is None or self.certify is None:
+        if self.callback is None or self.certify is None or not self.records:
             return math.nan
         began = time.perf_counter()
         if began >= self._next_look:
@@ -313,8 +322,7 @@ def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, 
         raise ValueError(f"max_iter must be a whole number ≥ 0; got {max_iter!r}")
     if not isinstance(tol, Real) or not tol >= 0:
         raise ValueError(f"tol must be a number ≥ 0; got {tol!r}")
-    if max_time is not None and not (isinstance(max_time, Real) and max_time > 0):
-        raise ValueError(f"max_time must be None or a positive number of seconds; got {max_time!r}")
+    check_max_time(max_time)
 
 
 def _checked_start(start: Floats, problem: Problem, rank: int) -> Floats:

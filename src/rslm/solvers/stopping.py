@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 from rslm._typing import Floats
@@ -89,3 +90,9 @@ class TimeLimit:
 
     def check(self, progress: Progress) -> Outcome | None:
         return Outcome.TIME if progress.seconds >= self.seconds else None
+
+
+def check_max_time(max_time: object) -> None:
+    """None, or a positive number of seconds."""
+    if max_time is not None and not (isinstance(max_time, Real) and float(max_time) > 0):
+        raise ValueError(f"max_time must be None or a positive number of seconds; got {max_time!r}")

@@ -98,7 +98,7 @@ class Box:
         return replace(self, lower=self._lower.T, upper=self._upper.T)
 
     def divided_by(self, scale: float) -> Box:
-        """The bounds of the matrix divided by a positive number."""
+        """The bounds of the matrix divided by a positive number, `scale`."""
         return replace(self, lower=self._lower / scale, upper=self._upper / scale)
 
     def part(self, rows: slice) -> Box:

@@ -52,15 +52,15 @@ class Hankel(LinearStructure):
         return np.asarray(irfft(transformed, self._length)[..., :length])
 
     def parameters(self, w: Floats | Transformed) -> Transformed:
-        """By (channel, frequency)."""
+        """w by (channel, frequency)."""
         return w if isinstance(w, Transformed) else Transformed(self._transform(w.reshape(self.channels, self.samples)))
 
     def left(self, X: Floats | Transformed) -> Transformed:
-        """By (column, frequency)."""
+        """X by (column, frequency)."""
         return X if isinstance(X, Transformed) else Transformed(self._transform(np.ascontiguousarray(X.T)))
 
     def right(self, Y: Floats | Transformed) -> Transformed:
-        """By (column, channel, frequency)."""
+        """Y by (column, channel, frequency)."""
         if isinstance(Y, Transformed):
             return Y
         pieces = np.ascontiguousarray(Y.T).reshape(Y.shape[1], self.channels, self.windows)

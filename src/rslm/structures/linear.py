@@ -63,16 +63,16 @@ class LinearStructure(ABC):
         """The diagonal of P*P: how many entries of P(w) a parameter decides, where every entry is one parameter."""
 
     def place(self, rows: Indices64, columns: Indices64) -> Indices64 | None:
-        """Which parameter each of these entries of P(w) is; None where entries are not single parameters."""
+        """Which parameter each entry (rows[k], columns[k]) of P(w) is; None where entries are not single parameters."""
         return None
 
     def entries(self, w: Floats, rows: Indices64, columns: Indices64) -> Floats:
-        """Some entries of P(w)."""
+        """The entries (rows[k], columns[k]) of P(w)."""
         index = self.place(rows, columns)
         return np.asarray(self.matrix(w)[rows, columns] if index is None else w[index])
 
     def spread(self, values: Floats, rows: Indices64, columns: Indices64) -> Floats:
-        """P* of the matrix with these entries and zeros elsewhere; entries that are named twice are added."""
+        """P* of the matrix with values[k] at (rows[k], columns[k]), zeros elsewhere; what is named twice is added."""
         index = self.place(rows, columns)
         if index is not None:
             return np.bincount(index, values, self.size).astype(np.float64)

@@ -28,13 +28,13 @@ class SoftBox:
     """A `Box` softened by ε > 0."""
 
     box: Box
-    softness: float
-    expected: Multipliers | None = None
+    softness: float  #: ε
+    expected: Multipliers | None = None  #: a⁰, 0 if None
 
     def __post_init__(self) -> None:
         if not 0 < self.softness < float("inf"):
             raise ValueError(f"softness must be a positive number; got {self.softness!r}")
 
     def planes(self, shape: tuple[int, int]) -> tuple[Floats, Floats]:
-        """The bounds of every entry, as `Box.planes`."""
+        """The bounds of every entry of a matrix of this shape, as `Box.planes`."""
         return self.box.planes(shape)

@@ -88,6 +88,8 @@ def drawn(model: HankelModel, known: Array, later: Array) -> bytes:
     after = np.arange(len(known), len(known) + len(later))
     ax.plot(after, later, "x", ms=4, color=GREEN, label="held back")
     ax.axvline(len(known) - 0.5, color=GREY, lw=1, ls=":")
-    ax.set(xlabel="month", ylabel="count", title=f"Order {model.effective_rank_} found; {len(later)} months foretold")
+    ax.set(
+        xlabel="month", ylabel="count", title=f"Order {model.effective_rank_} found; {len(later)} months of forecast"
+    )
     ax.legend(frameon=False, loc="upper left", ncols=2)
     return png(made)
