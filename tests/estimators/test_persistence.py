@@ -291,14 +291,17 @@ def test_no_permission_is_no_damage(path, monkeypatch):
     monkeypatch.undo()
 
 
-def rewritten(path, change):
-    """Save a model, change its header, write it again."""
+def rewritten(path, change, *, checked=True):
+    """Save a model, change its header, write it again; with a checksum that fits, if it is to be found out later."""
     fitted().save(path)
     with np.load(path) as file:
         arrays = dict(file)
     header = json.loads(arrays["header"].tobytes())
     change(header, arrays)
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    arrays.pop("checksum")
+    if checked:
+        arrays["checksum"] = persistence._checksum(arrays)
     with path.open("wb") as out:
         np.savez(out, **arrays)
 
@@ -327,6 +330,39 @@ def test_newer_version(path):
 )
 def test_parts_that_are_missing_or_wrong(path, change):
     rewritten(path, change)
+    refused(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header, _: header["facts"].update(outcome_="certified"),
+        lambda _, arrays: arrays.update(row_factors_=np.full_like(arrays["row_factors_"], np.nan)),
+        lambda _, arrays: arrays.update(row_factors_=arrays["row_factors_"][0]),
+        lambda _, arrays: arrays.update(more=np.ones(3)),
+        lambda header, _: None,  # the checksum alone is missing
+    ],
+)
+def test_edited_by_hand(path, change):
+    rewritten(path, change, checked=False)
+    assert "has been changed" in refused(path)
+    fitted().save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["checksum"] = arrays["checksum"][::-1]
+    with path.open("wb") as out:
+        np.savez(out, **arrays)
+    assert "has been changed" in refused(path)
+
+
+def test_a_file_that_would_grow_in_memory(path):
+    """Models are not compressed; what is, may be a thousand times as large as the file."""
+    fitted().save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    with path.open("wb") as out:
+        np.savez_compressed(out, **arrays, bomb=np.zeros(10_000_000))
+    assert path.stat().st_size < 200_000
     refused(path)
 
 
@@ -385,9 +421,51 @@ def test_no_such_folder(tmp_path):
 
 def test_a_file_where_a_folder_is_needed(path):
     path.write_text("file")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises((NotADirectoryError, FileNotFoundError), match="does not exist"):
         fitted().save(path / "model")
     assert path.read_text() == "file"
+
+
+def test_a_link_leads_to_the_file(path):
+    link = path.with_name("link")
+    link.symlink_to(path)
+    fitted().save(link)
+    assert link.is_symlink()
+    assert path.is_file()
+    rslm.load(link)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+def test_what_is_no_file_is_not_replaced(path):
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="no regular file"):
+        fitted().save(path)
+    assert path.is_fifo()
+
+
+def test_a_disk_that_is_full_when_the_file_is_closed(path, monkeypatch):
+    """What is buffered is written last; nothing is left behind, and the message names the file."""
+    fitted().save(path)
+    before = path.read_bytes()
+
+    class Closing:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self.file
+
+        def __exit__(self, *_):
+            self.file.close()
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    model = fitted()
+    monkeypatch.setattr("builtins.open", lambda handle, mode, **options: Closing(os.fdopen(handle, mode, **options)))
+    with pytest.raises(OSError, match=rf"No space left on device; nothing was written: '.*{path.name}'"):
+        model.save(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")

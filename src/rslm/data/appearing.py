@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,21 +24,36 @@ def appearing_bytes(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         yield file
 
 
+def target_of(path: str | os.PathLike[str]) -> Path:
+    """Where a file of this name is written, which is where a link leads to; a device or a pipe is not replaced."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it")
+    if target.exists() and not target.is_file():
+        raise OSError(f"{path} is no regular file, so it is not replaced; name another file")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
+    return target
+
+
 @contextmanager
 def _appearing(path: str | os.PathLike[str], mode: str, **options: Any) -> Iterator[IO[Any]]:
-    target = Path(path)
-    with tempfile.NamedTemporaryFile(
-        mode, dir=target.parent, prefix=f".{target.name}.", delete=False, **options
-    ) as file:
+    target = target_of(path)
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            yield file
-            file.close()
-            Path(file.name).chmod(_usual_mode())
-            Path(file.name).replace(target)
+            with open(handle, mode, **options) as file:
+                yield file
+            Path(name).chmod(_usual_mode())
+            Path(name).replace(target)
         except BaseException:
-            file.close()
-            Path(file.name).unlink(missing_ok=True)
+            with suppress(OSError):
+                Path(name).unlink(missing_ok=True)
             raise
+    except OSError as error:  # which may name the temporary file, or none
+        if error.errno is None:
+            raise
+        raise type(error)(error.errno, f"{error.strerror}; nothing was written", str(path)) from None
 
 
 def _usual_mode() -> int:

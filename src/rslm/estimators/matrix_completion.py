@@ -505,7 +505,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             arrays["subspace"], cls._C_of(params, facts), model.weighting, facts["mean_count"], model._box
         )
         model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
-        model._known = Known.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
+        model._known = Known.from_arrays(arrays)
         model.certificate_ = Certificate(**facts["certificate"])
         model._rounding = model.certificate_.rounding
         model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
