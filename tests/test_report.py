@@ -3,7 +3,10 @@
 import re
 import shutil
 import subprocess
+import sys
+from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import numpy as np
@@ -11,6 +14,8 @@ import pytest
 from matplotlib import pyplot as plt
 
 from rslm import HankelModel, MatrixCompletion, MultiTaskRegressor, ObservedMatrix
+from rslm.certificate import Certificate
+from rslm.cli import main
 from rslm.data import holdout
 from rslm.datasets import make_ratings
 from rslm.report import (
@@ -42,13 +47,92 @@ def model():
     return MatrixCompletion(4, 100.0, random_state=0).fit(X)
 
 
+def drawn(ax, name):
+    """Where the line with this in its label has points."""
+    [line] = [line for line in ax.lines if name in line.get_label()]
+    x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+    return x[np.isfinite(y)], y[np.isfinite(y)]
+
+
 def test_convergence(model):
     ax = plot_convergence(model)
-    objective, gradient, tolerance = ax.lines
-    np.testing.assert_array_equal(gradient.get_ydata(), model.history_["relative_gradient"])
-    assert len(objective.get_ydata()) <= len(gradient.get_ydata())
-    assert tolerance.get_ydata()[0] == model.tol
+    np.testing.assert_array_equal(drawn(ax, "gradient")[1], model.history_["relative_gradient"])
+    at, above = drawn(ax, "above its end")
+    objective = model.history_["objective"]
+    np.testing.assert_allclose(above, (objective[at] - objective[-1]) / objective[-1])
+    assert len(at) == len(objective) - 1  # all but the end itself
+    assert drawn(ax, "tolerance")[1][0] == model.tol
     assert model.outcome_ in ax.get_title()
+    assert not ax.patches  # there was no other objective on the way
+
+
+@pytest.fixture(scope="module")
+def staged():
+    """Bounds and a loss with kinks: on the way are a square loss, rounded ones, no bounds and soft ones."""
+    rng = np.random.default_rng(0)
+    X = 3 + rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + 0.1 * rng.standard_normal((60, 40))
+    X[rng.random(X.shape) < 0.5] = np.nan
+    return MatrixCompletion(3, 10.0, loss="huber", bounds=(1, 5), random_state=0).fit(np.clip(X, 1, 5))
+
+
+def test_an_objective_on_the_way_is_not_compared_with_that_of_the_end(staged):
+    history = staged.history_
+    ends = np.stack([history[k] for k in ("C", "rounding", "softness", "smoothing")])
+    assert np.isnan(ends).any()
+    other = np.flatnonzero((ends != ends[:, -1:]).any(axis=0))
+    assert (ends[0, other] == ends[0, -1]).any()  # C alone does not tell
+    ax = plot_convergence(staged)
+    at, above = drawn(ax, "above its end")
+    assert len(at) > 1
+    assert at.min() > other.max()
+    assert (np.diff(above) <= 0).all()  # a step that was refused leaves it as it is
+    ground = ax.patches[0].get_extents().transformed(ax.transData.inverted())
+    assert (ground.x0, ground.x1) == pytest.approx((-0.5, other.max() + 0.5))
+    assert len(drawn(ax, "gradient")[0]) == len(history["objective"])  # it is told of the whole way
+
+
+def history(objective, *, C=1.0, rounding=0.0, gradient=1e-3):
+    n = len(objective)
+    columns = {"objective": objective, "C": C, "rounding": rounding, "softness": 0.0, "smoothing": 0.0}
+    columns["relative_gradient"] = gradient
+    return {name: np.broadcast_to(np.asarray(value, dtype=float), n) for name, value in columns.items()}
+
+
+def ended(history):
+    return SimpleNamespace(history_=history, tol=1e-6, outcome_="time")
+
+
+def test_zero_is_not_drawn_as_a_small_number():
+    ax = plot_convergence(ended(history([3.0, 2.0, 1.0, 1.0, 1.0], gradient=[1.0, 0.1, 0.0, 1e-8, 0.0])))
+    assert drawn(ax, "above its end")[0].tolist() == [0, 1]
+    assert drawn(ax, "gradient")[0].tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "first"),
+    [
+        ({"C": [1, 1, 2, 2, 2]}, 2),
+        ({"rounding": [np.nan, np.nan, np.nan, 0, 0]}, 3),
+        ({"rounding": [np.nan] * 5}, 0),  # it has ended where the problem still was an easier one
+        ({"rounding": [0.1, 0.1, 0.1 * (1 + 1e-15), 0.1, 0.1]}, 0),  # rounding errors make no other objective
+        ({"rounding": [0.1, 0.01, 0.1, 0.1, 0.1]}, 2),
+    ],
+)
+def test_where_the_last_objective_begins(columns, first):
+    ax = plot_convergence(ended(history([9.0, 8.0, 7.0, 6.0, 5.0], **columns)))
+    assert drawn(ax, "above its end")[0].tolist() == list(range(first, 4))
+    assert len(ax.patches) == (first > 0)
+
+
+@pytest.mark.parametrize("objective", [[1.0], [2.0, np.inf], [0.0, 0.0]])
+def test_nothing_to_compare_is_not_in_the_legend(objective):
+    ax = plot_convergence(ended(history(objective)))
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["relative gradient", "tolerance 1e-06"]
+
+
+def test_no_iterations_cannot_be_drawn():
+    with pytest.raises(ValueError, match="no iterations"):
+        plot_convergence(ended({}))
 
 
 def test_axes_in_axes_out(model):
@@ -83,6 +167,29 @@ def test_series():
         plot_series(series, y[:-1])
 
 
+@pytest.fixture(scope="module")
+def growing():
+    """A series that grows, and a model of its logarithm."""
+    t = np.arange(60)
+    y = np.exp(0.05 * t + 0.2 * np.cos(0.5 * t) + 0.02 * np.random.default_rng(0).standard_normal(60))
+    return y, HankelModel().fit(np.log(y))
+
+
+def test_a_logarithm_is_drawn_in_the_units_of_the_series(growing):
+    y, series = growing
+    ax = plot_series(series, y, steps=10, log=True)
+    samples, signal, forecast = (line.get_ydata() for line in ax.lines)
+    np.testing.assert_array_equal(samples, y)
+    np.testing.assert_allclose(signal, np.exp(series.signal_))
+    np.testing.assert_allclose(forecast, np.exp(series.forecast(10)))
+    _, lower, upper = series.forecast(10, 0.9)
+    edge = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (edge.min(), edge.max()) == pytest.approx((np.exp(lower.min()), np.exp(upper.max())))
+    assert f"{100 * np.expm1(series.noise_):.2g} %" in ax.get_title()
+    with pytest.raises(ValueError, match="sample 1 is -"):
+        plot_series(series, np.log(y) - 1, log=True)
+
+
 def test_images():
     image = np.arange(12.0).reshape(3, 4)
     holes = image.copy()
@@ -100,13 +207,14 @@ class Reader(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.pictures, self.said = [], [], []
+        self.open, self.pictures, self.shown, self.said = [], [], [], []
         self.feed(text)
         assert not self.open
 
     def handle_starttag(self, tag, attrs):
         if tag == "img":
             self.pictures.append(dict(attrs)["src"])
+            self.shown.append(dict(attrs)["alt"])
         elif tag not in ("meta", "link"):
             self.open.append(tag)
 
@@ -133,6 +241,8 @@ def test_a_report_tells_what_there_is_to_know(page):
     said = " ".join(read.said)
     for fact in ("Ratings & more", "200 × 100", "made here", "means of rows and columns", fitted.certificate_.verdict):
         assert fact in said
+    assert fitted.certificate_.meaning in said
+    assert "predicts worse" not in said
     assert "<b>user" in said  # ids are text, not tags
     assert len(read.pictures) == 3
     errors = [
@@ -154,9 +264,45 @@ def test_a_report_of_a_series(tmp_path):
     series = HankelModel().fit(y)
     write_report(series_report(series, y, 5), tmp_path / "series.html")
     read = Reader((tmp_path / "series.html").read_text(encoding="utf-8"))
-    assert len(read.pictures) == 2
+    assert len(read.pictures) == 3
+    assert f"Ended: {series.outcome_}" in read.shown  # the way of the solver
     assert f"{series.forecast(5)[4]:.6g}" in read.said
+    assert series.certificate_.verdict in read.said
+    assert series.certificate_.meaning in read.said
+    assert "the logarithm" not in " ".join(read.said)
     assert [p.name for p in tmp_path.iterdir()] == ["series.html"]
+
+
+def test_a_report_of_a_logarithm_is_in_the_units_of_the_series(growing):
+    y, series = growing
+    said = Reader(series_report(series, y, 5, log=True)).said
+    last = [f"{np.exp(part[4]):.6g}" for part in series.forecast(5, 0.9)]
+    assert said[said.index("65") + 1 :][:3] == last
+    assert said[said.index("fitted on") + 1].startswith("the logarithm")
+    assert said[said.index("noise") + 1].endswith("%")
+
+
+def test_denoise_reports_in_the_units_of_the_file(growing, tmp_path, monkeypatch):
+    y, _ = growing
+    np.savetxt(tmp_path / "y.csv", np.c_[np.arange(60), y], delimiter=",", header="t,y", comments="")
+    command = ["denoise", str(tmp_path / "y.csv"), "--log", "--forecast", "3", "--out", str(tmp_path / "out.csv")]
+    monkeypatch.setattr(sys, "argv", ["rslm", *command, "--report", str(tmp_path / "r.html")])
+    with pytest.raises(SystemExit) as told:
+        main()
+    assert not told.value.code
+    written = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()[-1].split(",")
+    said = Reader((tmp_path / "r.html").read_text(encoding="utf-8")).said
+    assert said[said.index("63") + 1 :][:3] == written[2:]
+
+
+def test_a_report_of_noise_says_that_there_is_no_signal():
+    y = np.random.default_rng(0).standard_normal(60)
+    with pytest.warns(UserWarning, match="better than noise"):
+        series = HankelModel().fit(y)
+    assert series.certificate_ is None
+    read = Reader(series_report(series, y, 5))
+    assert len(read.pictures) == 1  # the series; there is neither a spectrum nor a way
+    assert "the signal is zero" in " ".join(read.said)
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
@@ -191,3 +337,72 @@ def test_classes_are_judged_by_the_part_that_is_right():
     part = float(re.search(r"the model</td><td>([\d.]+) %", text)[1])
     assert part == pytest.approx(100 * model.score(test), abs=0.06)
     assert part > 95
+
+
+# ---- what the numbers mean -----------------------------------------------------------------------------------------
+
+
+CERTIFIED = Certificate(
+    primal=100.0,
+    dual=100.0,
+    sigma_max=1.0,
+    scaling=1.0,
+    method="here",
+    rank=3,
+    stationary=True,
+    tol=1e-6,
+    gap=0.0,
+    relative_gap=0.0,
+)
+
+
+def test_what_a_certificate_means():
+    open_gap = replace(CERTIFIED, dual=40.0, gap=60.0, relative_gap=1.5)
+    assert "Nothing better exists for this C" in CERTIFIED.meaning
+    assert "higher rank" in open_gap.meaning
+    assert "by at most 60 %" in open_gap.meaning  # of the objective: the gap itself is in units that nobody knows
+    assert "need not predict better" in open_gap.meaning
+    early = replace(open_gap, stationary=False)
+    assert "ended before" in early.meaning
+    assert "by at most 60 %" in early.meaning
+    useless = replace(CERTIFIED, dual=0.01, gap=99.99, relative_gap=9999.0)
+    assert "cannot say by how much" in useless.meaning
+    assert "at most" not in useless.meaning
+    unknown = replace(early, dual=0.0, gap=np.inf, relative_gap=np.inf)
+    assert "not known" in unknown.meaning
+
+
+@pytest.mark.parametrize(("share", "shown"), [(0.99, "99 %"), (0.9949, "99 %"), (0.0123, "1.2 %"), (4e-5, "0.004 %")])
+def test_no_share_is_written_as_a_power_or_as_all(share, shown):
+    certificate = replace(CERTIFIED, dual=100 * (1 - share), gap=100 * share, relative_gap=share / (1 - share))
+    assert f"by at most {shown}." in certificate.meaning
+
+
+def test_a_model_that_is_worse_than_the_mean_is_called_so():
+    rng = np.random.default_rng(0)
+    train, test = holdout(ObservedMatrix.from_any(rng.standard_normal((40, 30))), 0.2, 0)
+    noise = MatrixCompletion(10, 1000.0, random_state=0).fit(train)
+    text = completion_report(noise, train, test)
+    [warned] = re.findall(r"<p class='warning'>(.*?)</p>", text)
+    own, mean = (re.search(rf"{name}</td><td>([\d.]+)", text)[1] for name in ("the model", "mean of all entries"))
+    assert float(own) > float(mean)
+    assert f"The model (RMSE: {own}) predicts worse than the mean of all entries ({mean})" in warned
+    assert "<p class='warning'>" not in completion_report(noise, train)
+
+
+def test_a_model_that_is_right_less_often_than_the_commoner_class_is_called_so():
+    rng = np.random.default_rng(0)
+    train, test = holdout(ObservedMatrix.from_any((rng.random((40, 30)) < 0.8).astype(float)), 0.2, 0)
+    noise = MatrixCompletion(10, 1000.0, loss="logistic", random_state=0).fit(train)
+    [warned] = re.findall(r"<p class='warning'>(.*?)</p>", completion_report(noise, train, test))
+    own, mean = (float(k) for k in re.search(r"right: ([\d.]+) %.*mean of all entries \(([\d.]+) %", warned).groups())
+    assert own < mean
+
+
+def test_a_small_unit_does_not_hide_the_error():
+    rng = np.random.default_rng(0)
+    X = 1e-6 * (rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30)) + 0.1 * rng.standard_normal((40, 30)))
+    train, test = holdout(ObservedMatrix.from_any(X), 0.2, 0)
+    fitted = MatrixCompletion(2, 100.0, random_state=0).fit(train)
+    own = float(re.search(r"the model</td><td>([\d.e+-]+)", completion_report(fitted, train, test))[1])
+    assert 0 < own < 1e-6

@@ -27,6 +27,7 @@ from rslm.structures import Box, Multipliers
 from rslm.thin import singular_values
 
 IMPOSSIBLE = 1e-6  # so far the dual value cannot be above the primal one, relative to it, by rounding
+SAYS_NOTHING = 0.995  # part of the objective from which on a gap rules out nothing: it would be shown as 100 %
 BLOCK = 1 << 20  # entries summed at a time, so that no temporary is as large as the data
 
 
@@ -83,6 +84,30 @@ class Certificate:
         return (
             f"Not converged: above the optimum of the convex problem by at most {self.gap:.3g} "
             f"(relative gap {self.relative_gap:.2g})."
+        )
+
+    @property
+    def meaning(self) -> str:
+        """What the verdict means to somebody who only wants to use the answer."""
+        objective = "objective (misfit and size of the matrix together, weighed by C)"
+        elsewhere = "only data that were held out tell how well it predicts."
+        if self.relative_gap <= self.tol:
+            return (
+                f"Nothing better exists for this C: no matrix, of whatever rank, has a noticeably lower {objective}. "
+                f"That is about the data that were given; {elsewhere}"
+            )
+        if not math.isfinite(self.gap):
+            return "How far this answer is from the best one is not known: no bound could be computed."
+        share = self.gap / self.primal if self.primal > 0 else 1.0
+        most = f"by at most {100 * share:.2g} %" if share < SAYS_NOTHING else "and the bound cannot say by how much"
+        if self.stationary:
+            return (
+                "No small change makes this answer better. Another matrix, most often one of higher rank, may have a "
+                f"lower {objective}, {most}. That need not predict better: {elsewhere}"
+            )
+        return (
+            f"The solver ended before it had found a point that no small change makes better. The {objective} may "
+            f"still become lower, {most}: with more iterations or more time, or from another start."
         )
 
     def __str__(self) -> str:

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from rslm.certificate import Certificate
 from rslm.data import ObservedMatrix
 from rslm.report.biases import bias_model
-from rslm.report.page import facts, page, picture, png, table, verdict
-from rslm.report.plots import figure, plot_convergence, plot_residuals, plot_series, plot_spectrum
+from rslm.report.page import facts, page, picture, png, sentence, table, verdict, warning
+from rslm.report.plots import figure, noise_in_words, plot_convergence, plot_residuals, plot_series, plot_spectrum
 
 WORST = 10  # residuals that are listed
+THE_MODEL = "the model"
 LEVEL = 0.9  # of intervals
 
 
@@ -46,14 +48,9 @@ def completion_report(
     certificate = model.certificate_
     bounds = [["objective of the answer", f"{certificate.primal:.6g}"]]
     bounds.append(["no matrix has less than", f"{certificate.dual:.6g}"])
-    parts = [
-        facts("Data", _data_facts(train, test, how)),
-        "<h2>How good the answer is</h2>" + verdict(certificate.verdict),
-        table(bounds),
-    ]
+    parts = [facts("Data", _data_facts(train, test, how)), _how_good(certificate), table(bounds)]
     if test is not None and len(test):
-        rows, measure = _held_out(model, train, test)
-        parts.append("<h2>Held-out entries</h2>" + table(rows, ["predicted by", measure]))
+        parts.append("<h2>Held-out entries</h2>" + _held_out(model, train, test))
     plots = [partial(plot, model) for plot in (plot_convergence, plot_spectrum, plot_residuals)]
     parts.append("<h2>Pictures</h2>" + _figures(plots))
     parts.append("<h2>Observed entries that fit worst</h2>")
@@ -62,19 +59,23 @@ def completion_report(
     return page(title, parts)
 
 
-def series_report(model: Any, y: Any, steps: int = 0, *, title: str = "Series", how: str = "") -> str:
+def series_report(
+    model: Any, y: Any, steps: int = 0, *, title: str = "Series", how: str = "", log: bool = False
+) -> str:
     """The report of a series, with a forecast of so many steps.
 
     Parameters
     ----------
     model : fitted HankelModel
     y : array of shape (n,)
-        The series that was fitted.
+        The series that was fitted; with `log` the one whose logarithm was fitted.
     steps : int, default=0
         How many values to forecast.
     title : str
     how : str
         How the data were read, in words.
+    log : bool, default=False
+        Whether the model was fitted to the logarithm of y. Signal and forecast are in the units of y all the same.
 
     Returns
     -------
@@ -83,11 +84,15 @@ def series_report(model: Any, y: Any, steps: int = 0, *, title: str = "Series", 
     """
     samples = np.asarray(y, dtype=np.float64)
     known = {"samples": f"{len(samples):,}", "missing": int(np.isnan(samples).sum()), "order": model.effective_rank_}
-    known |= {"noise": f"{model.noise_:.4g}"} | ({"read as": how} if how else {})
-    plots = [partial(plot_series, model, samples, steps, LEVEL), partial(plot_spectrum, model)]
-    parts = [facts("Data", known), "<h2>Pictures</h2>" + _figures(plots)]
+    known |= {"noise": noise_in_words(model, log)} | ({"read as": how} if how else {})
+    known |= {"fitted on": "the logarithm; samples, signal and forecast are shown in their own units"} if log else {}
+    plots = [partial(plot_series, model, samples, steps, LEVEL, log=log)]
+    if model.effective_rank_:  # else there is neither a spectrum nor a way to it
+        plots += [partial(plot_spectrum, model), partial(plot_convergence, model)]
+    parts = [facts("Data", known), _how_good(model.certificate_), "<h2>Pictures</h2>" + _figures(plots)]
     if steps:
-        numbered = enumerate(zip(*model.forecast(steps, LEVEL), strict=True), len(samples) + 1)
+        ahead = model.forecast(steps, LEVEL)
+        numbered = enumerate(zip(*(np.exp(ahead) if log else ahead), strict=True), len(samples) + 1)
         rows = [[str(k), *(f"{v:.6g}" for v in row)] for k, row in numbered]
         parts.append("<h2>Forecast</h2>" + table(rows, ["sample", "forecast", "lower", "upper"]))
     parts.append(facts("Settings", model.get_params()))
@@ -103,8 +108,14 @@ def _data_facts(train: ObservedMatrix, test: ObservedMatrix | None, how: str) ->
     return found | ({"read as": how} if how else {})
 
 
-def _held_out(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> tuple[list[list[str]], str]:
-    """How well the model, and simpler ones, predict held-out entries, and in which measure."""
+def _how_good(certificate: Certificate | None) -> str:
+    found = "No order explains the series better than noise does, so the signal is zero."
+    told = verdict(found) if certificate is None else verdict(certificate.verdict) + sentence(certificate.meaning)
+    return f"<h2>How good the answer is</h2>{told}"
+
+
+def _held_out(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> str:
+    """How well the model, and simpler ones, predict held-out entries, and a warning where a simpler one is better."""
     rows, cols = test.rows_of_entries(), test.index
     found = np.einsum("ij,ij->i", model.row_factors_[rows], model.col_factors_[cols])
     if model.classes_ is not None:  # what is learned is positive for the second class
@@ -112,12 +123,22 @@ def _held_out(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> tuple[
     guesses = {
         "the mean of all entries": np.full(len(test), train.values.mean()),
         "means of rows and columns": bias_model(train)(rows, cols),
-        "the model": found,
+        THE_MODEL: found,
     }
     if model.classes_ is not None:
-        right = {name: np.mean((w > 0) == (test.values > 0)) for name, w in guesses.items()}
-        return [[name, f"{100 * part:.1f} %"] for name, part in right.items()], "right"
-    return [[name, f"{np.sqrt(np.mean((w - test.values) ** 2)):.4f}"] for name, w in guesses.items()], "RMSE"
+        wrong = {name: float(np.mean((w > 0) != (test.values > 0))) for name, w in guesses.items()}
+        shown, measure = {name: f"{100 * (1 - part):.1f} %" for name, part in wrong.items()}, "right"
+    else:
+        wrong = {name: float(np.sqrt(np.mean((w - test.values) ** 2))) for name, w in guesses.items()}
+        shown, measure = {name: f"{error:.5g}" for name, error in wrong.items()}, "RMSE"
+    told = table([list(row) for row in shown.items()], ["predicted by", measure])
+    better = [f"{name} ({shown[name]})" for name in wrong if name != THE_MODEL and not wrong[THE_MODEL] <= wrong[name]]
+    if better:
+        told += warning(
+            f"The model ({measure}: {shown[THE_MODEL]}) predicts worse than {' and '.join(better)}. Do not rely on "
+            "it: try another C or another rank. If none is better, these entries may have no structure of low rank."
+        )
+    return told
 
 
 def _worst(model: Any, train: ObservedMatrix) -> list[list[str]]:

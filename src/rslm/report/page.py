@@ -21,7 +21,8 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 table { border-collapse: collapse; } td, th { padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; }
 td + td, th + th { font-variant-numeric: tabular-nums; } tr { border-bottom: 1px solid #ddd; }
 .verdict { background: #eef5fb; border-left: .3rem solid #0072B2; padding: .5rem 1rem; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 1rem; }
+.warning { background: #fdf3e0; border-left: .3rem solid #E69F00; padding: .5rem 1rem; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 1rem; }
 img { width: 100%; height: auto; } .wide { overflow-x: auto; } .part img { max-width: 44rem; }
 """
 
@@ -68,6 +69,14 @@ def facts(title: str, named: dict[str, Any]) -> str:
 
 def verdict(text: str) -> str:
     return f"<p class='verdict'>{html.escape(text)}</p>"
+
+
+def sentence(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"
+
+
+def warning(text: str) -> str:
+    return f"<p class='warning'>{html.escape(text)}</p>"
 
 
 def picture(drawn: bytes, alt: str) -> str:

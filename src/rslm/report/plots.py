@@ -11,34 +11,63 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rslm._typing import Floats
 from rslm.thin import singular_values
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#7F7F7F"
 LEAST = 1e-16  # of what is shown on a logarithmic axis
+SAME = 1e-9  # relative difference of two settings of the solver that is rounding; stages differ by far more
 
 
 def plot_convergence(model: Any, ax: Any = None) -> Any:
     """The relative gradient after every iteration, and how far the objective is above where it ended.
 
+    The way may lead over other objectives: smaller C, a rounded loss, softer bounds. They are not to be compared with
+    the one at the end, so that part of the way has a grey ground, and its objective is not shown.
+
     Parameters
     ----------
     model : fitted estimator
+        With iterations: not a `HankelModel` of order 0.
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
     """
-    ax = _axes(ax)
     history = model.history_
-    iterations = np.arange(len(history["objective"]))
-    last = float(history["objective"][-1])
-    above = np.maximum((history["objective"] - last) / max(abs(last), np.finfo(float).tiny), LEAST)
-    same = np.flatnonzero(history["C"] == history["C"][-1])[:-1]  # on the way there are other objectives
-    ax.semilogy(iterations[same], above[same], "o-", ms=3, color=BLUE, label="objective above its end, relative")
-    gradient = np.maximum(history["relative_gradient"], LEAST)
-    ax.semilogy(iterations, gradient, "s--", ms=3, color=ORANGE, label="relative gradient")
+    if not history:
+        raise ValueError(
+            "the model has no iterations to show: there was nothing to solve, as for a series of order 0; draw the "
+            "series itself, with plot_series"
+        )
+    ax = _axes(ax)
+    iterations, first = np.arange(len(history["objective"])), _first_of_last_objective(history)
+    if first > 0:
+        ax.axvspan(-0.5, first - 0.5, color=GREY, alpha=0.15, lw=0, label="on the way: another objective")
+    with np.errstate(invalid="ignore", over="ignore"):  # of a fit that has failed it is not a finite number
+        last = float(history["objective"][-1])
+        above = _on_log_axis((history["objective"][first:] - last) / max(abs(last), np.finfo(float).tiny))
+    if np.isfinite(above).any():  # not where the start was the end
+        ax.plot(iterations[first:], above, "o-", ms=3, color=BLUE, label="objective above its end, relative")
+    gradient = _on_log_axis(history["relative_gradient"])
+    ax.plot(iterations, gradient, "s--", ms=3, color=ORANGE, label="relative gradient")
     ax.axhline(model.tol, color=GREY, lw=1, ls=":", label=f"tolerance {model.tol:g}")
-    ax.set(xlabel="iteration", title=f"Ended: {model.outcome_}")
+    ax.set(xlabel="iteration", title=f"Ended: {model.outcome_}", yscale="log")
+    ax.locator_params(axis="x", integer=True)
     ax.legend(frameon=False)
     return ax
+
+
+def _first_of_last_objective(history: dict[str, Floats]) -> int:
+    """From which record on the objective is the one of the end."""
+    columns = [history[name] for name in ("C", "rounding", "softness", "smoothing")]
+    # A number that a stage was computed to have may differ by rounding; NaN says that the problem is an easier one.
+    same = [np.isclose(column, column[-1], rtol=SAME, atol=0.0, equal_nan=True) for column in columns]
+    other = np.flatnonzero(~np.all(same, axis=0))
+    return int(other[-1]) + 1 if len(other) else 0
+
+
+def _on_log_axis(values: Floats) -> Floats:
+    """Without what has no place there: zero is no small number, and must not look like one."""
+    return np.where(values >= LEAST, values, np.nan)
 
 
 def plot_spectrum(model: Any, ax: Any = None) -> Any:
@@ -88,38 +117,55 @@ def plot_residuals(model: Any, ax: Any = None) -> Any:
     return ax
 
 
-def plot_series(model: Any, y: ArrayLike, steps: int = 0, level: float = 0.9, ax: Any = None) -> Any:
+def plot_series(
+    model: Any, y: ArrayLike, steps: int = 0, level: float = 0.9, ax: Any = None, *, log: bool = False
+) -> Any:
     """The samples of one series, the signal in them, and how it goes on for some steps, with an interval.
 
     Parameters
     ----------
     model : fitted HankelModel
     y : array of shape (n,)
-        The series that was fitted.
+        The series that was fitted; with `log` the one whose logarithm was fitted.
     steps : int, default=0
         How many values to forecast.
     level : float, default=0.9
         The probability that the interval covers the next sample.
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
+    log : bool, default=False
+        Whether the model was fitted to the logarithm of y. The picture is in the units of y all the same; the forecast
+        is the median then.
     """
-    ax = _axes(ax)
     samples = np.asarray(y, dtype=np.float64)
     if samples.ndim != 1 or samples.shape != np.shape(model.signal_):
         raise ValueError(
             f"y must be the series of shape {np.shape(model.signal_)} that was fitted; got {samples.shape}"
         )
+    if log and (samples <= 0).any():
+        k = int(np.flatnonzero(samples <= 0)[0])
+        raise ValueError(
+            f"log=True needs y in its own units, all samples positive; sample {k + 1} is {samples[k]:g}. Give the "
+            "series, not its logarithm"
+        )
+    ax = _axes(ax)
+    back = np.exp if log else np.asarray
     time = np.arange(len(samples))
     ax.plot(time, samples, ".", ms=4, color=GREY, label="samples")
-    ax.plot(time, model.signal_, color=BLUE, lw=1.5, label="signal")
+    ax.plot(time, back(model.signal_), color=BLUE, lw=1.5, label="signal")
     if steps:
-        ahead, lower, upper = model.forecast(steps, level)
+        ahead, lower, upper = (back(part) for part in model.forecast(steps, level))
         after = np.arange(len(samples), len(samples) + steps)
         ax.plot(after, ahead, color=ORANGE, ls="--", lw=1.5, label="forecast")
         ax.fill_between(after, lower, upper, color=ORANGE, alpha=0.25, lw=0, label=f"{100 * level:g} % interval")
-    ax.set(xlabel="sample", title=f"Order {model.effective_rank_}, noise {model.noise_:.3g}")
+    ax.set(xlabel="sample", title=f"Order {model.effective_rank_}, noise {noise_in_words(model, log)}")
     ax.legend(frameon=False)
     return ax
+
+
+def noise_in_words(model: Any, log: bool) -> str:
+    """The noise of a series; that of a logarithm is a part of the series itself."""
+    return f"about {100 * np.expm1(model.noise_):.2g} %" if log else f"{model.noise_:.3g}"
 
 
 def plot_images(*images: ArrayLike, titles: Sequence[str] = ("given", "repaired"), axes: Any = None) -> Any:
