@@ -13,6 +13,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from rslm._typing import Floats
 from rslm.kernels import Columns
+from rslm.kernels.room import room_like
 from rslm.measurements import Bilinear, Tasks
 from rslm.problem import Problem
 from rslm.structures import Multipliers
@@ -60,9 +61,12 @@ def _divided(values: Floats, columns: Columns, q: Floats | None) -> Floats:
     """The values of every column divided by √q."""
     if q is None:
         return values
-    weighted = np.repeat(1.0 / np.sqrt(q), np.diff(columns.indptr))
-    weighted *= values
-    return weighted
+    divided = room_like(values, np.float64)
+    for start, end in columns.blocks():
+        at = slice(columns.indptr[start], columns.indptr[end])
+        counts = np.diff(columns.indptr[start : end + 1])
+        np.multiply(values[at], np.repeat(1.0 / np.sqrt(q[start:end]), counts), out=divided[at])
+    return divided
 
 
 def frobenius_squared(problem: Problem, values: Floats, more: Multipliers | None) -> float:
@@ -79,12 +83,16 @@ def frobenius_squared(problem: Problem, values: Floats, more: Multipliers | None
 
 def _frobenius_squared(problem: Problem, columns: Columns, values: Floats) -> float:
     p, q = problem.row_weights, problem.column_weights
-    squares = values.astype(np.float64) ** 2
-    if p is not None:
-        squares /= p[columns.index]
-    if q is not None:
-        squares /= np.repeat(q, np.diff(columns.indptr))
-    return float(squares.sum())
+    total = 0.0
+    for start, end in columns.blocks():
+        at = slice(columns.indptr[start], columns.indptr[end])
+        squares = values[at].astype(np.float64) ** 2
+        if p is not None:
+            squares /= p[columns.index[at]]
+        if q is not None:
+            squares /= np.repeat(q[start:end], np.diff(columns.indptr[start : end + 1]))
+        total += float(squares.sum())
+    return total
 
 
 def largest_singular_value_squared(

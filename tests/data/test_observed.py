@@ -101,7 +101,7 @@ class TestTriplets:
         assert len(ObservedMatrix.from_triplets([1, 3, 4], [2, 2, 2], [1, 1, 1], (7, 3))) == 3
 
     def test_duplicates_are_an_error_by_default(self) -> None:
-        facts = says("2 of 5 entries", "row 1, column 7", "'sum'", "'mean'", "'last'")
+        facts = says("2 of 5 entries", "row 1, column 7", "sum", "mean", "last")
         with pytest.raises(ValueError, match=facts):
             ObservedMatrix.from_triplets([4, 1, 4, 0, 1], [7, 7, 7, 1, 7], np.ones(5))
 
@@ -282,7 +282,7 @@ class TestAny:
             kind = sparse.csr_array if format == "csr" else sparse.csc_array
             X = kind((np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 2))
         place = "row 1, column 0" if format == "csc" else "row 0, column 1"
-        with pytest.raises(ValueError, match=says("1 of 2 entries", place, "duplicates='sum'")):
+        with pytest.raises(ValueError, match=says("1 of 2 entries", place, "duplicates sum")):
             ObservedMatrix.from_any(X)
         assert X.nnz == 2
 
@@ -419,3 +419,16 @@ class TestViews:
         with pytest.raises(AttributeError):
             data.shape = (1, 1)  # type: ignore[misc]
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(data)).to_dense(), DENSE)
+
+
+def test_with_columns():
+    """Entries find their columns by id, whatever the order."""
+    data = ObservedMatrix.from_ratings(["a", "a", "b"], ["y", "x", "y"], [1.0, 2.0, 3.0])
+    wide = data.with_columns(np.array(["z", "y", "w", "x"]))
+    assert wide.shape == (2, 4)
+    np.testing.assert_array_equal(wide.to_dense(), [[np.nan, 1, np.nan, 2], [np.nan, 3, np.nan, np.nan]])
+    assert (np.diff(wide.index[:2]) > 0).all()
+    with pytest.raises(ValueError, match="Unknown column id 'x'"):
+        data.with_columns(np.array(["y"]))
+    with pytest.raises(ValueError, match="no column ids"):
+        ObservedMatrix.from_any(np.ones((2, 2))).with_columns(np.array(["y"]))

@@ -587,7 +587,7 @@ def sparse_with(value):
         (stored(X, "csr").astype(complex), "Complex data not supported"),
         (np.ones(5), "Reshape your data"),
         (np.ones((2, 2, 2)), "dim"),
-        (sparse.coo_array(([1.0, 2.0, 3.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2)), "repeat.*row 0, column 1.*'sum'"),
+        (sparse.coo_array(([1.0, 2.0, 3.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2)), "repeat.*row 0, column 1.*sum"),
     ],
     ids=[
         "sparse nan",

@@ -68,8 +68,8 @@ def canonical(
     if duplicates == "error":
         raise ValueError(
             f"{np.count_nonzero(again)} of {len(index)} entries repeat an earlier one: the first is "
-            f"{place(int(np.argmax(again)))}. Give every pair once, or use ObservedMatrix.from_triplets or "
-            "from_ratings with duplicates='sum', 'mean' or 'last'."
+            f"{place(int(np.argmax(again)))}. Give every pair once, or say what becomes of a "
+            "repeated one: duplicates sum, mean or last."
         )
     first = np.flatnonzero(np.concatenate([[True], ~again]))
     if duplicates == "last":

@@ -16,6 +16,8 @@ from rslm.data.checks import LARGEST, check_lengths, check_range, checked_shape,
 from rslm.data.convert import Duplicates, compress, from_dense, from_sparse, labels_of, table_to_array, to_array
 from rslm.data.labels import Ids, Labels, as_ids, number_ids
 
+BLOCK = 1 << 22  # entries that are worked on at a time
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ObservedMatrix:
@@ -166,7 +168,10 @@ class ObservedMatrix:
 
     def col_counts(self) -> Indices64:
         """How many entries every column has."""
-        return np.bincount(self.index, minlength=self.shape[1]).astype(np.int64, copy=False)
+        counts = np.zeros(self.shape[1], dtype=np.int64)
+        for start in range(0, len(self.index), BLOCK):  # it would widen all of the index
+            counts += np.bincount(self.index[start : start + BLOCK], minlength=self.shape[1])
+        return counts
 
     def rows_of_entries(self) -> Indices32:
         """The row of every entry, the companion of `index`."""
@@ -185,6 +190,21 @@ class ObservedMatrix:
         dense = np.full(self.shape, np.nan, dtype=self.values.dtype)
         dense[self.rows_of_entries(), self.index] = self.values
         return dense
+
+    def with_columns(self, ids: Ids) -> Self:
+        """The same entries in a matrix with these columns, which those of the entries must be among.
+
+        Parameters
+        ----------
+        ids : array of column ids
+        """
+        if self.col_ids is None:
+            raise ValueError("this matrix has no column ids, so its columns cannot be found among others")
+        at = Labels("column", len(ids), ids).positions(self.col_ids).astype(np.int32)
+        rows, index = self.rows_of_entries(), at[self.index]
+        order = np.lexsort((index, rows))
+        shape = self.shape[0], len(ids)
+        return replace(self, index=index[order], values=self.values[order], shape=shape, col_ids=ids)
 
     def transposed(self) -> ObservedMatrix:
         """Rows and columns exchanged, ids with them."""

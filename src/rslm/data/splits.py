@@ -6,6 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data.observed import ObservedMatrix
+from rslm.kernels.room import room_like
+
+BLOCK = 1 << 22  # entries that are worked on at a time
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 
@@ -57,6 +60,16 @@ def holdout(data: ObservedMatrix, fraction: float, random_state: Seed = None) ->
 
 
 def _part(data: ObservedMatrix, chosen: NDArray[np.bool_]) -> ObservedMatrix:
-    at = np.flatnonzero(chosen)
-    indptr = np.searchsorted(at, data.indptr).astype(np.int64, copy=False)
-    return ObservedMatrix(indptr, data.index[at], data.values[at], data.shape, data.row_ids, data.col_ids)
+    before = 0
+    count = int(np.count_nonzero(chosen))
+    index, values = room_like(data.index, length=count), room_like(data.values, length=count)
+    ends = np.empty(len(data.indptr), dtype=np.int64)
+    for start in range(0, max(len(chosen), 1), BLOCK):
+        mine = np.flatnonzero(chosen[start : start + BLOCK])
+        to = slice(before, before + len(mine))
+        index[to], values[to] = data.index[start : start + BLOCK][mine], data.values[start : start + BLOCK][mine]
+        rows = slice(*np.searchsorted(data.indptr, [start, start + BLOCK]))
+        ends[rows] = before + np.searchsorted(mine, data.indptr[rows] - start)
+        before += len(mine)
+    ends[data.indptr >= len(chosen)] = count
+    return ObservedMatrix(ends, index, values, data.shape, data.row_ids, data.col_ids)

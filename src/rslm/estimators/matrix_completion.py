@@ -39,10 +39,12 @@ from rslm.estimators.persistence import (
 from rslm.estimators.recommend import Known, largest
 from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
+from rslm.kernels.room import room_like
 from rslm.losses import BoxDual, Logistic, Loss
 from rslm.solvers import solve
 from rslm.threads import thread_count
 
+BLOCK = 1 << 21  # entries that are worked on at a time
 NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
 
@@ -453,13 +455,15 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
     def _residuals(self, data: ObservedMatrix) -> ObservedMatrix:
         columns = Columns(data.indptr, data.index, data.shape[1])
         w = columns.predict(self.col_factors_, self.row_factors_, thread_count(self.n_threads))
-        loss = self._checked_loss()
-        residual = loss.targets(data.values) - w
-        if isinstance(loss, Logistic):
-            residual = (data.values > 0) - loss.probability(w)
-        elif self.classes_ is not None:  # on the right side by 1 or more there is nothing left
-            residual[residual * loss.targets(data.values) < 0] = 0.0
-        return data.with_values(residual.astype(data.values.dtype, copy=False))
+        loss, residual = self._checked_loss(), room_like(data.values)
+        for start in range(0, len(data), BLOCK):
+            at = slice(start, start + BLOCK)
+            y = loss.targets(data.values[at])
+            left = (y > 0) - loss.probability(w[at]) if isinstance(loss, Logistic) else y - w[at]
+            if self.classes_ is not None and not isinstance(loss, Logistic):
+                left[left * y < 0] = 0.0  # on the right side by 1 or more there is nothing left
+            residual[at] = left
+        return data.with_values(residual)
 
     @property
     def outlier_scores_(self) -> ObservedMatrix:

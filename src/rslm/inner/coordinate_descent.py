@@ -16,6 +16,7 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
 from rslm.kernels import box_curvature
+from rslm.kernels.room import room_like
 from rslm.losses import BoxDual
 from rslm.problem import Problem
 from rslm.verbosity import logger
@@ -41,7 +42,7 @@ class CoordinateDescent(WeightedColumns):
 
     def solve(self, U: Floats) -> BoxSolution:
         X = self.scaled(U)
-        s, error = self.spare.pop() if self.spare else (np.empty_like(self.y), np.empty_like(self.y))
+        s, error = self.spare.pop() if self.spare else (room_like(self.y), room_like(self.y))
         s[:] = 0.0 if self.warm is None else self.warm
         solved = self.columns.solve_box(self.y, X, 1.0 / self.ridge, astuple(self.box), s, error, self.n_threads)
         self.warm = s

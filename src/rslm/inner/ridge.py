@@ -18,6 +18,7 @@ from rslm._typing import Floats
 from rslm.inner.leverage import leverages
 from rslm.inner.weighted import WeightedColumns, not_entries_alone
 from rslm.kernels import Factors, Solved
+from rslm.kernels.room import room_like
 from rslm.problem import Problem
 
 
@@ -88,7 +89,9 @@ class RidgeSolution:
         return s.y - self.solved.residual / (1.0 - h)
 
     def dual(self) -> Floats:
-        return (2.0 * self._solver.C) * self.solved.residual
+        residual = self.solved.residual
+        dual: Floats = np.multiply(residual, 2.0 * self._solver.C, out=room_like(residual))
+        return dual
 
     def multipliers(self) -> None:
         return None

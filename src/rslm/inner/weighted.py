@@ -18,6 +18,7 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.inner.leverage import leverages
 from rslm.kernels import Factors
+from rslm.kernels.room import room_like
 from rslm.measurements import Entries
 from rslm.problem import Problem
 
@@ -127,7 +128,8 @@ class WeightedSolution(ABC):
         return w - s * h / np.maximum(rest, STIFFEST)
 
     def dual(self) -> Floats:
-        return self.solver.C * self.s
+        dual: Floats = np.multiply(self.s, self.solver.C, out=room_like(self.s))
+        return dual
 
     def multipliers(self) -> None:
         return None

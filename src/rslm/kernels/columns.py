@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -13,11 +14,13 @@ from scipy import sparse
 
 from rslm._typing import Floats, Indices64
 from rslm.kernels import _native
+from rslm.kernels.room import room_like
 
 Integer = TypeVar("Integer", np.int32, np.int64)
 
 BoxNumbers = tuple[float, float, bool, float, float]  # lower, upper, mirrored, ε, δ
 
+BLOCK = 1 << 21  # entries
 LANES = 8  # columns whose triangular factors are interleaved
 
 
@@ -113,6 +116,15 @@ class Columns:
     def shard_count(self) -> int:
         return self._native.shard_count
 
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Ranges of columns with so few entries that a temporary array for them is small."""
+        first, columns = 0, self.shape[1]
+        while first < columns:
+            last = int(np.searchsorted(self.indptr, self.indptr[first] + BLOCK, side="right")) - 1
+            last = min(max(last, first + 1), columns)
+            yield first, last
+            first = last
+
     def places(self) -> tuple[Indices64, Indices64]:
         """Row and column of every entry."""
         return self.index.astype(np.int64), np.repeat(np.arange(self.shape[1]), np.diff(self.indptr))
@@ -121,8 +133,9 @@ class Columns:
     def by_rows(self) -> Columns:
         """The same pattern with rows and columns exchanged; made when it is first asked for."""
         ones = np.ones(self.entries, dtype=np.int8)
-        rows = sparse.csc_array((ones, self.index, self.indptr), shape=self.shape).tocsr()
-        return Columns(rows.indptr, rows.indices, self.shape[1])
+        small = self.indptr.astype(np.int32) if self.entries < 2**31 else self.indptr  # else SciPy widens the index too
+        rows = sparse.csc_array((ones, self.index, small), shape=self.shape).tocsr()
+        return Columns(rows.indptr, _moved(rows.indices, self.index), self.shape[1])
 
     @cached_property
     def row_order(self) -> NDArray[np.int64]:
@@ -139,7 +152,7 @@ class Columns:
         rank = U.shape[1]
         if room is not None and (room.V.shape != (columns, rank) or room.residual.dtype != y.dtype):
             room = None
-        residual = np.empty_like(y) if room is None else room.residual
+        residual = room_like(y) if room is None else room.residual
         factors = Factors.room_for(columns, rank) if room is None else room.factors
         V, by_rows = np.empty((columns, rank)), np.empty((rows, rank))
         squares = self._native.evaluate(y, _c(U), ridge, V, factors.data, residual, by_rows, threads)
@@ -159,7 +172,7 @@ class Columns:
         self, y: Floats, U: Floats, V: Floats, threads: int, room: Floats | None = None
     ) -> tuple[float, Floats, Floats]:
         """The second half of `evaluate`, for any V: squares, residual, for which `room` may be given, and by_rows."""
-        residual, by_rows = np.empty_like(y) if room is None else room, np.empty(U.shape)
+        residual, by_rows = room_like(y) if room is None else room, np.empty(U.shape)
         squares = self._native.residuals(y, _c(U), _c(V), residual, by_rows, threads)
         return squares, residual, by_rows
 
@@ -205,7 +218,7 @@ class Columns:
         columns, rank = self.shape[1], U.shape[1]
         if room is not None and (room.V.shape != (columns, rank) or room.residual.dtype != y.dtype):
             room = None
-        residual = np.empty_like(y) if room is None else room.residual
+        residual = room_like(y) if room is None else room.residual
         factors = Factors.room_for(columns, rank) if room is None else room.factors
         V, by_features = np.empty((columns, rank)), np.empty(U.shape)
         squares = self._native.evaluate_tasks(
@@ -339,14 +352,14 @@ class Columns:
 
     def predict(self, U: Floats, V: Floats, threads: int) -> Floats:
         """u_iᵀ v_t at every entry (i, t) of the pattern."""
-        prediction = np.empty(self.entries)
+        prediction = room_like(self.index, np.float64)
         self._native.predict(_c(U), _c(V), prediction, threads)
         return prediction
 
 
 def box_curvature(y: Floats, error: Floats, box: BoxNumbers, threads: int, order: Indices64 | None = None) -> Floats:
     """ℓ'' of a loss that is given by its box, δ > 0, at these errors; at entry order[k] if an order is given."""
-    curvature = np.empty_like(error)
+    curvature = room_like(error)
     _native.box_curvature(y, error, order, *box, curvature, threads)
     return curvature
 
@@ -372,6 +385,15 @@ def _c(a: Floats) -> Floats:
     if a.ndim != 2:
         raise ValueError(f"a factor must have two dimensions; got shape {a.shape}")
     return np.ascontiguousarray(a, dtype=np.float64)
+
+
+def _moved(array: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers, as `like` has them, where it lies: on disk, if that is there."""
+    room = room_like(like)
+    if not isinstance(room, np.memmap):
+        return array
+    room[:] = array
+    return room
 
 
 def _integers(a: NDArray[np.integer[Any]], dtype: type[Integer]) -> NDArray[Integer]:

@@ -1,0 +1,42 @@
+"""Memory for arrays that are as long as the data: on disk, where the data are."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+def room_like(like: NDArray[Any], dtype: DTypeLike | None = None, length: int | None = None) -> NDArray[Any]:
+    """Room for as many numbers as `like` has, of its type, unless another number or type is given.
+
+    Where `like` is mapped from a file, so is the room, from a file without a name in the same folder: what the data do
+    not leave memory for, the system writes to disk and reads again.
+    """
+    kind, count = like.dtype if dtype is None else np.dtype(dtype), len(like) if length is None else length
+    folder = _folder(like)
+    if folder is None or count == 0:
+        return np.empty(count, kind)
+    handle, name = tempfile.mkstemp(dir=folder, prefix=".rslm-")
+    try:
+        if hasattr(os, "posix_fallocate"):  # a disk that is full later, when the room is written to, would end Python
+            os.posix_fallocate(handle, 0, kind.itemsize * count)
+        return np.memmap(name, kind, "r+" if hasattr(os, "posix_fallocate") else "w+", shape=(count,))
+    finally:
+        os.close(handle)
+        with suppress(OSError):  # where a file that is in use cannot be removed
+            Path(name).unlink()
+
+
+def _folder(array: Any) -> Path | None:
+    """The folder of the file that an array is mapped from, or None."""
+    while array is not None:
+        if isinstance(array, np.memmap) and array.filename is not None:
+            return Path(str(array.filename)).parent
+        array = getattr(array, "base", None)
+    return None

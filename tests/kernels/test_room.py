@@ -1,0 +1,64 @@
+"""Arrays as long as the data lie where the data lie."""
+
+import numpy as np
+import pytest
+
+from rslm.kernels import Columns
+from rslm.kernels.room import room_like
+
+
+@pytest.fixture(params=["memory", "disk"])
+def where(request):
+    return request.param
+
+
+def stored(tmp_path, array, where):
+    if where == "memory":
+        return array
+    np.save(tmp_path / "a.npy", array)
+    return np.load(tmp_path / "a.npy", mmap_mode="r")
+
+
+def test_room_is_where_the_data_are(tmp_path, where):
+    data = stored(tmp_path, np.arange(100, dtype=np.float32), where)
+    before = sorted(tmp_path.iterdir())
+    for like in (data, np.asarray(data), np.ascontiguousarray(data), data[10:]):
+        room = room_like(like, np.float64)
+        assert isinstance(room, np.memmap) == (where == "disk")
+        assert (room.shape, room.dtype) == (like.shape, np.float64)
+        room[:] = like
+        np.testing.assert_array_equal(room, like)
+        again = room_like(room, length=7)
+        assert isinstance(again, np.memmap) == (where == "disk")
+        assert (len(again), again.dtype) == (7, np.float64)
+    assert sorted(tmp_path.iterdir()) == before  # the files have no names
+    assert len(room_like(data[:0])) == 0
+
+
+def test_kernels_give_the_same_bits(tmp_path):
+    rng = np.random.default_rng(0)
+    index = np.concatenate([np.sort(rng.choice(40, 12, replace=False)) for _ in range(60)]).astype(np.int32)
+    y, U = rng.standard_normal(720), rng.standard_normal((40, 3))
+    np.save(tmp_path / "y.npy", y)
+    np.save(tmp_path / "index.npy", index)
+    mapped = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("y", "index")]
+    indptr = np.arange(0, 721, 12)
+    results = []
+    for values, pattern in ((y, index), mapped):
+        columns = Columns(indptr, pattern, 40)
+        solved = columns.evaluate(values, U, np.ones(60), 2)
+        rows = columns.by_rows
+        results.append((solved.residual, solved.V, columns.predict(U, solved.V, 2), rows.index, rows.indptr))
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    residual, _, prediction, by_rows, _ = results[1]
+    assert all(_is_mapped(a) for a in (residual, prediction, by_rows))
+    assert not any(_is_mapped(a) for a in results[0])
+
+
+def _is_mapped(array):
+    while array is not None:
+        if isinstance(array, np.memmap):
+            return True
+        array = getattr(array, "base", None)
+    return False
