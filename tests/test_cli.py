@@ -151,7 +151,7 @@ def test_files_are_not_overwritten_by_accident(monkeypatch, capsys, ratings):
 def test_predict_and_recommend(monkeypatch, capsys, ratings):
     model, _ = completed(monkeypatch, ratings)
     pairs = ratings.parent / "pairs.csv"
-    pairs.write_text("who,what\nuser 3,film 4\nuser 5,film 6\n")
+    pairs.write_text("User ID,film\nuser 3,film 4\nuser 5,film 6\n")
     capsys.readouterr()
     assert run(monkeypatch, "predict", str(model), str(pairs)) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -301,3 +301,89 @@ def test_nothing_is_left_to_recommend(monkeypatch, capsys, tmp_path):
     capsys.readouterr()
     assert run(monkeypatch, "recommend", "m", "--for", "2") == 0
     assert "Nothing is left to recommend for 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("first", ["who,what", "user 77,film 1", "99,98"])
+def test_a_first_pair_that_is_unknown_is_not_dropped(monkeypatch, ratings, first):
+    model, _ = completed(monkeypatch, ratings)
+    pairs = ratings.parent / "pairs.csv"
+    pairs.write_text(f"{first}\nuser 3,film 4\nuser 5,film 6\n")
+    said = run(monkeypatch, "predict", str(model), str(pairs))
+    assert "Unknown row id" in said
+    assert "say --header" in said
+    assert run(monkeypatch, "predict", str(model), str(pairs), "--header") == 0
+
+
+def test_ids_that_look_like_markup(monkeypatch, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"[bold]u{i},a[/b]{j},{rng.random():.2f}" for i in range(8) for j in range(6) if rng.random() < 0.8]
+    (tmp_path / "r[x].csv").write_text("user,item[/i],rating\n" + "\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    wishes = ["--C", "1", "--rank", "2", "--cols", "2", "--model", "m"]
+    assert run(monkeypatch, "complete", "r[x].csv", *wishes) == 0
+    assert "item[/i]" in capsys.readouterr().out
+    assert run(monkeypatch, "recommend", "m", "--for", "[bold]u1", "--similar") == 0
+    assert "[bold]u2" in capsys.readouterr().out
+
+
+def test_info_tells_rank_and_limit(monkeypatch, capsys, ratings):
+    model = ratings.parent / "m"
+    assert run(monkeypatch, "complete", str(ratings), "--rank", "9", "--C", "0.3", "--model", str(model)) == 0
+    capsys.readouterr()
+    assert run(monkeypatch, "info", str(model), "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["rank"], facts["limit_on_the_rank"]) == (rslm.load(model).rank_, 9)
+    assert facts["rank"] < 9
+
+
+def test_json_knows_no_infinity(monkeypatch, capsys, tmp_path):
+    (tmp_path / "y.csv").write_text("t,y\n" + "\n".join(f"{t},{1.5**t:.6g}" for t in range(40)))
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "denoise", "y.csv", "--forecast", "3000", "--json") == 0
+    out = capsys.readouterr().out
+    facts = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert len(facts["forecast"]) == 3000
+
+
+def test_certify_finds_columns_by_their_ids(monkeypatch, capsys, ratings):
+    model, _ = completed(monkeypatch, ratings)
+    lines = ratings.read_text().splitlines()
+    fewer = ratings.parent / "fewer.csv"
+    fewer.write_text("\n".join([lines[0], *(line for line in lines[1:] if "film 1" not in line)]))
+    capsys.readouterr()
+    assert run(monkeypatch, "certify", str(model), str(fewer), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["primal"] > 0
+    other = ratings.parent / "other.csv"
+    other.write_text("user,item,rating\na,Alien,3\nb,Alien,4\na,Brazil,2\n")
+    assert "Alien" in run(monkeypatch, "certify", str(model), str(other))
+
+
+def test_task_and_target_are_two_columns(monkeypatch, tmp_path):
+    (tmp_path / "t.csv").write_text("g,a,b\n1,2,3\n1,3,4\n2,4,5\n2,5,7\n")
+    monkeypatch.chdir(tmp_path)
+    assert "both the task and the target" in run(monkeypatch, "multitask", "t.csv", "--task", "g", "--target", "g")
+
+
+def test_a_fit_that_is_worse_than_the_mean_says_so(monkeypatch, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{i},{j},{5 + rng.standard_normal():.3f}" for i in range(30) for j in range(30) if rng.random() < 0.2]
+    (tmp_path / "noise.csv").write_text("user,item,rating\n" + "\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "complete", "noise.csv", "--C", "1e6", "--rank", "8", "--max-time", "2") == 0
+    assert "the mean predicts held-out entries better" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_prepared_folder_is_taken_like_a_file(monkeypatch, capsys, ratings):
+    monkeypatch.chdir(ratings.parent)
+    assert run(monkeypatch, "prepare", "ratings.csv", "folder", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 40
+    assert "exists" in run(monkeypatch, "prepare", "ratings.csv", "folder")
+    assert run(monkeypatch, "prepare", "ratings.csv", "folder", "--force") == 0
+    found = []
+    for data in ("ratings.csv", "folder"):
+        capsys.readouterr()
+        assert run(monkeypatch, "complete", data, "--C", "30", "--rank", "3", "--model", f"{data}.rslm", "--json") == 0
+        found.append(json.loads(capsys.readouterr().out)["held_out_RMSE"])
+    assert found[0] == pytest.approx(found[1], rel=1e-4)  # one has its values in single precision
+    assert run(monkeypatch, "recommend", "folder.rslm", "--for", "user 3", "--known", "folder") == 0
+    assert run(monkeypatch, "certify", "folder.rslm", "folder") == 0

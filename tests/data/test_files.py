@@ -1,8 +1,14 @@
 """Files of all formats, good and bad. A bad one gives one line: the file, where it is wrong, and what to do."""
 
+import bz2
 import gzip
 import io
+import lzma
+import os
+import re
 import sys
+import threading
+import zipfile
 
 import numpy as np
 import polars as pl
@@ -11,7 +17,21 @@ import scipy.io
 from scipy import sparse
 
 from rslm.cli import main
-from rslm.data.files import read_source
+from rslm.data.files import read_pairs, read_source, read_table
+from rslm.data.files.text import FIRST
+from rslm.data.files.zeros import CHUNK, may_have_leading_zeros
+
+
+def zipped(file, name, content):
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name, content)
+
+
+def saved(write):
+    out = io.BytesIO()
+    write(out)
+    return out.getvalue()
+
 
 RATINGS = [("anna", "Alien", 4.5), ("anna", "Brazil", 2.0), ("bob", "Alien", 5.0), ("bob", "Casablanca", 1.5)]
 
@@ -44,6 +64,11 @@ GOOD = {
     + b"".join(f"{u},{i},{r},99999{k}\n".encode() for k, (u, i, r) in enumerate(RATINGS)),
     "value first": b"rating,user,item\n" + b"".join(f"{r},{u},{i}\n".encode() for u, i, r in RATINGS),
     "empty lines at the end": table().encode() + b"\n\n",
+    "aligned": b"  user       item  rating\n  anna      Alien     4.5\n  anna     Brazil     2.0\n"
+    b"   bob      Alien     5.0  \n   bob  Casablanca  1.5\n",
+    "decimal comma": table(";").replace(".", ",").encode(),
+    "decimal comma, tab": table("\t").replace(".", ",").encode(),
+    "decimal comma, no header": table(";", header=None).replace(".", ",").encode(),
 }
 
 
@@ -54,6 +79,173 @@ def test_text_is_understood(kind, tmp_path):
     source = read_source(path)
     check_ratings(source.data)
     assert "one entry a line" in source.how
+
+
+def written(tmp_path, content, name="data.csv"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def entries(*lines):
+    return "user,item,rating\n" + "".join(f"{line}\n" for line in lines)
+
+
+@pytest.mark.parametrize("name", ["data[1].csv", "data?.csv", "*.csv", "~"])
+def test_a_name_is_a_name_and_no_pattern(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "a,b\n9,9\n9,9\n", "data1.csv")
+    written(tmp_path, "a,b\n1,2\n3,4\n", name)
+    np.testing.assert_array_equal(read_source(name).data.to_dense(), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(read_table(name).numbers("b")[1], [2, 4])
+    pl.DataFrame({"a": [9.0, 9], "b": [9.0, 9]}).write_parquet(tmp_path / "data1.csv")
+    with (tmp_path / name).open("wb") as file:
+        pl.DataFrame({"a": [1.0, 3], "b": [2.0, 4]}).write_parquet(file)
+    np.testing.assert_array_equal(read_source(name).data.to_dense(), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(read_table(name).numbers("b")[1], [2, 4])
+
+
+SERIES = {
+    "decimal comma": ("t;y\n1;5,1\n2;5,2\n3;NA\n", "y", [5.1, 5.2, np.nan], "with a header, decimal comma"),
+    "decimal comma, no header": ("1;5,1\n2;5,2\n3;5,3\n", "column_2", [5.1, 5.2, 5.3], "semicolon.*decimal comma"),
+    "a comma late": ("t;y\n" + "1;5\n" * 300 + "2;5,5\n", "y", [*[5] * 300, 5.5], "decimal comma"),
+    "three decimals": ("t;y\n1;0,123\n2;6,234\n", "y", [0.123, 6.234], "decimal comma"),
+    "aligned": ("   t     y\n   1  10.5\n  10   2.5\n", "y", [10.5, 2.5], "separated by space"),
+    "one column": ("1.5\n2.5\n3\n", "column_1", [1.5, 2.5, 3], "one column, without a header"),
+    "one column with a header": ("y\n1.5\nNA\n3\n\n", "y", [1.5, np.nan, 3], "one column, with a header"),
+    "one column, aligned": ("  1.5\n 12.5\n", "column_1", [1.5, 12.5], "one column"),
+    "a date last": ("y,day\n1.5,2020-01-01\n2.5,2020-01-02\n", "y", [1.5, 2.5], "comma"),
+    "leading zeros": ("t,y\n1,05\n2,10\n", "y", [5, 10], "comma"),
+}
+
+
+@pytest.mark.parametrize("kind", SERIES)
+def test_series(kind, tmp_path):
+    content, column, values, how = SERIES[kind]
+    read = read_table(written(tmp_path, content))
+    name, y = read.numbers(None)
+    assert name == column
+    np.testing.assert_array_equal(y, values)
+    assert re.search(how, read.how)
+
+
+BAD_SERIES = {
+    "an empty last column": ("t,y\n1,\n2,\n", None, "data.csv: column 'y' is empty"),
+    "an empty column, named": ("y,t\n,1\n,2\n", "y", "data.csv: column 'y' is empty"),
+    "percent in the last column": ("t,y\n1,5%\n2,6%\n", None, "line 2: '5%' is no number"),
+    "true in the last column": ("t,y\n1,true\n2,false\n", None, "line 2: 'true' is no number"),
+    "a word among numbers": ("t,y\n1,5\n2,oops\n3,4\n4,5\n", None, "line 3: 'oops' is no number"),
+    "words alone": ("Lorem\nipsum\n", None, "line 1: 'Lorem' is no number"),
+    "one column and an empty line": ("1.5\n\n3\n", None, "line 2 is empty; write NA"),
+    "one column of decimal commas": ("y\n1,5\n2,5\n3,5\n", None, "line 1: 1 cell, .* decimals with a point"),
+    "zip": (saved(lambda f: zipped(f, "r.csv", b"1")), None, "unpack it first"),
+    "half a Parquet file": (b"PAR1" + bytes(40), None, "no Parquet file"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_SERIES)
+def test_a_bad_series_is_told_in_one_line(kind, tmp_path):
+    content, column, message = BAD_SERIES[kind]
+    with pytest.raises(ValueError, match=message) as caught:
+        read_table(written(tmp_path, content)).numbers(column)
+    assert "\n" not in str(caught.value)
+    assert "data.csv" in str(caught.value)
+
+
+IDS = {
+    "beyond 64 bits": ("1" + "0" * 25, "7", "1" + "0" * 24 + "1"),
+    "leading zeros": ("00003", "2", "3"),
+    "a marker of values": ("NA", "bob", "null"),
+    "a marker among numbers": ("1", "2", "NA"),
+    "line ends in quotes": ("a\nb", "c", "d"),
+    "decimals that end with 0": ("1.1", "1.10", "2.0"),
+}
+
+
+@pytest.mark.parametrize("late", [False, True])  # beyond the lines from which types are guessed
+@pytest.mark.parametrize("kind", IDS)
+def test_ids_are_kept_as_they_are(kind, late, tmp_path):
+    ids = IDS[kind]
+    before = [f"{1000 + k},x,1" for k in range(60_000)] if late else []
+    lines = [*before, *(f'"{name}",{item},1' if "\n" in name else f"{name},{item},1" for name in ids for item in "xy")]
+    path = written(tmp_path, entries(*lines))
+    found = set(read_source(path).data.row_ids.tolist())
+    assert found == {*ids, *(line.split(",")[0] for line in before)}
+    assert set(read_pairs(path)[0].tolist()) == found
+
+
+def test_numbers_beyond_32_bits_stay_numbers(tmp_path):
+    lines = [f"{k},x,1" for k in range(60_000)]
+    path = written(tmp_path, entries(*lines, f"{2**40},x,1"))
+    assert read_source(path).data.row_ids.tolist() == [*range(60_000), 2**40]
+
+
+def test_a_zero_alone_and_fractions_are_no_leading_zeros(tmp_path):
+    path = written(tmp_path, entries("0,10,0.5", "0,20,00.25", "30,10,0"))
+    assert read_source(path).data.row_ids.tolist() == [0, 30]
+    assert read_source(path).data.to_dense().tolist()[0] == [0.5, 0.25]
+
+
+@pytest.mark.parametrize("at", range(-3, 4))
+def test_leading_zeros_are_found_wherever_a_chunk_ends(at):
+    before = b"1" * (CHUNK + at)
+    assert may_have_leading_zeros(before + b",07,1\n", ",")
+    assert not may_have_leading_zeros(before + b",70,1\n", ",")
+    assert may_have_leading_zeros(b"07," + before, ",")
+
+
+def test_rows_of_a_matrix_may_have_codes(tmp_path):
+    data = read_source(written(tmp_path, "007,1.5,2\n008,2.5,3\n")).data
+    assert data.row_ids.tolist() == ["007", "008"]
+    np.testing.assert_array_equal(data.to_dense(), [[1.5, 2], [2.5, 3]])
+    data = read_source(written(tmp_path, "01,02\n03,14\n")).data  # all are written so: numbers of one width
+    assert data.row_ids is None
+    np.testing.assert_array_equal(data.to_dense(), [[1, 2], [3, 14]])
+    data = read_source(written(tmp_path, "id,a,b\nNA,1,2\nx,3,NA\n")).data
+    assert data.row_ids.tolist() == ["NA", "x"]
+    data = read_source(written(tmp_path, "id,a,b\n,1,2\nx,3,4\n")).data
+    assert data.row_ids.tolist() == ["", "x"]
+    data = read_source(written(tmp_path, f"{10**25 + 1},1.5\n{10**25 + 2},2.5\n")).data
+    assert data.row_ids.tolist() == [str(10**25 + 1), str(10**25 + 2)]
+
+
+def test_a_cell_in_quotes_where_the_beginning_ends(tmp_path):
+    rows = [f"a{k},x,1" for k in range(FIRST // 12)]
+    long = "line\n" * 20_000  # from before the end of the beginning to after it
+    assert len(entries(*rows)) < FIRST < len(entries(*rows)) + len(long)
+    path = written(tmp_path, entries(*rows, f'"{long}",x,1', "b,y,2"))
+    assert long in read_source(path).data.row_ids.tolist()
+
+
+def test_blanks_within_quotes_are_kept(tmp_path):
+    path = written(tmp_path, 'user  item  rating\n "a  b"   x   1\n "a  b"   y   2\n c x 3\n')
+    assert read_source(path).data.row_ids.tolist() == ["a  b", "c"]
+
+
+def test_blanks_in_ids_are_no_delimiter(tmp_path):
+    first, second = read_pairs(written(tmp_path, "user 3,film 4\nuser 5,film 6\n"))
+    assert first.tolist() == ["user 3", "user 5"]
+    assert second.tolist() == ["film 4", "film 6"]
+
+
+def test_line_ends_in_quotes_count_for_the_line_of_a_fault(tmp_path):
+    path = written(tmp_path, entries('"a\nb",x,1', '"a\nb",y,2', "c,x,bad"))
+    with pytest.raises(ValueError, match="line 6: 'bad' is no number"):
+        read_source(path)
+
+
+def test_a_pipe_is_read_like_standard_input(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    for content in (table().encode(), b""):
+        writer = threading.Thread(target=path.write_bytes, args=(content,))
+        writer.start()
+        if content:
+            check_ratings(read_source(path).data)
+        else:
+            with pytest.raises(ValueError, match="pipe is empty"):
+                read_source(path)
+        writer.join()
 
 
 def test_what_was_guessed_is_said(tmp_path):
@@ -158,24 +350,17 @@ def test_binary_formats(tmp_path):
 
 def npy(claims):
     """An npz file with an array whose header claims another shape."""
-    import zipfile
-
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": claims})
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("X.npy", header.getvalue() + b"\0" * 80)
-    return out.getvalue()
-
-
-def saved(write):
-    out = io.BytesIO()
-    write(out)
-    return out.getvalue()
+    return saved(lambda f: zipped(f, "X.npy", header.getvalue() + b"\0" * 80))
 
 
 PARQUET = saved(lambda f: pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1], "rating": [1.0, 2, 3]}).write_parquet(f))
 NPZ = saved(lambda f: np.savez(f, X=np.ones((30, 30))))
+ZIPPED = saved(lambda f: zipped(f, "r.csv", table().encode()))
+LONG = b"user,item,rating\n" + b"".join(
+    b"a%d,b%d,1\n" % (k, k % 7) for k in range(9000)
+)  # more than is looked at first
 MARKET = b"%%MatrixMarket matrix coordinate real general\n"
 BAD = {
     "nothing": ("a.csv", b"", "is empty"),
@@ -194,13 +379,57 @@ BAD = {
         "line 11003: '[?]!' is no number",
     ),
     "no value": ("a.csv", b"user,item,rating\na,x,1\nb,x,\nb,y,2\n", "line 3: '' is no number"),
-    "no user": ("a.csv", b"user,item,rating\na,x,1\n,x,2\nb,y,2\n", "'user' are empty"),
-    "an open quote": ("a.csv", b'user,item,rating\na,"x,1\nb,x,2\nb,y,2\n', "a.csv"),
+    "no user": ("a.csv", b"user,item,rating\na,x,1\n,x,2\nb,y,2\n", "line 3: cell 1 is empty, where an id"),
+    "an open quote": ("a.csv", b'user,item,rating\nc,z,1\na,"x,1\nb,x,2\nb,y,2\n', "line 3: a quote opens"),
+    "an open quote in the last line": ("a.csv", b'user,item,rating\na,x,1\nb,y,"2\n', "line 3: a quote opens"),
+    "an open quote, then much": (
+        "a.csv",
+        table().encode() + b'z,"z,1\n' + b"b,x,2\n" * 30_000,
+        "line 6: a quote opens",
+    ),
+    "NUL late": ("a.csv", LONG + b"q\0q,b1,2\n", "line 9002: there is a NUL byte.*remove it"),
+    "Latin-1 late": ("a.csv", LONG + b"J\xf6rg,b1,2\n", "line 9002: the byte 0xf6 is no UTF-8; write the file again"),
+    "separator of thousands": (
+        "a.csv",
+        b'user,item,rating\na,x,"1,234.5"\nb,x,2\n',
+        "line 2: '1,234.5' is no number; wr",
+    ),
+    "thousands by semicolon": (
+        "a.csv",
+        b"a;x;1,234.5\na;y;2,345.6\nb;x;1,000.0\n",
+        "line 1: '1,234.5' is no number; wr",
+    ),
+    "percent": ("a.csv", b"user,item,rating\na,x,5%\nb,x,6%\nb,y,7%\n", "line 2: '5%' is no number; .*percent"),
+    "percent in a matrix": ("a.csv", b"a,b\n1,2\n3,5%\n", "line 3: '5%' is no number; .*percent sign$"),
+    "true and false": (
+        "a.csv",
+        b"user,item,rating\na,x,true\nb,x,false\n",
+        "line 2: 'true' is no number; write 1 and 0",
+    ),
+    "underscores": ("a.csv", b"user,item,rating\na,x,1\nb,x,1_000\n", "line 3: '1_000' is no number; write"),
+    "a title": ("a.csv", b"Ratings of 2020\nuser,item,rating\na,x,1\nb,x,2\n", "line 1: 1 cell, .* title"),
+    "a comment": (
+        "a.csv",
+        b"# by me, you, us\nuser,item,rating\na,x,1\nb,x,2\n",
+        "line 2: 'rating' is no number; mend",
+    ),
+    "decimals or thousands": (
+        "a.csv",
+        b"user;item;rating\na;x;1,234\nb;x;2,345\n",
+        "line 2: '1,234' may have .* write 1.234",
+    ),
+    "two delimiters": ("a.csv", b"5;1,2,3,4\n6;1,2,3,4\n7;1,2,3,4\n", "by comma or by semicolon; say which: delimiter"),
+    "a zipped table": ("a.zip", ZIPPED, r"is a zip archive \(r.csv\); unpack it first"),
+    "bzip2": ("a.csv.bz2", bz2.compress(b"user,item,rating\na,x,1\n"), "bzip2; unpack it first"),
+    "xz": ("a.csv.xz", lzma.compress(b"user,item,rating\na,x,1\n"), "xz; unpack it first"),
+    "JSON": ("a.json", b'[\n  {"user": 1, "item": 2, "rating": 3},\n', "is JSON; a table is needed"),
+    "JSON of numbers": ("a.json", b"[1, 2, 3]\n", "is JSON; a table is needed"),
+    "HTML": ("a.csv", b"<!DOCTYPE html>\n<html><head></head>, a, b\n", "is HTML, .* a table is needed"),
     "NUL bytes": ("a.csv", b"user,item,rating\na,x,1\nb,\0,2\n", "line 3: there is a NUL byte"),
     "UTF-16": ("a.csv", "user,item,rating\na,x,1\n".encode("utf-16"), "UTF-16"),
     "infinite": ("a.csv", b"user,item,rating\na,x,1\nb,x,inf\nb,y,2\n", "NaN or infinite"),
     "far too large": ("a.csv", b"user,item,rating\na,x,1\nb,x,1e999\nb,y,2\n", "infinite"),
-    "words in a matrix": ("a.csv", b"a,b,c,d,e\n1,2,3,4,x\n5,6,7,8,y\n", "column 'e' holds 'x'"),
+    "words in a matrix": ("a.csv", b"a,b,c,d,e\n1,2,3,4,x\n5,6,7,8,y\n", "line 2: 'x' is no number; a matrix"),
     "truncated gzip": ("a.csv.gz", gzip.compress(table().encode())[:-9], "compressed content ends too early"),
     "broken gzip": ("a.csv.gz", b"\x1f\x8b\x08\x00nonsense", "compressed content"),
     "truncated Parquet": ("a.parquet", PARQUET[: len(PARQUET) // 2], "no Parquet file"),

@@ -19,6 +19,7 @@ def main() -> None:
     from rslm.cli.info import certify, info
     from rslm.cli.multitask import multitask
     from rslm.cli.predict import predict, recommend
+    from rslm.cli.prepare import prepare
 
     app = typer.Typer(
         help="Structured low-rank matrix learning with a certificate of optimality. Try: rslm demo",
@@ -41,7 +42,7 @@ def main() -> None:
         ),
     ) -> None: ...
 
-    for command in (complete, predict, recommend, denoise, multitask, certify, info, demo):
+    for command in (complete, prepare, predict, recommend, denoise, multitask, certify, info, demo):
         app.command()(command)
     try:
         app(prog_name="rslm")

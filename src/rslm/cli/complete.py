@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
 
 from rslm import MatrixCompletion, MatrixCompletionCV
 from rslm.cli import options as o
-from rslm.cli.output import claim, end, remarks_on, show
+from rslm.cli.output import claim, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
 from rslm.data.appearing import appearing
@@ -66,7 +65,7 @@ def complete(
 
     Example: rslm complete ratings.csv --lower 1 --upper 5 --model ratings.rslm
     """
-    console = Console(stderr=json)
+    console = screen(json)
     claim(force, model, fill, report)
     with console.status(f"Reading {data} …"):
         source = read_source(
@@ -97,7 +96,7 @@ def complete(
     name, measure = ("held-out accuracy", accuracy) if as_loss(loss).binary else ("held-out RMSE", rmse)
     error = (lambda fitted: measure(fitted, test)) if test is not None else None
     began = time.perf_counter()
-    with remarks_on(console):
+    with remarks_on(console, {"samples": "rows", "features": "columns"}):
         estimator.set_callbacks(FitProgress(console, error, name)).fit(train)
     seconds = time.perf_counter() - began
     facts = result(estimator, train, test, seconds)
@@ -112,7 +111,9 @@ def complete(
         facts["report"] = str(report)
     show(console, "Result", facts, json)
     console.print(estimator.certificate_.verdict)
-    end(estimator)
+    if facts.get("held_out_RMSE", 0.0) > facts.get("RMSE_of_the_mean", np.inf):
+        console.print("Note: the mean predicts held-out entries better. Try --tune, another --loss, or --weighting 0.")
+    end(console, estimator)
 
 
 def rmse(model: Any, data: ObservedMatrix) -> float:

@@ -11,12 +11,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from rslm import HankelModel
 from rslm.cli import options as o
-from rslm.cli.output import claim, end, remarks_on, show
+from rslm.cli.output import claim, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data.appearing import appearing
 from rslm.data.files import read_table
@@ -46,7 +45,7 @@ def denoise(
 
     Example: rslm denoise passengers.csv --log --forecast 24 --out next.csv
     """
-    console = Console(stderr=json)
+    console = screen(json)
     claim(force, out, model, report)
     table = read_table(series, delimiter=delimiter, header=header)
     name, y = table.numbers(column)
@@ -69,9 +68,8 @@ def denoise(
         fitted.save(model)
         facts["model"] = str(model)
     if report is not None:
-        given = np.log(y) if log else y
-        how = f"{table.how}; all numbers are logarithms" if log else table.how
-        write_report(series_report(fitted, given, forecast, title=Path(series).name, how=how), report)
+        told = series_report(fitted, y, forecast, title=Path(series).name, how=table.how, log=log)
+        write_report(told, report)
         facts["report"] = str(report)
     if json and ahead:
         facts |= {"forecast": ahead[0].tolist(), "lower": ahead[1].tolist(), "upper": ahead[2].tolist()}
@@ -81,7 +79,7 @@ def denoise(
         if ahead and out is None:
             with nullcontext(sys.stdout) as file:
                 write_series(file, y[:0], y[:0], ahead, len(y))
-    end(fitted)
+    end(console, fitted)
 
 
 def oscillations(model: HankelModel) -> Table:

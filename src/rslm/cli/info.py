@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
-
 from rslm import load
 from rslm.cli import options as o
-from rslm.cli.output import show
+from rslm.cli.output import screen, show
 from rslm.cli.predict import completion
 from rslm.data import read_source
 
@@ -18,18 +16,19 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
 
     Example: rslm info ratings.rslm
     """
-    console = Console(stderr=json)
+    console = screen(json)
     fitted = load(model)
     facts: dict[str, Any] = {"estimator": type(fitted).__name__}
     for name in ("row_factors_", "col_factors_", "coef_"):
         if hasattr(fitted, name):
             facts[name.rstrip("_")] = " × ".join(f"{n:,}" for n in getattr(fitted, name).shape)
-    facts |= {
-        name.rstrip("_"): getattr(fitted, name) for name in ("rank_", "outcome_", "n_iter_") if hasattr(fitted, name)
-    }
-    facts |= {k: str(v) if not isinstance(v, int | float | bool | None) else v for k, v in fitted.get_params().items()}
+    names = ("rank_", "effective_rank_", "best_C_", "outcome_", "n_iter_")
+    facts |= {name.rstrip("_"): getattr(fitted, name) for name in names if hasattr(fitted, name)}
+    params = {"limit_on_the_rank" if k == "rank" else k: v for k, v in fitted.get_params().items()}
+    facts |= {k: v if isinstance(v, int | float | bool | None) else str(v) for k, v in params.items()}
     show(console, str(model), facts, json)
-    console.print(fitted.certificate_.verdict)
+    if fitted.certificate_ is not None:
+        console.print(fitted.certificate_.verdict)
 
 
 def certify(
@@ -48,7 +47,7 @@ def certify(
 
     Example: rslm certify ratings.rslm ratings.csv
     """
-    console = Console(stderr=json)
+    console = screen(json)
     fitted = completion(model)
     source = read_source(
         data,
@@ -60,7 +59,13 @@ def certify(
         values=values,
         duplicates=duplicates,  # type: ignore[arg-type]
     )
-    found = fitted.certify(source.data)
+    matrix = source.data
+    if fitted.col_ids_ is not None and matrix.col_ids is not None:
+        matrix = matrix.with_columns(fitted.col_ids_)
+    found = fitted.certify(matrix)
     facts = {"primal": found.primal, "dual": found.dual, "gap": found.gap, "relative_gap": found.relative_gap}
     show(console, "Certificate", facts, json)
-    console.print(found.verdict)
+    console.print(
+        f"On these data the best matrix in the model's subspace has an objective of {found.primal:.4g}; no matrix of "
+        f"any rank has less than {found.dual:.4g}."
+    )

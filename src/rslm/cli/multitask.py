@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
 
 from rslm import MultiTaskRegressor
 from rslm.cli import options as o
-from rslm.cli.output import claim, end, remarks_on, show
+from rslm.cli.output import claim, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data.files import read_table
 
@@ -41,10 +40,12 @@ def multitask(
 
     Example: rslm multitask exams.csv --task school --target score
     """
-    console = Console(stderr=json)
+    console = screen(json)
     claim(force, model)
     read = read_table(table, delimiter=delimiter, header=header)
     labels, (name, y) = read.ids(task), read.numbers(target)
+    if name == read.column(task):
+        raise ValueError(f"{name!r} cannot be both the task and the target")
     aside = [read.column(c) for c in leave.split(",")] if leave else []
     names, X = read.matrix(without=[read.column(task), name, *aside])
     console.print(f"{table}: {read.how}")
@@ -71,7 +72,7 @@ def multitask(
         facts["model"] = str(model)
     show(console, "Result", facts, json)
     console.print(estimator.certificate_.verdict)
-    end(estimator)
+    end(console, estimator)
 
 
 def rmse(model: MultiTaskRegressor, X: NDArray[Any], labels: NDArray[Any], y: NDArray[Any]) -> float:

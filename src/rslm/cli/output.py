@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rslm.data.appearing import target_of
 from rslm.data.numbers import plain_number
 
 INTERRUPTED = 130  # exit code, as of a program that Ctrl-C has ended
@@ -25,36 +26,51 @@ def claim(force: bool, *paths: Path | None) -> None:
         twice = next(path for path in named if named.count(path) > 1)
         raise ValueError(f"{twice} is named twice, for two different things; give each a file of its own")
     for path in paths:
-        if path is None:
-            continue
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder; name a file in it")
-        if path.exists() and not force:
+        if path is not None and target_of(path).exists() and not force:
             raise FileExistsError(f"{path} exists; add --force to overwrite it")
-        if not path.parent.exists():
-            raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first")
+
+
+def screen(json: bool = False) -> Console:
+    """Where a command speaks, with --json beside the result. Ids and names are shown as they are, not as markup."""
+    return Console(stderr=json, markup=False, highlight=False)
 
 
 @contextmanager
-def remarks_on(console: Console) -> Iterator[None]:
-    """What the library warns of becomes notes, once the work is done."""
+def remarks_on(console: Console, words: dict[str, str] | None = None) -> Iterator[None]:
+    """What the library warns of becomes notes, once the work is done, in other words where these suit better."""
     with warnings.catch_warnings(record=True) as remarks:
         warnings.simplefilter("always")
         yield
-    for remark in remarks:
-        console.print(f"Note: {remark.message}.")
+    for text in dict.fromkeys(str(remark.message) for remark in remarks if remark.category is not RuntimeWarning):
+        for word, better in (words or {}).items():
+            text = text.replace(word, better)
+        console.print(f"Note: {text}.")
 
 
-def end(model: Any) -> None:
+def end(console: Console, model: Any) -> None:
     """Exit with the code that says how the fit has ended."""
     if model.outcome_ == "interrupted":
+        console.print("Interrupted: this is the best answer so far.")
         raise typer.Exit(INTERRUPTED)
 
 
-def show(console: Console, title: str, facts: dict[str, Any], as_json: bool) -> None:
+def as_json(value: Any) -> str:
+    """Strict JSON, which has no numbers for what is not finite."""
+    return json.dumps(_plain(value), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return plain_number(value)
+
+
+def show(console: Console, title: str, facts: dict[str, Any], machine: bool) -> None:
     """Facts as a table, or as JSON."""
-    if as_json:
-        print(json.dumps({k: plain_number(v) for k, v in facts.items()}))
+    if machine:
+        print(as_json(facts))
         return
     table = Table(show_header=False, title=title)
     for key, value in facts.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,15 +12,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from rslm import MatrixCompletion, load
 from rslm.cli import options as o
-from rslm.cli.output import claim
+from rslm.cli.output import as_json, claim, screen
 from rslm.data import ObservedMatrix, read_source
 from rslm.data.appearing import appearing
 from rslm.data.files import read_pairs
+from rslm.data.files.roles import COLS, ROWS
 from rslm.data.numbers import plain_number
 
 
@@ -42,10 +43,15 @@ def predict(
     claim(force, out)
     fitted = completion(model)
     first, second = read_pairs(pairs, delimiter=delimiter, header=header, rows=rows, cols=cols)
-    if header is None and len(first) > 1 and not known_ids(fitted, first[0], second[0]):
-        first, second = first[1:], second[1:]  # a header over words
+    pair = first[0], second[0]
+    if header is None and len(first) > 1 and is_header(*pair) and not known_ids(fitted, *pair):
+        first, second = first[1:], second[1:]  # over words, where it does not stand out
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
-    found = fitted.predict(counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of))
+    try:
+        found = fitted.predict(counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of))
+    except (KeyError, ValueError) as error:
+        hint = "" if header is not None else "; if the first line names the columns, say --header"
+        raise ValueError(f"{pairs}: {str(error.args[0]).rstrip('.')}{hint}") from None
     with nullcontext(sys.stdout) if out is None else appearing(out) as file:
         writer = csv.writer(file)
         writer.writerow(["row", "column", "prediction"])
@@ -84,17 +90,15 @@ def recommend(
         (plain_number(k + 1 if numbered else k), float(s)) for k, s in zip(ids, scores, strict=True) if np.isfinite(s)
     ]
     if json:
-        import json as writer
-
-        print(writer.dumps([{"id": name, "score": value} for name, value in found]))
+        print(as_json([{"id": name, "score": value} for name, value in found]))
         return
     if not found:
-        Console().print(f"Nothing is left to recommend for {whom}: all of its entries are known.")
+        screen().print(f"Nothing is left to recommend for {whom}: all of its entries are known.")
         return
     table = Table("rank", "id", "similarity" if similar else "prediction", title=f"For {whom}")
     for place, (name, value) in enumerate(found, 1):
         table.add_row(str(place), str(name), f"{value:.4g}")
-    Console().print(table)
+    screen().print(table)
 
 
 def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArray[Any]:
@@ -106,6 +110,12 @@ def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArra
         strange = next(v for v in numbers.tolist() if not isinstance(v, int) or not 1 <= v <= count)
         raise ValueError(f"the model has no ids, so this is a number from 1 to {count}; got {strange!r}")
     return numbers - 1
+
+
+def is_header(row: Any, col: Any) -> bool:
+    """Whether these are words that columns of ids usually have as names."""
+    first, second = (re.sub(r"[\s_-]", "", str(word)).lower() for word in (row, col))
+    return {first, second} <= ROWS | COLS
 
 
 def known_ids(model: MatrixCompletion, row: Any, col: Any) -> bool:
@@ -124,7 +134,7 @@ def completion(path: Path) -> MatrixCompletion:
 def position(ids: NDArray[Any] | None, wanted: str, count: int) -> int:
     """Where an id of the command line is; without ids, a number from 1."""
     if ids is None:
-        if not wanted.isdigit() or not 1 <= int(wanted) <= count:
+        if not wanted.isdecimal() or not 1 <= int(wanted) <= count:
             raise ValueError(f"{wanted!r} is no row; rows are numbers from 1 to {count}")
         return int(wanted) - 1
     at = [k for k, name in enumerate(ids.tolist()) if str(name) == wanted]
@@ -144,7 +154,9 @@ def known_of_row(model: MatrixCompletion, at: int, path: str) -> ObservedMatrix:
 def seen_by(model: MatrixCompletion, at: int, path: str) -> Any:
     """The columns that the data have an entry of, in this row."""
     data = read_source(path, duplicates="last").data
-    if model.row_ids_ is None or data.row_ids is None or model.col_ids_ is None:
+    if (model.row_ids_ is None) != (data.row_ids is None) or (model.col_ids_ is None) != (data.col_ids is None):
+        raise ValueError(f"{path} has no ids where the model has some, or the other way round; they cannot be compared")
+    if model.row_ids_ is None or data.row_ids is None:
         row = at if at < data.shape[0] else None
     else:
         found = [k for k, name in enumerate(data.row_ids.tolist()) if name == model.row_ids_.tolist()[at]]

@@ -50,13 +50,13 @@ class FitProgress:
 
     def _line(self, model: Any) -> str:
         now = {name: float(values[-1]) for name, values in model.history_.items()}
-        parts = [f"Fitting: iteration {self._iterations}", f"objective {now['objective']:.6g}"]
-        parts.append(f"relative gradient {now['relative_gradient']:.1e}")
-        if math.isfinite(now["relative_gap"]):
-            parts.append(f"gap {now['relative_gap']:.1e}")
+        parts = [f"Iteration {self._iterations}"]
         if self._error is not None:
             parts.append(f"{self._name} {self._error(model):.4f}")
-        return ", ".join(parts)
+        parts += [f"objective {now['objective']:.5g}", f"gradient {now['relative_gradient']:.0e}"]
+        if math.isfinite(now["relative_gap"]):
+            parts.append(f"gap {now['relative_gap']:.2g}")
+        return ", ".join(parts)  # fits 80 columns
 
     def teardown(self, estimator: Any, context: Any) -> None:
         self._bar.stop()

@@ -32,7 +32,7 @@ def target_of(path: str | os.PathLike[str]) -> Path:
     if target.exists() and not target.is_file():
         raise OSError(f"{path} is no regular file, so it is not replaced; name another file")
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
+        raise FileNotFoundError(f"the folder {Path(path).parent} does not exist; make it first")
     return target
 
 

@@ -1,15 +1,27 @@
-"""How a text table is written: delimiter, header, encoding and line ends, guessed from its beginning."""
+"""How a text table is written: delimiter, header, decimals, encoding and line ends, guessed from its beginning."""
 
 from __future__ import annotations
 
 import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+
+from rslm.data.files.cells import MISSING, is_number, was_meant_as_number
+
+__all__ = ["MISSING", "NAMES", "ONE_COLUMN", "SAMPLE", "Dialect", "guess"]
 
 SAMPLE = 1 << 16  # bytes to look at
 LINES = 100
+MORE_LINES = 2000  # for decimal commas, which may come late in a column of mostly whole numbers
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 NAMES = {"::": "'::'", "\t": "tab", ",": "comma", ";": "semicolon", "|": "'|'", " ": "space"}
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+ONE_COLUMN = "\x1f"  # ASCII's own separator, which is in no text: so nothing is split
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+UNSPLIT = re.compile("::|[\t;|]|[0-9] [0-9]")  # in a cell: perhaps another delimiter
+Record = tuple[int, list[str]]  # line from 1, cells
 
 
 @dataclass(frozen=True)
@@ -18,15 +30,20 @@ class Dialect:
     header: bool
     encoding: str  #: "utf-8" or "latin-1"
     bare_returns: bool  #: lines end with a carriage return alone
+    decimal_comma: bool = False
 
     def __str__(self) -> str:
         by = NAMES.get(self.delimiter, repr(self.delimiter))
+        split = "text of one column" if self.delimiter == ONE_COLUMN else f"text separated by {by}"
+        comma = ", decimal comma" if self.decimal_comma else ""
         latin = ", Latin-1" if self.encoding == "latin-1" else ""
-        return f"text separated by {by}, {'with' if self.header else 'without'} a header{latin}"
+        return f"{split}, {'with' if self.header else 'without'} a header{comma}{latin}"
 
 
-def guess(sample: bytes, name: str, delimiter: str | None = None, header: bool | None = None) -> Dialect:
-    """The dialect of a file that begins so; what is given is not guessed."""
+def guess(
+    sample: bytes, name: str, delimiter: str | None = None, header: bool | None = None, one_column: bool = False
+) -> Dialect:
+    """The dialect of a file that begins so; what is given is not guessed. `one_column`: that will do."""
     if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError(f"{name} is encoded in UTF-16; write it again as UTF-8")
     if b"\0" in sample:
@@ -40,57 +57,123 @@ def guess(sample: bytes, name: str, delimiter: str | None = None, header: bool |
         if error.start < len(sample) - 4:  # else a character that the sample has cut
             encoding = "latin-1"
         text = sample.decode("latin-1" if encoding == "latin-1" else "utf-8-sig", errors="ignore")
-    lines = [line for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if line.strip()]
-    if len(lines) > 1 and len(sample) >= SAMPLE:
-        lines.pop()  # the sample may have cut it
-    if not lines:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not text.strip():
         raise ValueError(f"{name} is empty")
-    chosen = delimiter if delimiter is not None else _delimiter(lines[:LINES], name)
-    cells = [split(line, chosen) for line in lines[:LINES]]
-    return Dialect(chosen, _has_header(cells) if header is None else header, encoding, bare_returns)
+    cut = len(sample) >= SAMPLE
+    chosen = delimiter if delimiter is not None else _delimiter(text, cut, name, one_column)
+    records = _sampled(text, chosen, cut, MORE_LINES)
+    _check_alike(records, chosen, name)
+    cells = [cells for _, cells in records]
+    comma = chosen != "," and _decimal_comma(records, name)
+    found = _has_header(cells[:LINES], comma) if header is None else header
+    return Dialect(chosen, found, encoding, bare_returns, comma)
 
 
-def split(line: str, delimiter: str) -> list[str]:
-    """The cells of a line."""
+def split(text: str, delimiter: str) -> Iterator[Record]:
+    """The lines of a table; a cell in quotes may hold line ends."""
     if len(delimiter) > 1:
-        return line.split(delimiter)
-    return next(csv.reader([line], delimiter=delimiter), [])
-
-
-def _delimiter(lines: list[str], name: str) -> str:
-    """The one that splits all lines alike, into as many cells as possible; the first line may be a title of its own."""
-    best, most = None, (0.0, 1)
-    for candidate in DELIMITERS:
-        counts = [len(split(line, candidate)) for line in lines]
-        usual = max(set(counts), key=counts.count)
-        if usual > 1:
-            alike = counts.count(usual) / len(counts)
-            if (round(alike, 1), usual) > most:
-                best, most = candidate, (round(alike, 1), usual)
-    if best is None:
-        shown = lines[0] if len(lines[0]) <= 40 else lines[0][:40] + "…"
-        raise ValueError(
-            f"{name}: no delimiter found in {shown!r}; a table of at least two columns is needed, separated by comma, "
-            "tab, semicolon, '|', '::' or space. Say which with delimiter="
-        )
-    return best
-
-
-def is_number(cell: str) -> bool:
+        text, delimiter = text.replace("\t", " ").replace(delimiter, "\t"), "\t"
+    lines: Iterable[str] = io.StringIO(text, newline="\n")  # str.splitlines would split at rarer signs too
+    if delimiter == " ":  # runs of blanks count as one
+        lines = [line.strip() + "\n" for line in lines]
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter == " ")
+    begin = 1
     try:
-        float(cell)
-    except ValueError:
-        return cell.strip() in MISSING
-    return True
+        for cells in reader:
+            if any(map(str.strip, cells)) or len(cells) > 1:
+                yield begin, cells
+            begin = reader.line_num + 1
+    except csv.Error:  # a cell too long for the reader; the full reading says where
+        return
 
 
-def _has_header(cells: list[list[str]]) -> bool:
-    """Whether the first line has words where the others have numbers, or only words that are all different."""
+def _sampled(text: str, delimiter: str, cut: bool, most: int) -> list[Record]:
+    records = list(islice(split(text, delimiter), most + 1))
+    return records[:-1] if len(records) > most or (cut and len(records) > 1) else records  # the sample may cut the last
+
+
+def _delimiter(text: str, cut: bool, name: str, one_column: bool) -> str:
+    """The one that splits all lines alike, the header too, and into numbers rather than words."""
+    keys: dict[str, tuple[float, ...]] = {}
+    for candidate in DELIMITERS:
+        records = [cells for _, cells in _sampled(text, candidate, cut, LINES)]
+        counts = [len(cells) for cells in records]
+        usual = max(set(counts), key=counts.count, default=1)
+        alike = counts.count(usual) / max(len(counts), 1)
+        if usual == 1 or (alike < 0.5 and len(counts) > 2):
+            continue
+        below = [cell for cells in (records[1:] or records) for cell in cells]
+        numbers = sum(is_number(c, candidate != ",") or was_meant_as_number(c) for c in below)
+        if candidate == " " and numbers < len(below):
+            numbers = 0  # blanks are within words: "user 3,film 4"
+        clean = not any(UNSPLIT.search(cell) for cell in below)
+        lines = max(len(records) - 1, 1)
+        keys[candidate] = (alike == 1, round(alike, 1), round(numbers / lines, 1), clean, candidate != " ", usual)
+    if keys:
+        best = max(keys, key=lambda candidate: keys[candidate])  # the first of equals
+        rivals = [c for c in (";", "\t") if c != best and c in keys and keys[c][0] and keys[c][3]]
+        if best in (",", " ") and not keys[best][3] and keys[best][0] and rivals:
+            raise ValueError(f"{name} may be separated by {NAMES[best]} or by {NAMES[rivals[0]]}; say which: delimiter")
+        return best
+    if one_column:
+        return ONE_COLUMN
+    line = text.strip().split("\n", 1)[0]
+    shown = line if len(line) <= 40 else line[:40] + "…"
+    raise ValueError(
+        f"{name}: no delimiter found in {shown!r}; a table of at least two columns is needed, separated by comma, "
+        "tab, semicolon, '|', '::' or space; if it is another, say which: delimiter"
+    )
+
+
+def _check_alike(records: list[Record], delimiter: str, name: str) -> None:
+    """Lines of different lengths: a title, a wrong delimiter or a fault, but nothing to go on with."""
+    counts = [len(cells) for _, cells in records[:LINES]]
+    usual = max(set(counts), key=counts.count)
+    wrong = next((k for k, count in enumerate(counts) if count != usual), None)
+    if wrong is None:
+        return
+    line, by = records[wrong][0], NAMES.get(delimiter, repr(delimiter))
+    *before, last = records[wrong][1]
+    if "\n" in last:  # the cells that lack are in it
+        line += "".join(before).count("\n")
+        raise ValueError(f"{name}, line {line}: a quote opens here and does not close; close it or remove it")
+    cells = f"{counts[wrong]} cell{'s' if counts[wrong] > 1 else ''}, where the others have {usual}, separated by {by}"
+    if wrong > 0 or len(counts) <= 2:
+        raise ValueError(f"{name}, line {line}: {cells}; mend that line")
+    decimal = ", or write decimals with a point if the commas are decimal" if delimiter == "," and not before else ""
+    raise ValueError(f"{name}, line {line}: {cells}; take it out if it is a title or a comment{decimal}")
+
+
+def _decimal_comma(records: list[Record], name: str) -> bool:
+    """Whether a column is of numbers only if 1,5 is one."""
+    with_comma: list[tuple[int, str]] = []
+    below = records[1:] if len(records) > 1 else records
+    for k in range(len(below[0][1])):
+        column = [(line, cells[k]) for line, cells in below if k < len(cells)]
+        if all(is_number(cell, comma=True) for _, cell in column):
+            with_comma += [(line, cell.strip()) for line, cell in column if "," in cell]
+    if with_comma and all(THOUSANDS.fullmatch(cell) for _, cell in with_comma):
+        line, cell = min(with_comma)
+        both = f"{cell.replace(',', '.')} or {cell.replace(',', '')}"
+        raise ValueError(
+            f"{name}, line {line}: {cell!r} may have a decimal comma or one of thousands; write {both}, and all "
+            "others so"
+        )
+    return bool(with_comma)
+
+
+def _has_header(cells: list[list[str]], comma: bool) -> bool:
+    """Whether the first line has words where most others have numbers, or what was meant as numbers."""
     first, others = cells[0], cells[1:]
+
+    def number(cell: str) -> bool:
+        return is_number(cell, comma) or was_meant_as_number(cell)
+
     if not others:
-        return not any(is_number(c) for c in first)
+        return not any(number(c) for c in first)
     for k, cell in enumerate(first):
         below = [row[k] for row in others if k < len(row)]
-        if not is_number(cell) and below and sum(is_number(c) for c in below) > 0.5 * len(below):
+        if not number(cell) and below and sum(map(number, below)) > 0.5 * len(below):
             return True
     return False

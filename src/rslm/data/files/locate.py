@@ -1,4 +1,4 @@
-"""Where data come from: a file, or standard input."""
+"""Where data come from: a file, a pipe, or standard input."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ def located(path: str | PathLike[str]) -> tuple[str, Path | bytes]:
         raise IsADirectoryError(f"{file} is a folder; name a file in it")
     if not file.exists():
         raise FileNotFoundError(f"{file} does not exist")
-    if file.stat().st_size == 0:
-        raise ValueError(f"{file} is empty")
-    return str(file), file
+    if not file.is_file() or file.stat().st_size == 0:  # a pipe tells no size, and can be read only once
+        content = file.read_bytes()
+        if not content:
+            raise ValueError(f"{file} is empty")
+        return str(file), content
+    return str(file), file.absolute()  # or Polars would take a name that begins with ~ for a home folder
 
 
-def beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(8)
+def beginning(source: Path | bytes, size: int = 8) -> bytes:
+    if isinstance(source, bytes):
+        return source[:size]
+    with source.open("rb") as file:
+        return file.read(size)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from os import PathLike
+from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 
 from rslm.data.convert import Duplicates
 from rslm.data.files.binary import read_market, read_mat, read_npz
-from rslm.data.files.locate import PARQUET, ZIP, beginning, located
+from rslm.data.files.columns import described, described_by_type
+from rslm.data.files.dialect import NAMES
+from rslm.data.files.fill import OR_ENTRIES, dense_from_text, entries_from_text
+from rslm.data.files.foreign import refuse_archive
+from rslm.data.files.locate import PARQUET, STANDARD_INPUT, ZIP, beginning, located
 from rslm.data.files.roles import Roles, guess_roles
 from rslm.data.files.table import read_table
 from rslm.data.files.text import TextTable
-from rslm.data.files.tools import polars
+from rslm.data.files.tools import parquet, polars
 from rslm.data.observed import ObservedMatrix
+from rslm.data.prepared.manifest import is_prepared
+from rslm.data.prepared.opened import open_prepared
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ def read_source(
     Parameters
     ----------
     path : text (.csv, .tsv, .dat, any delimiter, .gz), Parquet, MatrixMarket (.mtx), NumPy (.npz) or MATLAB (.mat)
+        Or a folder that `rslm prepare` has written, of which the arrays stay on disk.
     delimiter, header : of text; guessed if None
     layout : {"triplets", "dense"}, optional
         One entry a line, or a matrix with empty cells; guessed if None.
@@ -54,14 +61,18 @@ def read_source(
     duplicates : {"error", "sum", "mean", "last"}
         What becomes of a pair that occurs more than once.
     """
+    if fspath(path) != STANDARD_INPUT and is_prepared(path):
+        return Source(open_prepared(path), "prepared data")
     name, source = located(path)
-    begins = source[:8] if isinstance(source, bytes) else beginning(source)
+    begins = beginning(source)
     suffixes = [] if isinstance(source, bytes) else [s.lower() for s in source.suffixes if s.lower() != ".gz"]
     ending = suffixes[-1] if suffixes else ""
     roles = {"layout": layout, "rows": rows, "cols": cols, "values": values}
     try:
         if begins.startswith(PARQUET) or ending == ".parquet":
             return _from_parquet(name, source, roles, duplicates)
+        if begins.startswith(ZIP):
+            refuse_archive(source, name)
         if begins.startswith(ZIP) or ending == ".npz":
             return Source(*read_npz(name, source))
         if ending == ".mat":
@@ -87,97 +98,65 @@ def read_pairs(
 
 
 def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) -> Source:
-    first = table.beginning()
+    first = table.first_lines()
+    if first.width < 2:
+        by = NAMES.get(table.dialect.delimiter, repr(table.dialect.delimiter))
+        raise ValueError(f"{table.name} has one column only when it is separated by {by}; is the delimiter another?")
     if first.height == 0:
         raise ValueError(f"{table.name} has a header, but nothing below it")
-    chosen = guess_roles(first, table.name, table.dialect.header, **roles)
-    pl = polars()
-    types: dict[str, Any] = {}
-    if chosen.triplets is not None:
-        types = {chosen.triplets[2]: pl.Float64} | {
-            c: pl.Int32 if first[c].dtype.is_integer() and _fits(first[c]) else first[c].dtype
-            for c in chosen.triplets[:2]
-        }
+    columns = described(first, table.dialect.decimal_comma)
+    chosen = guess_roles(first, table.name, table.dialect.header, **roles, columns=columns)
     if chosen.triplets is None:
-        frame = table.columns(chosen.used(), types)
-    else:
-        try:
-            frame = table.columns(chosen.used(), types)
-        except ValueError as error:  # perhaps ids that are numbers at first, and something else later
-            frame = _with_other_ids(table, chosen, types, error)
-    positions = tuple(first.columns.index(c) for c in (chosen.triplets or ())[2:])
-    source = _made(table.name, frame, chosen, str(table.dialect), duplicates, lambda: table.first_fault(positions))
-    if table.dialect.header or chosen.triplets is None:
-        return source
-    numbers = [first.columns.index(c) + 1 for c in chosen.triplets]  # columns without a name go by their numbers
-    shown = "column {} × column {} → column {}".format(*numbers)
-    return replace(source, how=f"{table.dialect}, one entry a line: {shown}")
-
-
-def _with_other_ids(table: TextTable, chosen: Roles, types: dict[str, Any], error: ValueError) -> Any:
-    pl = polars()
-    assert chosen.triplets is not None
-    wider = types | dict.fromkeys(chosen.triplets[:2], pl.String)
-    try:
-        return table.columns(chosen.used(), wider)
-    except ValueError:
-        pass
-    value = chosen.triplets[2]
-    names = table.beginning().columns
-    fault = table.first_fault((names.index(value),))
-    raise ValueError(fault or str(error)) from None
-
-
-def _fits(series: Any) -> bool:
-    largest = series.max()
-    return largest is None or abs(int(largest)) < 2**30
+        return _dense_source(table.name, dense_from_text(table, chosen, first.columns), chosen, str(table.dialect))
+    frame = entries_from_text(table, chosen.triplets, first, {c.name: c.kind for c in columns})
+    how = f"{table.dialect}, one entry a line: {' × '.join(chosen.triplets[:2])} → {chosen.triplets[2]}"
+    if not table.dialect.header:
+        numbers = [first.columns.index(c) + 1 for c in chosen.triplets]  # columns without a name go by their numbers
+        how = f"{table.dialect}, one entry a line: column {numbers[0]} × column {numbers[1]} → column {numbers[2]}"
+    return _entries_source(table.name, frame, chosen.triplets, how, duplicates)
 
 
 def _from_parquet(name: str, source: Path | bytes, roles: dict[str, Any], duplicates: Duplicates) -> Source:
-    pl = polars()
-    try:
-        frame = pl.read_parquet(source)
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-        raise ValueError(f"{name} is damaged or no Parquet file: {str(error).splitlines()[0][:200]}") from None
+    frame = parquet(source, name)
     if frame.height == 0 or frame.width == 0:
         raise ValueError(f"{name} is a table without rows or columns")
+    columns = described_by_type(frame)
     chosen = guess_roles(frame, name, True, **roles)
-    return _made(name, frame.select(chosen.used()), chosen, "Parquet", duplicates, lambda: None)
+    frame = frame.select(chosen.used())
+    if chosen.triplets is None:
+        words = next((c.name for c in columns if c.kind == "words" and c.name in chosen.features), None)
+        if words is not None:
+            example = next((v for v in frame[words] if v is not None), None)
+            raise ValueError(f"{name}: column {words!r} holds {example!r}, but a matrix needs numbers; {OR_ENTRIES}")
+        return _dense_source(name, frame, chosen, "Parquet")
+    row, col, value = chosen.triplets
+    for column in chosen.triplets:
+        if frame[column].null_count():
+            empty = f"{frame[column].null_count()} of {frame.height} cells of column {column!r} are empty"
+            raise ValueError(f"{name}: {empty}; leave such entries out")
+    if not frame[value].dtype.is_numeric():
+        raise ValueError(f"{name}: column {value!r} holds no numbers; say which does: values")
+    return _entries_source(
+        name, frame, chosen.triplets, f"Parquet, one entry a line: {row} × {col} → {value}", duplicates
+    )
 
 
-def _made(name: str, frame: Any, roles: Roles, how: str, duplicates: Duplicates, fault: Any) -> Source:
-    if roles.triplets is not None:
-        return _from_entries(name, frame, roles.triplets, how, duplicates, fault)
+def _dense_source(name: str, frame: Any, roles: Roles, how: str) -> Source:
     pl = polars()
-    numbers = frame.select(list(roles.features))
-    strange = [
-        c for c in numbers.columns if not (numbers[c].dtype.is_numeric() or numbers[c].null_count() == frame.height)
-    ]
-    if strange:
-        raise ValueError(f"{name}: column {strange[0]!r} holds words, but a matrix needs numbers")
-    array = numbers.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    array = frame.select(list(roles.features)).cast(pl.Float64).fill_null(np.nan).to_numpy()
     ids = None if roles.row_ids is None else frame[roles.row_ids].to_numpy()
-    matrix = ObservedMatrix.from_any(array)
-    named = "without a header" not in how
-    columns = np.array(roles.features, dtype=object) if named else None
+    try:
+        matrix = ObservedMatrix.from_any(array)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    columns = np.array(roles.features, dtype=object) if "without a header" not in how else None
     data = ObservedMatrix(matrix.indptr, matrix.index, matrix.values, matrix.shape, ids, columns)
     return Source(data, f"{how}, a matrix{', first column names the rows' if ids is not None else ''}")
 
 
-def _from_entries(
-    name: str, frame: Any, triplets: tuple[str, str, str], how: str, duplicates: Duplicates, fault: Any
-) -> Source:
-    row, col, value = triplets
-    nulls = {c: frame[c].null_count() for c in triplets}
-    if any(nulls.values()):
-        lacking = next(c for c, n in nulls.items() if n)
-        where = fault() or f"{name}: {nulls[lacking]} of {frame.height} cells of column {lacking!r} are empty"
-        raise ValueError(f"{where}; leave entries without a value out")
-    if not frame[value].dtype.is_numeric():
-        raise ValueError(fault() or f"{name}: column {value!r} holds no numbers")
+def _entries_source(name: str, frame: Any, triplets: tuple[str, str, str], how: str, duplicates: Duplicates) -> Source:
     try:
         rows, cols, numbers = (frame[c].to_numpy() for c in triplets)
-        data = ObservedMatrix.from_ratings(rows, cols, numbers, duplicates)
+        return Source(ObservedMatrix.from_ratings(rows, cols, numbers, duplicates), how)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
-    return Source(data, f"{how}, one entry a line: {row} × {col} → {value}")

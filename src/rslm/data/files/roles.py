@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rslm.data.files.columns import Column, described_by_type
+
 ROWS = {"user", "userid", "uid", "row", "rows", "i", "customer", "customerid", "reviewer", "reviewerid", "sample"}
 COLS = {"item", "itemid", "iid", "movie", "movieid", "product", "productid", "film", "col", "column", "j", "feature"}
 COLS |= {"track", "artist", "artistid", "book", "bookid", "isbn", "anime", "animeid", "song", "songid"}
@@ -34,35 +36,40 @@ def guess_roles(
     rows: str | int | None,
     cols: str | int | None,
     values: str | int | None,
+    columns: list[Column] | None = None,
 ) -> Roles:
-    """The roles of the columns of a Polars frame, or of its beginning; what is given is not guessed."""
-    given = tuple(None if g is None else column_of(frame, g, name) for g in (rows, cols, values))
+    """The roles of the columns of a Polars frame, or of its beginning; what is given is not guessed.
+
+    `columns` says of what kind they are, if the types do not.
+    """
+    if columns is None:
+        columns = described_by_type(frame)
+    names = [c.name for c in columns]
+    given = tuple(None if g is None else column_of(names, g, name) for g in (rows, cols, values))
     if layout not in (None, "triplets", "dense"):
         raise ValueError(f"layout must be 'triplets' or 'dense'; got {layout!r}")
     if layout == "dense":
         if any(g is not None for g in given):
-            raise ValueError("layout='dense' has no roles of columns; leave rows, cols and values out")
-        return _dense(frame, name)
-    by_name = _by_name(frame.columns) if named else (None, None, None)
+            raise ValueError("layout 'dense' has no roles of columns; leave rows, cols and values out")
+        return _dense(columns, name)
+    by_name = _by_name(names) if named else (None, None, None)
     sure = sum(g is not None for g in given) + sum(b is not None for b in by_name)
     found = tuple(g if g is not None else b for g, b in zip(given, by_name, strict=True))
-    if layout == "triplets" or any(g is not None for g in given) or sure >= 2 or _looks_like_entries(frame):
-        return Roles(_completed(frame, found, name))
-    return _dense(frame, name)
+    if layout == "triplets" or any(g is not None for g in given) or sure >= 2 or _looks_like_entries(columns, frame):
+        return Roles(_completed(columns, found, name))
+    return _dense(columns, name)
 
 
-def column_of(frame: Any, given: str | int, name: str) -> str:
-    if isinstance(given, str) and given in frame.columns:
+def column_of(names: list[str], given: str | int, name: str) -> str:
+    if isinstance(given, str) and given in names:
         return given
     try:
         position = int(given)
     except ValueError:
         position = 0
-    if not 1 <= position <= frame.width:
-        raise ValueError(
-            f"{name} has no column {given!r}; there are {', '.join(frame.columns[:10])}, or their numbers from 1"
-        )
-    return str(frame.columns[position - 1])
+    if not 1 <= position <= len(names):
+        raise ValueError(f"{name} has no column {given!r}; there are {', '.join(names[:10])}, or their numbers from 1")
+    return names[position - 1]
 
 
 def _plain(column: str) -> str:
@@ -73,24 +80,26 @@ def _by_name(columns: list[str]) -> tuple[str | None, ...]:
     return tuple(next((c for c in columns if _plain(c) in known), None) for known in (ROWS, COLS, VALUES))
 
 
-def _looks_like_entries(frame: Any) -> bool:
+def _looks_like_entries(columns: list[Column], frame: Any) -> bool:
     """Three or four columns, of which the first two are ids that recur, and the third a number."""
-    if not 3 <= frame.width <= MOST_IN_TRIPLETS or frame.height < 3:
+    if not 3 <= len(columns) <= MOST_IN_TRIPLETS or frame.height < 3:
         return False
-    first, second, third = (frame.to_series(k) for k in range(3))
-    ids = not first.dtype.is_float() and not second.dtype.is_float() and third.dtype.is_numeric()
-    return ids and min(first.n_unique(), second.n_unique()) < frame.height
+    first, second, third = columns[:3]
+    ids = all(c.kind in ("integer", "code", "words", "empty") for c in (first, second))
+    return ids and third.numeric and min(frame[c.name].n_unique() for c in (first, second)) < frame.height
 
 
-def _completed(frame: Any, found: tuple[str | None, ...], name: str) -> tuple[str, str, str]:
+def _completed(columns: list[Column], found: tuple[str | None, ...], name: str) -> tuple[str, str, str]:
     """Roles that are still open go to the first columns that are left, the value to the first number."""
     row, col, value = found
-    left = [c for c in frame.columns if c not in found]
+    names = [c.name for c in columns]
+    left = [c for c in names if c not in found]
     if value is None:
         ids_wanted = (row is None) + (col is None)
-        numbers = [c for c in left[ids_wanted:] if frame[c].dtype.is_numeric()]
+        numeric = {c.name for c in columns if c.numeric}
+        numbers = [c for c in left[ids_wanted:] if c in numeric]
         if not numbers:
-            raise ValueError(f"{name}: no column of numbers is left for the values; the columns are {frame.columns}")
+            raise ValueError(f"{name}: no column of numbers is left for the values; the columns are {names}")
         value = numbers[0]
         left.remove(value)
     picked = []
@@ -98,7 +107,7 @@ def _completed(frame: Any, found: tuple[str | None, ...], name: str) -> tuple[st
         if role is None:
             if not left:
                 raise ValueError(
-                    f"{name} has {frame.width} columns, but one entry a line needs a row, a column and a value"
+                    f"{name} has {len(names)} columns, but one entry a line needs a row, a column and a value"
                 )
             role = left.pop(0)
         picked.append(role)
@@ -107,23 +116,12 @@ def _completed(frame: Any, found: tuple[str | None, ...], name: str) -> tuple[st
     return picked[0], picked[1], value
 
 
-def holds_numbers(series: Any) -> bool:
-    """Numbers, or nothing at all."""
-    return bool(series.dtype.is_numeric()) or series.null_count() == len(series)
-
-
-def _dense(frame: Any, name: str) -> Roles:
-    """All numbers; a first column of words names the rows."""
-    words = [c for c in frame.columns if not holds_numbers(frame[c])]
-    row_ids = frame.columns[0] if words and words[0] == frame.columns[0] else None
-    strange = [c for c in words if c != row_ids]
-    if strange:
-        example = next((v for v in frame[strange[0]] if v is not None), None)
-        raise ValueError(
-            f"{name}: column {strange[0]!r} holds {example!r}, but a matrix needs numbers; for one entry a line say "
-            "which columns are rows, cols and values"
-        )
-    features = tuple(c for c in frame.columns if c != row_ids)
+def _dense(columns: list[Column], name: str) -> Roles:
+    """All numbers; a first column of words names the rows, and so does one of codes if no other is."""
+    first = columns[0]
+    codes = [c for c in columns if c.kind == "code"]
+    row_ids = first.name if first.kind == "words" or codes == [first] else None
+    features = tuple(c.name for c in columns if c.name != row_ids)
     if not features:
         raise ValueError(f"{name} has no column of numbers")
     return Roles(None, row_ids, features)

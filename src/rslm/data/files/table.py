@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm._typing import Floats
-from rslm.data.files.locate import PARQUET, beginning, located
-from rslm.data.files.roles import column_of, holds_numbers
+from rslm.data.files.cells import was_meant_as_number
+from rslm.data.files.columns import as_ids, as_numbers, described, described_by_type
+from rslm.data.files.foreign import refuse_archive
+from rslm.data.files.locate import PARQUET, ZIP, beginning, located
+from rslm.data.files.roles import column_of
 from rslm.data.files.text import TextTable
-from rslm.data.files.tools import polars
+from rslm.data.files.tools import parquet
 
 
 @dataclass(frozen=True)
@@ -21,28 +24,29 @@ class NamedColumns:
     """A table that has been read; `how` says what was guessed."""
 
     name: str  #: of the file, for messages
-    frame: Any
+    frame: Any  #: of text, if the file is
     how: str
+    text: TextTable | None = None
 
     def column(self, given: str) -> str:
-        return column_of(self.frame, given.strip(), self.name)
+        return column_of(self.frame.columns, given.strip(), self.name)
 
     def numbers(self, given: str | None) -> tuple[str, Floats]:
         """A column of numbers with NaN where cells are empty; the last one if none is named."""
-        if given is None:
-            numeric = [c for c in self.frame.columns if self.frame[c].dtype.is_numeric()]
-            if not numeric:
-                raise ValueError(f"{self.name} has no column of numbers; the columns are {self.frame.columns}")
-            given = numeric[-1]
-        column = self.column(given)
-        return column, self._floats(column)
+        column = self._last_of_numbers() if given is None else self.column(given)
+        y = self._floats(column)
+        if np.isnan(y).all():
+            raise ValueError(f"{self.name}: column {column!r} is empty; fill it or name another")
+        return column, y
 
     def ids(self, given: str) -> NDArray[Any]:
         """A column of labels."""
         column = self.column(given)
-        if self.frame[column].null_count():
-            raise ValueError(f"{self.name}: {self.frame[column].null_count()} cells of column {column!r} are empty")
-        return np.asarray(self.frame[column].to_numpy())
+        series = as_ids(self.frame[column])
+        if series.null_count():
+            fault = self.text.fault(ids=(self.frame.columns.index(column),)) if self.text else None
+            raise ValueError(fault or f"{self.name}: {series.null_count()} cells of column {column!r} are empty")
+        return np.asarray(series.to_numpy())
 
     def matrix(self, without: list[str]) -> tuple[list[str], Floats]:
         """All other columns, which must be numbers without gaps."""
@@ -55,20 +59,43 @@ class NamedColumns:
             raise ValueError(f"{self.name}: feature {names[gaps[0]]!r} has empty cells; fill them or leave it out")
         return names, X
 
+    def _last_of_numbers(self) -> str:
+        """An empty column may have been meant as well: it is not passed over, nor is one with 5% in it."""
+        comma = self.text is not None and self.text.dialect.decimal_comma
+        columns = described_by_type(self.frame) if self.text is None else described(self.frame, comma)
+        numeric = [c.name for c in columns if c.numeric or c.kind == "empty"]
+        if not numeric and len(columns) > 1:
+            raise ValueError(f"{self.name} has no column of numbers; the columns are {self.frame.columns}")
+        return numeric[-1] if numeric else columns[0].name
+
     def _floats(self, column: str) -> Floats:
         series = self.frame[column]
-        if not holds_numbers(series):
+        if self.text is None and not (series.dtype.is_numeric() or series.null_count() == len(series)):
             example = next((v for v in series if v is not None), None)
             raise ValueError(f"{self.name}: column {column!r} holds {example!r}, but numbers are needed; leave it out")
-        pl = polars()
-        return np.array(series.cast(pl.Float64).fill_null(np.nan).to_numpy())
+        numbers, wrong = as_numbers(series, self.text is not None and self.text.dialect.decimal_comma)
+        if wrong is not None and self.text is not None:
+            fault = self.text.fault(numbers=(self.frame.columns.index(column),), gaps=True)
+            words = (
+                "" if was_meant_as_number(wrong) else f"; column {column!r} holds {wrong[:40]!r}: mend or leave it out"
+            )
+            raise ValueError(f"{fault or self.name}{words}")
+        return numbers
 
 
 def read_table(path: str | PathLike[str], *, delimiter: str | None = None, header: bool | None = None) -> NamedColumns:
-    """A text table or Parquet file as it is."""
+    """A text table or Parquet file as it is; a single column will do."""
     name, source = located(path)
-    pl = polars()
-    if (source[:8] if isinstance(source, bytes) else beginning(source)).startswith(PARQUET):
-        return NamedColumns(name, pl.read_parquet(source), "Parquet")
-    table = TextTable.of(name, source, delimiter, header)
-    return NamedColumns(name, table.columns(table.beginning().columns, {}), str(table.dialect))
+    begins = beginning(source)
+    if begins.startswith(PARQUET):
+        return NamedColumns(name, parquet(source, name), "Parquet")
+    if begins.startswith(ZIP):
+        refuse_archive(source, name)
+    table = TextTable.of(name, source, delimiter, header, one_column=True)
+    frame = table.texts(table.first_lines().columns)
+    table.refuse_nul(frame)
+    if not table.dialect.header:
+        frame.columns = [f"column_{k}" for k in range(1, frame.width + 1)]  # Polars 2 counts from 0
+    if frame.width == 1:
+        table.refuse_empty_lines()
+    return NamedColumns(name, frame, str(table.dialect), table)

@@ -1,18 +1,24 @@
-"""Text tables by Polars, and where exactly a file is wrong if it cannot read them."""
+"""Text tables by Polars."""
 
 from __future__ import annotations
 
-import csv
-import io
+import mmap
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rslm.data.files.dialect import MISSING, NAMES, SAMPLE, Dialect, guess, is_number
+from rslm.data.files.cells import MISSING
+from rslm.data.files.columns import typed
+from rslm.data.files.dialect import SAMPLE, Dialect, guess
+from rslm.data.files.faults import Records, empty_line_within, first_fault
+from rslm.data.files.foreign import refuse_foreign
+from rslm.data.files.locate import beginning
 from rslm.data.files.tools import opened_if_compressed, polars
 
 FIRST = 1 << 19  # bytes from which roles and types are guessed
-LINES = 10_000
+RUNS = (b"  ", b"\n ", b" \n", b" \r", b"\t")  # blanks that do not stand alone between two cells
+BLANKS = re.compile(rb'((?<![^ \t\n])"[^"]*")|[ \t]+')
 
 
 @dataclass(frozen=True)
@@ -24,11 +30,15 @@ class TextTable:
     dialect: Dialect
 
     @classmethod
-    def of(cls, name: str, source: Path | bytes, delimiter: str | None, header: bool | None) -> TextTable:
+    def of(
+        cls, name: str, source: Path | bytes, delimiter: str | None, header: bool | None, one_column: bool = False
+    ) -> TextTable:
         content = opened_if_compressed(source, name)
-        sample = content[:SAMPLE] if isinstance(content, bytes) else _beginning(content, SAMPLE)
-        dialect = guess(sample, name, delimiter, header)
-        if dialect.encoding == "utf-8" and not dialect.bare_returns and len(dialect.delimiter) == 1:
+        sample = beginning(content, SAMPLE)
+        refuse_foreign(sample, name)
+        dialect = guess(sample, name, delimiter, header, one_column)
+        runs = dialect.delimiter == " " and _has_runs(content)
+        if dialect.encoding == "utf-8" and not dialect.bare_returns and len(dialect.delimiter) == 1 and not runs:
             return cls(name, content, dialect)
         text = content if isinstance(content, bytes) else content.read_bytes()
         if dialect.encoding != "utf-8":
@@ -37,75 +47,103 @@ class TextTable:
             text = text.replace(b"\r", b"\n")
         if len(dialect.delimiter) > 1:
             text = text.replace(b"\t", b" ").replace(dialect.delimiter.encode(), b"\t")
+        if runs:
+            text = BLANKS.sub(_one_blank, text.removeprefix(b"\xef\xbb\xbf"))
         return cls(name, text, dialect)
 
     @property
-    def _separator(self) -> str:
+    def separator(self) -> str:
         return self.dialect.delimiter if len(self.dialect.delimiter) == 1 else "\t"
 
     def beginning(self) -> Any:
-        """The first lines as a frame."""
-        text = self.source if isinstance(self.source, bytes) else _beginning(self.source, FIRST)
-        if len(text) > FIRST or (len(text) == FIRST and b"\n" in text):
-            text = text[: text.rindex(b"\n", 0, FIRST) + 1]  # whole lines
-        frame = self._read(text)
-        if frame.width < 2:
-            by = NAMES.get(self.dialect.delimiter, repr(self.dialect.delimiter))
-            raise ValueError(f"{self.name} has one column only when it is separated by {by}; is the delimiter another?")
-        return frame
+        """The first lines as a frame, each column as what it holds."""
+        return typed(self.first_lines(), self.dialect.decimal_comma)
 
-    def columns(self, names: list[str], types: dict[str, Any]) -> Any:
-        """These columns of all lines, with these types where they are known."""
-        return self._read(self.source, columns=names, schema_overrides={k: v for k, v in types.items() if k in names})
+    def first_lines(self) -> Any:
+        """The first lines as they are written."""
+        text = beginning(self.source, FIRST)
+        return self._read(_whole_lines(text) if len(text) == FIRST else text, infer_schema_length=0)
+
+    def columns(self, names: list[str], types: dict[str, Any]) -> Any | None:
+        """These columns of all lines as these types, if they are; what says that a number is missing is null."""
+        try:
+            return self._polars(self.source, columns=names, schema_overrides=types, null_values=list(MISSING))
+        except _failures():
+            return None
+
+    def texts(self, names: list[str]) -> Any:
+        """These columns of all lines as they are written."""
+        return self._read(self.source, columns=names, infer_schema_length=0)
 
     def _read(self, source: Path | bytes, **options: Any) -> Any:
-        pl = polars()
         try:
-            frame = pl.read_csv(
-                source,
-                separator=self._separator,
-                has_header=self.dialect.header,
-                infer_schema_length=None if isinstance(source, bytes) and len(source) <= FIRST else LINES,
-                null_values=list(MISSING),
-                **options,
-            )
-            return frame.remove(pl.all_horizontal(pl.all().is_null()))  # empty lines
-        except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-            raise ValueError(self.first_fault() or f"{self.name} cannot be read: {_short(error)}") from None
+            return self._polars(source, **options)
+        except _failures() as error:
+            raise ValueError(self.fault() or f"{self.name} cannot be read: {_short(error)}") from None
 
-    def first_fault(self, numbers: tuple[int, ...] = ()) -> str | None:
-        """The first line that is wrong, in words: cells too many or too few, no number where `numbers` must be."""
-        expected: int | None = None
-        for line, cells in self._lines():
-            if not cells:
-                continue
-            if expected is None:
-                expected = len(cells)
-                if self.dialect.header:
-                    continue
-            if len(cells) != expected:
-                return f"{self.name}, line {line}: {len(cells)} cells, where the first line has {expected}"
-            for k in numbers:
-                if not is_number(cells[k]) or cells[k].strip() in MISSING:
-                    shown = cells[k] if len(cells[k]) <= 40 else cells[k][:40] + "…"
-                    return f"{self.name}, line {line}: {shown!r} is no number, where the value of an entry is expected"
-        return None
+    def _polars(self, source: Path | bytes, **options: Any) -> Any:
+        pl = polars()
+        frame = pl.read_csv(
+            source,
+            separator=self.separator,
+            has_header=self.dialect.header,
+            decimal_comma=self.dialect.decimal_comma,
+            glob=False,  # a name with [1] in it is a name
+            **options,
+        )
+        if frame.width and all(column.null_count() for column in frame):
+            frame = frame.remove(pl.all_horizontal(pl.all().is_null()))  # empty lines
+        return frame
 
-    def _lines(self) -> Any:
-        """Numbers and cells of all lines, in plain Python."""
-        stream = io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb")
-        with io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="") as text:
-            reader = csv.reader(text, delimiter=self._separator)
-            try:
-                for cells in reader:
-                    yield reader.line_num, cells
-            except csv.Error as error:
-                raise ValueError(f"{self.name}, line {reader.line_num}: {error}") from None
+    def fault(self, numbers: tuple[int, ...] = (), ids: tuple[int, ...] = (), gaps: bool = False) -> str | None:
+        """The first line that is wrong, in words: as of `first_fault`."""
+        return first_fault(self._records(), self.dialect.header, self.dialect.decimal_comma, numbers, ids, gaps)
+
+    def refuse_nul(self, frame: Any) -> None:
+        """A NUL byte beyond the beginning would go into an id."""
+        pl = polars()
+        if frame.select(pl.any_horizontal(pl.col(pl.String).str.contains("\0", literal=True).any())).to_series().any():
+            raise ValueError(self.fault() or f"{self.name}: there is a NUL byte, which no text has; remove it")
+
+    def refuse_empty_lines(self) -> None:
+        """In a column of its own, an empty line may be a gap or nothing."""
+        line = empty_line_within(self._records())
+        if line is not None:
+            raise ValueError(f"{self.name}, line {line} is empty; write NA if a value is missing, or remove the line")
+
+    def _records(self) -> Records:
+        return Records(self.source, self.separator, self.name)
 
 
-def _beginning(path: Path, size: int) -> bytes:
-    with path.open("rb") as file:
-        return file.read(size)
+def _has_runs(content: Path | bytes) -> bool:
+    if isinstance(content, bytes):
+        return content.startswith(b" ") or any(run in content for run in RUNS)
+    with content.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return text[:1] == b" " or any(text.find(run) >= 0 for run in RUNS)
+
+
+def _one_blank(found: re.Match[bytes]) -> bytes:
+    """Cells in quotes stay as they are; blanks at the ends of a line go."""
+    if found[1]:
+        return found[1]
+    text, begin, end = found.string, found.start(), found.end()
+    outer = begin == 0 or text[begin - 1 : begin] == b"\n" or end == len(text) or text[end : end + 1] in b"\r\n"
+    return b"" if outer else b" "
+
+
+def _whole_lines(text: bytes) -> bytes:
+    """Up to the last line end outside of quotes, or up to the last."""
+    last = end = text.rfind(b"\n")
+    quotes = text.count(b'"', 0, end + 1)
+    while end > 0 and quotes % 2:
+        before = text.rfind(b"\n", 0, end)
+        quotes -= text.count(b'"', before + 1, end + 1)
+        end = before
+    return text[: (end if end > 0 else last) + 1] or text
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    return polars().exceptions.PolarsError, OSError, UnicodeDecodeError
 
 
 def _short(error: Exception) -> str:

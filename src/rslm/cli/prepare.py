@@ -1,0 +1,56 @@
+"""`rslm prepare`: a table that is larger than memory, as a folder that all other commands take."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rslm.cli import options as o
+from rslm.cli.output import screen, show
+from rslm.data.prepared.write import prepare as write_prepared
+
+
+def prepare(
+    data: Annotated[
+        Path, typer.Argument(help="CSV, TSV, '::'-separated, also compressed, or Parquet: one entry a line.")
+    ],
+    out: Annotated[Path, typer.Argument(help="The folder to write.")],
+    memory: Annotated[
+        str, typer.Option(help="What sorting may take, such as 500MB; what is more goes to disk.")
+    ] = "1GB",
+    rows: o.Rows = None,
+    cols: o.Cols = None,
+    values: o.Values = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    duplicates: o.Duplicates = "error",
+    force: o.Force = False,
+    json: o.Json = False,
+) -> None:
+    """Write a table as a folder from which it is fitted without being read into memory.
+
+    Example: rslm prepare ratings.csv ratings/ and then rslm complete ratings/
+    """
+    console = screen(json)
+    began = time.perf_counter()
+    with console.status("Preparing …") as status:
+        manifest = write_prepared(
+            data,
+            out,
+            delimiter=delimiter,
+            header=header,
+            rows=rows,
+            cols=cols,
+            values=values,
+            duplicates=duplicates,  # type: ignore[arg-type]
+            memory=memory,
+            force=force,
+            progress=lambda what: status.update(f"Preparing: {what} …"),
+        )
+    console.print(f"{data}: {manifest.how}")
+    facts: dict[str, Any] = {"rows": manifest.shape[0], "columns": manifest.shape[1], "entries": manifest.entries}
+    facts |= {"shards": len(manifest.shards), "seconds": time.perf_counter() - began, "folder": str(out)}
+    show(console, "Prepared", facts, json)

@@ -1,0 +1,1 @@
+"""Data on disk in the form that a fit wants: arrays that are mapped into memory, not read."""

@@ -1,0 +1,67 @@
+"""What is in a folder of prepared data, and how to see whether it is still that.
+
+The entries lie row by row in plain arrays of NumPy, `index.npy` with the columns and `values.npy`; row i owns those
+from `indptr[i]` to `indptr[i + 1]`. A shard is a range of rows, with its own checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MANIFEST = "manifest.json"
+FORMAT, VERSION = "rslm prepared data", 1
+ARRAYS = ("indptr", "index", "values")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Rows `first` to `last` − 1, with checksums (CRC-32) of their columns and values."""
+
+    first: int
+    last: int
+    index: int
+    values: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    shape: tuple[int, int]
+    entries: int
+    indptr: int  #: its checksum
+    shards: tuple[Shard, ...]
+    how: str  #: how the data were read
+
+    def write(self, folder: Path) -> None:
+        text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
+        (folder / MANIFEST).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        try:
+            found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            if found.pop("format") != FORMAT:
+                raise KeyError("format")
+            version = found.pop("version")
+            if version != VERSION:
+                raise ValueError(f"{folder} has format version {version}, but {VERSION} is needed; prepare it again")
+            shards = tuple(Shard(**shard) for shard in found.pop("shards"))
+            return cls(tuple(found.pop("shape")), shards=shards, **found)
+        except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{folder / MANIFEST} is damaged ({error}); prepare the data again") from None
+
+
+def is_prepared(path: str | os.PathLike[str]) -> bool:
+    return (Path(path) / MANIFEST).is_file()
+
+
+def checksum(array: NDArray[Any]) -> int:
+    """CRC-32 of the bytes of an array."""
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data) if array.size else 0

@@ -1,0 +1,128 @@
+"""A table of entries in a file, as DuckDB reads it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rslm.data.files.dialect import MISSING
+from rslm.data.files.locate import PARQUET, beginning, located
+from rslm.data.files.roles import guess_roles
+from rslm.data.files.text import FIRST, TextTable
+from rslm.data.files.tools import GZIP, polars
+
+SOME_ROWS = 10_000
+
+
+def duckdb() -> Any:
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("to prepare data, install one more package: pip install 'rslm[scale]'") from None
+    return duckdb
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file that has been looked at, but not read."""
+
+    name: str
+    path: Path
+    source: str  #: what DuckDB reads, with {r} and {c} for the types of ids
+    parameters: dict[str, Any]
+    columns: tuple[str, str, str]
+    types: tuple[str, str]  #: of the ids
+    how: str
+
+    @classmethod
+    def of(
+        cls,
+        path: str | os.PathLike[str],
+        delimiter: str | None,
+        header: bool | None,
+        rows: str | int | None,
+        cols: str | int | None,
+        values: str | int | None,
+    ) -> Table:
+        name, file = located(path)
+        if isinstance(file, bytes):
+            raise ValueError("standard input cannot be prepared; write it to a file first")
+        roles: dict[str, Any] = {"layout": "triplets", "rows": rows, "cols": cols, "values": values}
+        if beginning(file).startswith(PARQUET):
+            first = polars().read_parquet(file, n_rows=SOME_ROWS)
+            chosen = guess_roles(first, name, True, **roles)
+            how, source, parameters = "Parquet", "read_parquet($path)", dict[str, Any]()
+        else:
+            if set(file.name) & set("*?["):  # DuckDB would take it for a pattern
+                raise ValueError(f"{name} has *, ? or [ in its name; rename it to prepare it")
+            text = TextTable.of(name, _beginning(file), delimiter, header)
+            first = text.beginning()
+            chosen = guess_roles(first, name, text.dialect.header, **roles)
+            how = str(text.dialect)
+            source, parameters = _csv(text, first.columns, chosen.triplets or ())
+        assert chosen.triplets is not None
+        kinds = tuple("BIGINT" if first[c].dtype.is_integer() else "VARCHAR" for c in chosen.triplets[:2])
+        shown = " × ".join(chosen.triplets[:2]) + f" → {chosen.triplets[2]}"
+        how = f"{how}, one entry a line: {shown}"
+        return cls(name, file, source, parameters, chosen.triplets, (kinds[0], kinds[1]), how)
+
+    def load(self, database: Any, keep_order: bool) -> None:
+        """Make the table t of all entries: r, c, v."""
+        database.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
+        try:
+            self._load(database, self.types)
+        except duckdb().ConversionException:  # perhaps ids that are numbers at first, and something else later
+            self._load(database, ("VARCHAR", "VARCHAR"))
+        count, empty = database.execute(
+            "SELECT count(*), count(*) FILTER (r IS NULL OR c IS NULL OR v IS NULL OR NOT isfinite(v)) FROM t"
+        ).fetchone()
+        if count == 0:
+            raise ValueError(f"{self.name} has a header, but nothing below it")
+        if empty:
+            raise ValueError(
+                f"{self.name}: {empty:,} of {count:,} entries have no id, or a value that is missing or infinite; "
+                "leave them out"
+            )
+
+    def _load(self, database: Any, types: tuple[str, str]) -> None:
+        row, col, value = (f'"{c.replace(chr(34), 2 * chr(34))}"' for c in self.columns)
+        source = self.source.format(r=types[0], c=types[1])
+        database.execute(
+            f"CREATE OR REPLACE TABLE t AS SELECT {row}::{types[0]} AS r, {col}::{types[1]} AS c, {value}::DOUBLE AS v "
+            f"FROM {source}",
+            {"path": str(self.path), **self.parameters},
+        )
+
+
+def _csv(text: TextTable, names: list[str], triplets: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    """read_csv with nothing left to guess."""
+    row, col, value = triplets
+    known = {row: "{r}", col: "{c}", value: "DOUBLE"}
+    quoted = (name.replace("'", "''").replace("{", "{{").replace("}", "}}") for name in names)
+    listed = ", ".join(f"'{q}': '{known.get(name, 'VARCHAR')}'" for q, name in zip(quoted, names, strict=True))
+    options = "delim = $delimiter, header = $header, nullstr = $missing, auto_detect = false"
+    if text.dialect.delimiter == " ":
+        raise ValueError(f"{text.name} is separated by blanks, of which there may be several; write it with commas")
+    encoding = ", encoding = 'latin-1'" if text.dialect.encoding == "latin-1" else ""
+    encoding += ", decimal_separator = ','" if text.dialect.decimal_comma else ""
+    source = f"read_csv($path, columns = {{{{{listed}}}}}, {options}, quote = '\"', escape = '\"'{encoding})"
+    parameters = {"delimiter": text.dialect.delimiter, "header": text.dialect.header, "missing": list(MISSING)}
+    return source, parameters
+
+
+def _beginning(file: Path) -> bytes:
+    """The first part of the text, unpacked if the file is compressed."""
+    if beginning(file).startswith(GZIP):
+        with gzip.open(file) as stream:
+            return stream.read(FIRST)
+    with file.open("rb") as plain:
+        return plain.read(FIRST)
+
+
+def line_of(error: Exception) -> str:
+    """What DuckDB says of a file, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return "; ".join(lines[:3]).removeprefix("Invalid Input Error: ").removeprefix("Conversion Error: ")[:300]

@@ -1,0 +1,181 @@
+"""From a table of any size to a folder of prepared data, with bounded memory: DuckDB sorts, on disk if it has to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm.data.convert import Duplicates, canonical
+from rslm.data.prepared.manifest import Manifest, Shard, checksum, is_prepared
+from rslm.data.prepared.table import Table, duckdb, line_of
+
+SHARD = 4_000_000  # entries that are in memory at a time
+MERGED = {"sum": "sum(v)", "mean": "avg(v)", "last": "arg_max(v, t.rowid)"}  # of entries that occur more than once
+
+Progress = Callable[[str], None]  #: called with what is being done
+
+
+def prepare(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    rows: str | int | None = None,
+    cols: str | int | None = None,
+    values: str | int | None = None,
+    duplicates: Duplicates = "error",
+    memory: str = "1GB",
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Write a table with one entry a line as a folder that `open_prepared` and all commands read.
+
+    Parameters
+    ----------
+    path : text of any delimiter (also compressed) or Parquet, larger than memory if need be
+    out : path of the folder, which appears whole or not at all
+    delimiter, header, rows, cols, values, duplicates
+        As of `read_source`.
+    memory : str, default="1GB"
+        What sorting may take; what is more goes to disk, beside `out`.
+    force : bool, default=False
+        Whether a folder of prepared data that is there already is replaced.
+    progress : function, optional
+        Told what is being done.
+    """
+    target = Path(out)
+    if target.exists() and not (force and is_prepared(target)):
+        remedy = "force replaces it" if is_prepared(target) else "it is no prepared data, so it is not replaced"
+        raise FileExistsError(f"{target} exists; {remedy}")
+    if not target.absolute().parent.is_dir():
+        raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
+    told = progress or (lambda _: None)
+    table = Table.of(path, delimiter, header, rows, cols, values)
+    work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=f".{target.name}."))
+    try:
+        with _database(work, memory, table.name) as database:
+            manifest = _write(database, table, work / "out", duplicates, told)
+        _replace(work / "out", target)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise type(error)(error.errno, f"{error.strerror}; nothing was written", str(target)) from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return manifest
+
+
+@contextmanager
+def _database(work: Path, memory: str, name: str) -> Iterator[Any]:
+    database = duckdb().connect(str(work / "work.duckdb"))
+    try:
+        database.execute("SET memory_limit = ?", [memory])
+        database.execute("SET temp_directory = ?", [str(work)])
+        yield database
+    except duckdb().Error as error:
+        raise ValueError(f"{name}: {line_of(error)}") from None
+    finally:
+        database.close()
+
+
+def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, told: Progress) -> Manifest:
+    told("reading")
+    table.load(database, keep_order=duplicates == "last")
+    told("numbering rows and columns")
+    for side, column in (("row", "r"), ("col", "c")):
+        database.execute(
+            f"CREATE TABLE {side}s AS SELECT {column}, (row_number() OVER (ORDER BY {column}) - 1)::INTEGER AS k "
+            f"FROM (SELECT DISTINCT {column} FROM t)"
+        )
+    merged = MERGED.get(duplicates)
+    entry, group = ("v", "") if merged is None else (f"{merged} AS v", "GROUP BY i, j")
+    database.execute(
+        f"CREATE TABLE e AS SELECT rows.k AS i, cols.k AS j, {entry} "
+        f"FROM t JOIN rows USING (r) JOIN cols USING (c) {group}"
+    )
+    narrow = not database.execute("SELECT count(*) FROM e WHERE v <> v::FLOAT::DOUBLE").fetchone()[0]
+    database.execute("DROP TABLE t")
+    ids = {side: database.execute(f"SELECT * FROM {side}s ORDER BY k").fetchnumpy() for side in ("row", "col")}
+    row_ids, col_ids = ids["row"]["r"], ids["col"]["c"]
+    counts = np.zeros(len(row_ids), dtype=np.int64)
+    found = database.execute("SELECT i, count(*) AS n FROM e GROUP BY i").fetchnumpy()
+    counts[found["i"]] = found["n"]
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    folder.mkdir()
+    shards = []
+    with (
+        _array(folder / "index.npy", np.dtype(np.int32), int(indptr[-1])) as index_file,
+        _array(folder / "values.npy", np.dtype(np.float32 if narrow else np.float64), int(indptr[-1])) as values_file,
+    ):
+        for first, last in _ranges(indptr):
+            told(f"writing rows {first + 1:,} to {last:,} of {len(counts):,}")
+            part = database.execute(
+                "SELECT i, j, v FROM e WHERE i BETWEEN ? AND ? ORDER BY i, j", [first, last - 1]
+            ).fetchnumpy()
+            own = indptr[first : last + 1] - indptr[first]
+            try:
+                _, index, values = canonical(own, part["j"], part["v"], "error", row_ids[first:last], col_ids)
+            except ValueError as error:  # entries that occur more than once
+                raise ValueError(f"{table.name}: {error}") from None
+            values = values.astype(np.float32 if narrow else np.float64)
+            index_file.write(index.tobytes())
+            values_file.write(values.tobytes())
+            shards.append(Shard(first, last, checksum(index), checksum(values)))
+    np.save(folder / "indptr.npy", indptr)
+    for side, column in (("row", row_ids), ("col", col_ids)):
+        _write_ids(folder / f"{side}_ids", column)
+    shape = len(row_ids), len(col_ids)
+    manifest = Manifest(shape, int(indptr[-1]), checksum(indptr), tuple(shards), table.how)
+    manifest.write(folder)
+    return manifest
+
+
+def _ranges(indptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows with about as many entries each as fit in memory, and at least one row."""
+    first, rows = 0, len(indptr) - 1
+    while first < rows:
+        last = int(np.searchsorted(indptr, indptr[first] + SHARD, side="right")) - 1
+        last = min(max(last, first + 1), rows)
+        yield first, last
+        first = last
+
+
+@contextmanager
+def _array(path: Path, dtype: np.dtype[Any], length: int) -> Iterator[IO[bytes]]:
+    """A file of NumPy's that is written piece by piece. Not through a map, where a full disk would end Python."""
+    with path.open("wb") as file:
+        described = {"descr": dtype.str, "fortran_order": False, "shape": (length,)}
+        np.lib.format.write_array_header_1_0(file, described)
+        yield file
+
+
+def _write_ids(stem: Path, ids: NDArray[Any]) -> None:
+    ids = np.ma.getdata(ids)
+    if ids.dtype.kind in "iu":
+        small = len(ids) == 0 or max(abs(int(ids.min())), abs(int(ids.max()))) < 2**31
+        np.save(stem.with_suffix(".npy"), ids.astype(np.int32 if small else np.int64))
+    else:
+        stem.with_suffix(".json").write_text(json.dumps(ids.tolist()), encoding="utf-8")
+
+
+def _replace(made: Path, target: Path) -> None:
+    """Give a folder its name; one that has it already goes away only when the new one is there."""
+    old = made.with_name("old")
+    if target.exists():
+        target.rename(old)
+    try:
+        made.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise

@@ -1,0 +1,190 @@
+"""Prepared folders hold what `read_source` reads, whatever becomes of them otherwise is told."""
+
+import gzip
+import json
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rslm import MatrixCompletion
+from rslm.data import holdout, read_source
+from rslm.data.prepared import write
+from rslm.data.prepared.manifest import Manifest
+from rslm.data.prepared.opened import open_prepared
+from rslm.data.prepared.write import prepare
+
+RNG = np.random.default_rng(0)
+PAIRS = np.unique(RNG.integers(0, 60, (1500, 2)), axis=0)
+RNG.shuffle(PAIRS)
+VALUES = RNG.integers(1, 11, len(PAIRS)) / 2
+
+
+def table(delimiter=",", header="user,item,rating,time", user="{}", item="{}"):
+    entries = zip(PAIRS, VALUES, strict=True)
+    lines = [delimiter.join((user.format(i), item.format(j), f"{v}", "7")) for (i, j), v in entries]
+    return "\n".join(([header.replace(",", delimiter)] if header else []) + lines) + "\n"
+
+
+def same(found, expected):
+    for name in ("indptr", "index"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
+    assert found.shape == expected.shape
+    assert found.row_ids.tolist() == expected.row_ids.tolist()
+    assert found.col_ids.tolist() == expected.col_ids.tolist()
+
+
+FORMS = {
+    "comma": table(),
+    "decimal comma": table(";").replace(".", ","),
+    "tab": table("\t"),
+    "movielens": table("::", header=None),
+    "words": table(user="user {}", item="Fïlm {}"),
+    "quoted": table(item='"a, {}"'),
+    "words later": table().replace("\n59,", "\nx59,"),
+}
+
+
+@pytest.mark.parametrize("shard", [100, 4_000_000])
+@pytest.mark.parametrize("form", FORMS)
+def test_text(tmp_path, monkeypatch, form, shard):
+    monkeypatch.setattr(write, "SHARD", shard)
+    (tmp_path / "t.csv").write_text(FORMS[form], encoding="utf-8")
+    manifest = prepare(tmp_path / "t.csv", tmp_path / "out")
+    source = read_source(tmp_path / "t.csv")
+    found = open_prepared(tmp_path / "out", check=True)
+    same(found, source.data)
+    assert isinstance(found.index, np.memmap)
+    assert found.values.dtype == np.float32  # halves are exact in it
+    assert (len(manifest.shards) > 1) == (shard == 100)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "t.csv"]
+
+
+def test_other_files(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(table().encode()))
+    prepare(tmp_path / "t.csv.gz", tmp_path / "zipped")
+    frame = pl.DataFrame({"user": PAIRS[:, 0], "item": PAIRS[:, 1], "rating": VALUES + 0.1})
+    frame.write_parquet(tmp_path / "t.parquet")
+    prepare(tmp_path / "t.parquet", tmp_path / "parquet")
+    same(open_prepared(tmp_path / "zipped"), read_source(tmp_path / "t.csv.gz").data)
+    wide = open_prepared(tmp_path / "parquet")
+    same(wide, read_source(tmp_path / "t.parquet").data)
+    assert wide.values.dtype == np.float64
+
+
+@pytest.mark.parametrize("duplicates", ["sum", "mean", "last"])
+def test_repeated_entries(tmp_path, duplicates):
+    more = table() + "".join(f"{i},{j},{v + 1},7\n" for (i, j), v in zip(PAIRS[:50], VALUES[:50], strict=True))
+    (tmp_path / "t.csv").write_text(more)
+    with pytest.raises(ValueError, match=r"t.csv: .*"):
+        prepare(tmp_path / "t.csv", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    prepare(tmp_path / "t.csv", tmp_path / "out", duplicates=duplicates)
+    same(open_prepared(tmp_path / "out"), read_source(tmp_path / "t.csv", duplicates=duplicates).data)
+
+
+def test_an_old_folder_is_replaced_only_if_asked(tmp_path):
+    (tmp_path / "t.csv").write_text(table())
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    with pytest.raises(FileExistsError, match="exists"):
+        prepare(tmp_path / "t.csv", tmp_path / "out")
+    (tmp_path / "u.csv").write_text(table().replace("user", "who"))
+    prepare(tmp_path / "u.csv", tmp_path / "out", rows="who", force=True)
+    assert "who" in Manifest.read(tmp_path / "out").how
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(FileExistsError, match="no prepared data"):
+        prepare(tmp_path / "t.csv", tmp_path / "mine", force=True)
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1,2,good,7", "good"),
+        ("1,2,,7", "missing"),
+        (",2,3,7", "no id"),
+        ("1,2,inf,7", "infinite"),
+        ("1,2", "Line: 701"),
+    ],
+)
+def test_what_is_wrong_leaves_nothing_behind(tmp_path, line, message):
+    text = table().splitlines()
+    (tmp_path / "t.csv").write_text("\n".join([*text[:700], line, *text[700:]]))
+    with pytest.raises(ValueError, match=message) as caught:
+        prepare(tmp_path / "t.csv", tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
+
+
+def damaged(folder, what):
+    if what == "a value":
+        with (folder / "values.npy").open("r+b") as file:
+            file.seek(-1, 2)
+            file.write(b"\x7f")
+    elif what == "cut":
+        path = folder / "index.npy"
+        path.write_bytes(path.read_bytes()[:-8])
+    elif what == "gone":
+        (folder / "values.npy").unlink()
+    elif what == "manifest":
+        (folder / "manifest.json").write_text("{")
+    elif what == "newer":
+        found = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps(found | {"version": 9}))
+    elif what == "another":
+        found = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps(found | {"entries": 5}))
+    elif what == "ids":
+        (folder / "row_ids.npy").write_bytes(b"nonsense")
+
+
+@pytest.mark.parametrize("what", ["a value", "cut", "gone", "manifest", "newer", "another", "ids"])
+def test_damage_is_found(tmp_path, what):
+    (tmp_path / "t.csv").write_text(table())
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    damaged(tmp_path / "out", what)
+    with pytest.raises(ValueError, match="prepare"):
+        open_prepared(tmp_path / "out", check=True)
+
+
+def test_a_folder_that_is_something_else(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no prepared data"):
+        open_prepared(tmp_path)
+
+
+def test_a_full_disk_leaves_the_old_folder(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text(table())
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    before = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(write.np, "save", full)
+    with pytest.raises(OSError, match=r"nothing was written: .*out"):
+        prepare(tmp_path / "t.csv", tmp_path / "out", force=True)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "t.csv"]
+    shutil.rmtree(tmp_path / "out")
+
+
+def test_a_folder_is_read_and_fitted_like_the_file(tmp_path):
+    """To the last bit: where the arrays lie changes nothing."""
+    (tmp_path / "t.csv").write_text(table())
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    folder, file = read_source(tmp_path / "out"), read_source(tmp_path / "t.csv")
+    assert folder.how == "prepared data"
+    read = file.data.with_values(file.data.values.astype(np.float32))
+    mapped = [holdout(data, 0.2, 0) for data in (folder.data, read)]
+    for loss in ("square", "huber", "logistic"):
+        models = []
+        for train, _ in mapped:
+            y = train.values if loss != "logistic" else (train.values > 2.5).astype(np.float32)
+            models.append(MatrixCompletion(3, 10.0, loss=loss, weighting=0.5, random_state=0).fit(train.with_values(y)))
+        np.testing.assert_array_equal(models[0].row_factors_, models[1].row_factors_)
+        np.testing.assert_array_equal(models[0].residuals_.values, models[1].residuals_.values)
+        assert models[0].certificate_ == models[1].certificate_
+    assert isinstance(mapped[0][0].index, np.memmap)
+    assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
