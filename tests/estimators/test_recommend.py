@@ -93,3 +93,31 @@ def test_recommendations_are_within_the_bounds():
     scores = model.recommend(range(60), 45)[1]
     assert scores[np.isfinite(scores)].max() <= 3.6
     assert (scores == 3.6).any()
+
+
+@pytest.mark.parametrize("options", [{}, {"weighting": 0.5}, {"loss": "huber"}, {"bounds": (-2, 9)}])
+def test_new_samples(options):
+    """As `transform` fills them, those without an entry like an average one; their own entries are left out."""
+    model = MatrixCompletion(3, 20.0, random_state=0, **options).fit(TRAIN)
+    new = make_ratings(12, 45, 150, rank=2, noise=0.3, random_state=5).data.to_dense()
+    new[3] = np.nan
+    filled = model.transform(new)
+    filled[~np.isnan(new)] = -np.inf
+    columns, scores = model.recommend_for(new, 5)
+    np.testing.assert_array_equal(columns, np.argsort(-filled, axis=1)[:, :5])
+    np.testing.assert_allclose(scores, np.sort(-filled, axis=1)[:, :5] * -1, atol=1e-9)
+    np.testing.assert_allclose(
+        model.transform(new)[3], model.row_factors_.mean(axis=0) @ model.col_factors_.T, atol=1e-9
+    )
+
+
+def test_new_samples_with_features():
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((60, 2))
+    model = rslm.InductiveCompletion(3, 20.0, random_state=0).fit(TRAIN, row_features=features)
+    new, known = np.full((4, 45), np.nan), rng.standard_normal((4, 2))
+    new[:, 7] = 3.0
+    filled = model.transform(new, row_features=known)
+    filled[:, 7] = -np.inf
+    columns, _ = model.recommend_for(new, 3, row_features=known)
+    np.testing.assert_array_equal(columns, np.argsort(-filled, axis=1)[:, :3])

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +19,7 @@ from rslm.estimators.inductive_layout import InductiveLayout, InductiveSubspace
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion, has_probabilities
 from rslm.estimators.persistence import Arrays, Facts, storable
+from rslm.estimators.recommend import Known, largest
 from rslm.estimators.side_features import Encoding, as_features
 from rslm.interrupts import held_back
 from rslm.kernels import predict_pairs
@@ -231,12 +232,32 @@ class InductiveCompletion(MatrixCompletion):
         bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
         return self._score(data, self._subspace.left_out(data, bases, self._solved_loss(), threads))
 
-    def _reconstructed(self, data: ObservedMatrix, row_features: Any = None) -> Floats:
+    def recommend_for(self, X: Any, top: int = 10, *, row_features: Any = None) -> tuple[NDArray[Any], Floats]:
+        """As of `MatrixCompletion`, with the features of the samples.
+
+        Parameters
+        ----------
+        X : as of `fit`
+        top : int, default=10
+        row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
+            If None, those that `transform` would take.
+        """
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)
+        factors, features = self._folded(data, row_features)
+        columns, scores = largest(np.arange(len(factors)), factors, features, top, Known.of(data))
+        return self._named_columns(columns), scores
+
+    def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
         bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
         factors = self._subspace.fold_in(data, bases, self._solved_loss(), threads)
         if self._encodings[0].width == 0:  # samples without an entry, of which features tell nothing either
             factors[data.row_counts() == 0] = self.row_factors_.mean(axis=0)
-        return np.asarray(factors @ self.col_factors_.T)
+        return factors, self.col_factors_
+
+    def _reconstructed(self, data: ObservedMatrix, row_features: Any = None) -> Floats:
+        factors, features = self._folded(data, row_features)
+        return np.asarray(factors @ features.T)
 
     def _bases_of(self, data: ObservedMatrix, row_features: Any) -> Floats:
         """What the features of samples tell of their factors."""

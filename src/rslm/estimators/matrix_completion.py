@@ -312,20 +312,52 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             −∞ where a row has no other column left.
         """
         check_is_fitted(self)
-        if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
-            raise ValueError(f"top must be a whole number ≥ 1; got {top!r}")
         if known is not None:
             self._check_known(known)
             left_out: Known | None = Known.of(known)
         else:
             left_out = Known.of(self.residuals_) if hasattr(self, "residuals_") else self._known
         at = np.atleast_1d(self._rows.positions(rows))
-        columns, scores = largest(at, self.row_factors_, self.col_factors_, int(top), left_out)
+        columns, scores = largest(at, self.row_factors_, self.col_factors_, top, left_out)
         if self._box is not None:  # rounding errors
             kept = np.isfinite(scores)
             rows_of, columns_of = np.broadcast_to(at[:, None], columns.shape)[kept], columns[kept]
             scores[kept] = clipped(scores[kept], self._box, rows_of, columns_of)
-        return columns if self._cols.ids is None else np.asarray(self._cols.ids)[columns], scores
+        return self._named_columns(columns), scores
+
+    def recommend_for(self, X: Any, top: int = 10) -> tuple[NDArray[Any], Floats]:
+        """For samples that `fit` has not seen the columns with the largest predictions, without those that X has.
+
+        Each is fitted at the learned subspace, as by `transform`; nothing dense is formed, however many they are.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
+        top : int, default=10
+            How many columns for each sample.
+
+        Returns
+        -------
+        columns, predictions : arrays of shape (n_samples, top)
+            As of `recommend`.
+        """
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)
+        codes, features = self._folded(data)
+        columns, scores = largest(np.arange(len(codes)), codes, features, top, Known.of(data))
+        return self._named_columns(columns), scores
+
+    def _named_columns(self, columns: Indices64) -> NDArray[Any]:
+        return columns if self._cols.ids is None else np.asarray(self._cols.ids)[columns]
+
+    def _folded(self, data: ObservedMatrix) -> tuple[Floats, Floats]:
+        """Factors of new samples and of the features, whose products are the predictions."""
+        features = self._subspace.features
+        codes = self._subspace.fold_in(data, self._solved_loss(), thread_count(self.n_threads))
+        if (empty := data.row_counts() == 0).any() and (self._box is None or self._box.shape[0] == 1):
+            average = self.col_factors_ @ self.row_factors_.mean(axis=0)  # which is in the same subspace
+            codes[empty] = np.linalg.lstsq(features, average)[0]
+        return codes, features
 
     def _check_known(self, known: ObservedMatrix) -> None:
         shape = len(self.row_factors_), len(self.col_factors_)
@@ -376,10 +408,8 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         return filled
 
     def _reconstructed(self, data: ObservedMatrix) -> Floats:
-        codes = self._subspace.fold_in(data, self._solved_loss(), thread_count(self.n_threads))
-        W: Floats = codes @ self._subspace.features.T
-        if self._box is None or self._box.shape[0] == 1:
-            W[data.row_counts() == 0] = self.row_factors_.mean(axis=0) @ self.col_factors_.T
+        codes, features = self._folded(data)
+        W: Floats = codes @ features.T
         if self._box is not None:  # rounding errors
             np.clip(W, *self._box.planes(W.shape), out=W)
         return W

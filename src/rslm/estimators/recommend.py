@@ -37,7 +37,9 @@ def largest(
     rows: Indices64, row_factors: Floats, col_factors: Floats, top: int, known: Known | None
 ) -> tuple[Indices64, Floats]:
     """For every row the columns with the largest values, best first, and these; −∞ where no unknown one is left."""
-    top = min(top, len(col_factors))
+    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+        raise ValueError(f"top must be a whole number ≥ 1; got {top!r}")
+    top = min(int(top), len(col_factors))
     columns, scores = np.empty((len(rows), top), dtype=np.int64), np.empty((len(rows), top))
     step = max(1, CELLS // len(col_factors))
     for start in range(0, len(rows), step):

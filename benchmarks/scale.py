@@ -1,0 +1,148 @@
+"""Larger than memory: prepare and fit a generated table of the size of Netflix, in a process that may take 2 GB beyond
+the interpreter, and an evaluation out of core beside one in memory.
+
+python benchmarks/scale.py [number of ratings] [folder for the table, some GB]
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common import best_seconds, report
+from rslm import MatrixCompletion, Objective, Problem
+from rslm.data import ObservedMatrix, holdout
+from rslm.data.prepared.opened import open_prepared
+from rslm.data.prepared.write import prepare
+from rslm.datasets import make_ratings
+from rslm.losses import Square
+from rslm.measurements import Entries
+
+USERS, ITEMS, RANK = 480_189, 17_770, 10
+LIMIT = 2 << 30
+
+
+def own_memory() -> int:
+    """Bytes that are this process's own; what is mapped from files can be read again at any time, and is not."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("RssAnon")))
+
+
+class Watch:
+    """The largest memory of the process while something runs."""
+
+    def __enter__(self) -> Watch:
+        self.before = self.most = own_memory()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return self
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.02):
+            self.most = max(self.most, own_memory())
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def generate(path: Path, ratings: int) -> None:
+    """Lines in an order that is no help."""
+    import polars as pl
+
+    made = make_ratings(USERS, ITEMS, ratings, random_state=0, dtype=np.float32).data
+    order = np.random.default_rng(0).permutation(ratings)
+    table = {"user": made.rows_of_entries()[order], "film": made.index[order], "rating": made.values[order].round(1)}
+    pl.DataFrame(table).write_csv(path)
+
+
+def preparing(table: Path, folder: Path) -> dict[str, Any]:
+    manifest = prepare(table, folder, memory="1GB", force=True)
+    return {"entries": manifest.entries, "shards": len(manifest.shards)}
+
+
+def fitting(table: Path, folder: Path) -> dict[str, Any]:
+    train, test = holdout(open_prepared(folder), 0.01, 0)
+    model = MatrixCompletion(RANK, C=1.5e4, weighting=0.5, random_state=0, tol=1e-3).fit(train)
+    rows, error = test.rows_of_entries(), []
+    for start in range(0, len(test), 1 << 17):
+        at = slice(start, start + (1 << 17))
+        found = np.einsum("ij,ij->i", model.row_factors_[rows[at]], model.col_factors_[test.index[at]])
+        error.append(((found - test.values[at]) ** 2).sum())
+    evaluations, products = (int(model.history_[k][-1]) for k in ("evaluations", "hessian_products"))
+    facts = {"held-out RMSE": float(np.sqrt(sum(error) / len(test))), "outcome": model.outcome_}
+    return facts | {"evaluations": evaluations, "Hessian products": products}
+
+
+def evaluating(table: Path, folder: Path) -> dict[str, Any]:
+    return {"evaluation s": evaluation(open_prepared(folder))}
+
+
+def evaluating_in_memory(table: Path, folder: Path) -> dict[str, Any]:
+    data = open_prepared(folder)
+    data = ObservedMatrix(data.indptr, np.array(data.index), np.array(data.values), data.shape)
+    return {"evaluation s": evaluation(data)}
+
+
+def evaluation(data: ObservedMatrix) -> float:
+    """Wall seconds, with the cache warm."""
+    objective = Objective(Problem(Square(), Entries.of_transposed(data), C=1e3))
+    U = np.random.default_rng(0).standard_normal((data.shape[1], RANK))
+    U /= np.linalg.norm(U)
+    return best_seconds(lambda: objective.evaluate(U).release(), 4)[0]
+
+
+TASKS: dict[str, tuple[Callable[[Path, Path], dict[str, Any]], bool]] = {
+    "prepare": (preparing, True),
+    "fit": (fitting, True),
+    "evaluate": (evaluating, True),
+    "evaluate in memory": (evaluating_in_memory, False),
+}
+
+
+def run(name: str, table: Path, folder: Path) -> None:
+    """One task, in this process, whose memory is limited if it is to be."""
+    task, limited = TASKS[name]
+    if limited:
+        limit = own_memory() + LIMIT
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    began = time.perf_counter()
+    with Watch() as watch:
+        facts = task(table, folder)
+    seconds = time.perf_counter() - began
+    print(json.dumps({"task": name, "s": seconds, "memory GB": (watch.most - watch.before) / 1e9} | facts))
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--task"]:
+        return run(sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))
+    ratings = int(float(sys.argv[1])) if len(sys.argv) > 1 else 100_000_000
+    home = Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.gettempdir())
+    table, folder = home / f"ratings-{ratings}.csv", home / f"ratings-{ratings}"
+    if not table.exists():
+        generate(table, ratings)
+    rows = []
+    for name in TASKS:
+        ended = subprocess.run(
+            [sys.executable, __file__, "--task", name, str(table), str(folder)], capture_output=True, text=True
+        )
+        if ended.returncode:
+            rows.append({"task": name, "failed": ended.stderr.strip().splitlines()[-1]})
+            continue
+        rows.append(json.loads(ended.stdout.splitlines()[-1]))
+    return report("scale", rows, entries=ratings, table_gb=table.stat().st_size / 1e9)
+
+
+if __name__ == "__main__":
+    main()
