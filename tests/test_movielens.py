@@ -38,3 +38,21 @@ def test_certified(split):
     assert m.outcome_ == "certified"
     assert m.certificate_.relative_gap <= 1e-8
     assert m.rank_ < 10
+
+
+def test_users_who_arrive_over_time(split):
+    """One pass in random order: near the batch fit, in objective and on test data; two passes nearer."""
+    data, (user, movie, rating) = split
+    place = np.random.default_rng(1).permutation(6040)
+    rows = place[data.rows_of_entries()]
+    shuffled = ObservedMatrix.from_triplets(rows, data.index, data.values, shape=data.shape)
+    batch = MatrixCompletion(rank=10, C=1e3, tol=1e-3, random_state=0).fit(shuffled)
+    stream = MatrixCompletion(rank=10, C=1e3, random_state=0)
+    above, error = [], []
+    for _ in range(2):
+        stream.partial_fit(shuffled)
+        error.append(np.sqrt(np.mean((stream.predict(place[user], movie) - rating) ** 2)))
+        above.append(stream.certificate_.primal / batch.certificate_.primal - 1)
+    best = np.sqrt(np.mean((batch.predict(place[user], movie) - rating) ** 2))
+    assert 0 < above[1] < above[0] < 0.05
+    assert error[1] < error[0] < best + 0.02

@@ -12,8 +12,10 @@ from rslm.inner.active_set import ActiveSolution
 from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
 from rslm.inner.features import FeaturesSolution
+from rslm.inner.ridge import RidgeSolution
 from rslm.inner.smoothed_linear import SmoothedSolution
 from rslm.inner.task_ridge import TaskRidgeSolution
+from rslm.inner.weighted import WeightedSolution
 from rslm.problem import Problem
 from rslm.structures import Multipliers
 from rslm.threads import thread_count
@@ -47,6 +49,12 @@ class Evaluation:
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """η ↦ B⁻¹η with a row-wise approximation B of the Hessian."""
         return self._solution.preconditioner()
+
+    def row_curvature(self) -> tuple[Floats, float]:
+        """The approximation B of the Hessian in two parts: a matrix of every row, and what is added to the diagonals."""
+        if not isinstance(self._solution, RidgeSolution | WeightedSolution):
+            raise TypeError("only entries without bounds have a curvature row by row")
+        return self._solution.row_curvature()
 
     def dual(self) -> Floats:
         """The dual variable z of every observation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rslm._typing import Floats, Indices64
-from rslm.certificate import Certificate
+from rslm.certificate import Certificate, no_certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
 from rslm.data.convert import to_array
 from rslm.estimators.bounds import as_box, check_observed, clipped, from_plain
@@ -37,12 +37,14 @@ from rslm.estimators.persistence import (
     storable,
 )
 from rslm.estimators.recommend import Known, largest
+from rslm.estimators.streaming import Stream, check_can_stream
 from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.room import room_like
 from rslm.losses import BoxDual, Logistic, Loss
+from rslm.objective import Objective
 from rslm.solvers import solve
-from rslm.threads import thread_count
+from rslm.threads import single_threaded_blas, thread_count
 
 BLOCK = 1 << 21  # entries that are worked on at a time
 NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
@@ -54,6 +56,13 @@ def has_probabilities(model: MatrixCompletion) -> bool:
     if isinstance(model.loss, Logistic) or model.loss == "logistic":
         return True
     raise AttributeError(f"predict_proba needs loss='logistic'; this model has loss={model.loss!r}")
+
+
+def learns_from_streams(model: MatrixCompletion) -> bool:
+    """Those that choose settings or know features look at all samples at once."""
+    if type(model) is MatrixCompletion:
+        return True
+    raise AttributeError(f"{type(model).__name__} needs all samples at once; partial_fit is for MatrixCompletion")
 
 
 @storable
@@ -90,6 +99,9 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         Converged when the relative gradient, certified when the relative duality gap is at most this.
     max_time : float, optional
         Seconds after which the best answer so far is kept.
+    warm_start : bool, default=False
+        Whether `fit` begins at the subspace that the last `fit` or `partial_fit` has found, if that had as many
+        features and the same rank.
     random_state : int, RandomState, Generator or None
         Seed of the start.
     n_threads : int, optional
@@ -151,6 +163,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         max_iter: int = 1000,
         tol: float = 1e-6,
         max_time: float | None = None,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -164,6 +177,7 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
@@ -189,8 +203,54 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         loss = self._checked_loss()
         if box is not None and not loss.binary:
             check_observed(box, data)
+        layout, start = Layout(data, loss, self.C, float(self.weighting), box), None
+        subspace: Subspace | None = getattr(self, "_subspace", None)
+        if self.warm_start and subspace is not None and subspace.features.shape == (data.shape[1], self.rank):
+            layout = replace(layout, left="features")
+            start = layout.start(subspace.features)
+        self.__dict__.pop("_stream", None)
         with held_back():
-            self._fit(X, Layout(data, loss, self.C, float(self.weighting), box))
+            self._fit(X, layout, start)
+        return self
+
+    @available_if(learns_from_streams)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: object = None) -> Self:
+        """Learn from samples that arrive over time, with memory that does not depend on how many came before.
+
+        Every 512 samples are a step for the subspace of the features, Newton's with the curvature of all samples so
+        far; older ones are forgotten slowly, and no rate has to be chosen. Samples should come in random order, and
+        hundreds of them in a call. Afterwards `transform`, `predict(X)` and `recommend_for` take any samples;
+        `row_factors_` and the like are those of the last X. A `fit` with ``warm_start=True`` polishes the answer. There
+        are no bounds, no weighting and no losses with kinks, and there is no certificate.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
+            As of `fit`. The first call needs at least as many samples as the rank.
+        y : ignored
+        """
+        stream: Stream = getattr(self, "_stream", None) or Stream()
+        data = self._observed(X, fitting=stream.steps is None)
+        loss = self._checked_loss()
+        self._check_weighting()
+        check_can_stream(loss, float(self.weighting), self.bounds is not None)
+        threads = thread_count(self.n_threads)
+        with held_back(), single_threaded_blas():
+            U = stream.learn(data, loss, float(self.C), self.rank, as_generator(self.random_state), threads)
+            layout = Layout(data, loss, self.C, 0.0, left="features")
+            problem = layout.problem()
+            evaluation = Objective(problem, threads).evaluate(U)
+        for name, value in layout.model(U, evaluation.V, 0.0).items():
+            setattr(self, name, value)
+        self._stream, self._last = stream, U
+        self.certificate_ = no_certificate(
+            problem, evaluation, self.tol, "of a stream only the last samples are at hand"
+        )
+        self.history_ = {"objective": np.array(stream.objective), "seconds": np.array(stream.seconds)}
+        self.outcome_, self.converged_ = "streaming", False
+        assert stream.steps is not None
+        self.n_iter_, self.rank_ = stream.steps.batches, int(np.linalg.matrix_rank(U))
+        self.residuals_ = self._residuals(data)
         return self
 
     def _fit(

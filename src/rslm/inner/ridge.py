@@ -83,6 +83,11 @@ class RidgeSolution:
         factors, weight = self._row_factors, (s.p / (2.0 * s.C))[:, None]
         return lambda eta: weight * factors.solve(eta, s.n_threads)
 
+    def row_curvature(self) -> tuple[Floats, float]:
+        """(2C/p_i) Σ_t v_t v_tᵀ of every row, and ‖UᵀS‖²."""
+        s = self._solver
+        return s.columns.by_rows.grams(self.V, s.n_threads) * (2.0 * s.C / s.p)[:, None, None], self.weighted_square
+
     def left_out(self) -> Floats:
         s = self._solver
         h = leverages(s.columns, s.scaled(self._U), self.solved.factors, s.n_threads)

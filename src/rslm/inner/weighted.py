@@ -120,6 +120,12 @@ class WeightedSolution(ABC):
         weight = (solver.p / solver.C)[:, None]
         return lambda eta: weight * factors.solve(eta, solver.n_threads)
 
+    def row_curvature(self) -> tuple[Floats, float]:
+        """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, and ‖UᵀS‖²."""
+        solver = self.solver
+        grams = solver.columns.by_rows.grams(self.V, solver.n_threads, self.broad_curvature_by_rows())
+        return grams * (solver.C / solver.p)[:, None, None], self.weighted_square
+
     def left_out(self) -> Floats:
         solver, s = self.solver, self.s
         h = leverages(solver.columns, self.X, self.factors, solver.n_threads)

@@ -1,0 +1,76 @@
+"""Samples that arrive over time: each teaches the subspace of the features, and is not kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.data import ObservedMatrix
+from rslm.estimators.layout import Layout
+from rslm.losses import BoxDual, Loss
+from rslm.objective import Objective
+from rslm.solvers import solve
+from rslm.solvers.stochastic import StochasticSteps
+
+BATCH = 512  # samples of a step
+FIRST = 4  # iterations on the first batch, to have something to go on from
+
+
+@dataclass
+class Stream:
+    """What has been learned from the samples so far; its size does not depend on how many these were."""
+
+    steps: StochasticSteps | None = None
+    samples: int = 0
+    objective: list[float] = field(default_factory=list)  #: mean of a sample, in each batch of the last call
+    seconds: list[float] = field(default_factory=list)
+
+    def learn(
+        self, data: ObservedMatrix, loss: Loss, C: float, rank: int, rng: np.random.Generator, n_threads: int
+    ) -> Floats:
+        """Take a step for every batch of samples; returns U."""
+        self.objective, self.seconds = [], []
+        began = time.perf_counter()
+        for batch in batches(data):
+            problem = Layout(batch, loss, C, 0.0, left="features").problem()
+            if self.steps is None:
+                if rank > min(problem.shape):
+                    raise ValueError(
+                        f"the first samples of a stream must be at least as many as the rank, {rank}, and so must the "
+                        f"features be; got {batch.shape[0]} samples of {batch.shape[1]} features"
+                    )
+                first = solve(problem, rank, max_iter=FIRST, tol=0.0, random_state=rng, n_threads=n_threads)
+                self.steps = StochasticSteps(first.U)
+            evaluation = Objective(problem, n_threads).evaluate(self.steps.U)
+            self.steps.step(evaluation)
+            self.samples += batch.shape[0]
+            self.objective.append(evaluation.value / batch.shape[0])
+            self.seconds.append(time.perf_counter() - began)
+        assert self.steps is not None
+        return self.steps.U
+
+
+def batches(data: ObservedMatrix) -> Iterator[ObservedMatrix]:
+    """Neighbouring samples, those without an entry left out; nothing is copied but where they begin."""
+    for start in range(0, data.shape[0], BATCH):
+        ends = data.indptr[start : start + BATCH + 1]
+        at = slice(int(ends[0]), int(ends[-1]))
+        indptr = np.unique(ends) - ends[0]
+        if len(indptr) > 1:
+            yield ObservedMatrix(indptr, data.index[at], data.values[at], (len(indptr) - 1, data.shape[1]))
+
+
+def check_can_stream(loss: Loss, weighting: float, bounded: bool) -> None:
+    """A stream does not know what is still to come, and its steps need second derivatives."""
+    if bounded:
+        raise ValueError("partial_fit knows no bounds; fit all samples at once, or leave bounds out")
+    if weighting != 0:
+        raise ValueError(
+            f"weighting={weighting:g} needs the counts of all entries, which a stream does not tell; use 0"
+        )
+    if isinstance(loss, BoxDual) and loss.box.smoothing == 0:
+        raise ValueError(f"{loss!r} has kinks, where partial_fit has no step; use a smooth one, such as 'huber'")

@@ -1,0 +1,45 @@
+"""Steps on the spectrahedron from columns that come in batches and are not kept.
+
+Batch k adds g_k(U) to the objective. The batches before it are stood in for by their curvature where they were met, and
+by a gradient of zero, which the steps upon them have left. So the step is Newton's for all columns so far,
+
+    U ← R(−B⁻¹ grad g_k(U)),     B_i = A_i + w I,     A_i ← γ_k A_i + (C/p_i) Σ_t D_it v_t v_tᵀ,   w ← γ_k w + ‖UᵀS_k‖²
+
+row by row, with the projection onto the tangent space and the retraction R of the manifold. B grows with the number of
+columns, so steps become shorter as 1/k without a rate to be chosen; γ_k = 1 − 1/(2√k) forgets what was measured at
+points far away. It takes d r² numbers, however many columns have been seen.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.manifold import Tangent
+from rslm.objective import Evaluation
+
+FORGETTING = 0.5
+
+
+class StochasticSteps:
+    """U, and what is known of the columns that it was learned from."""
+
+    def __init__(self, U: Floats) -> None:
+        self.U = U
+        self.batches = 0
+        d, rank = U.shape
+        self._curvature, self._shift = np.zeros((d, rank, rank)), 0.0
+
+    def step(self, evaluation: Evaluation) -> None:
+        """Learn from a batch of columns, evaluated at U."""
+        self.batches += 1
+        kept = 1.0 - FORGETTING / math.sqrt(self.batches)
+        curvature, shift = evaluation.row_curvature()
+        self._curvature = kept * self._curvature + curvature
+        self._shift = kept * self._shift + shift
+        tangent = Tangent(self.U)
+        B = self._curvature + max(self._shift, np.finfo(float).tiny) * np.eye(self.U.shape[1])
+        gradient = tangent.gradient(evaluation.gradient)
+        self.U = tangent.retract(-tangent.project(np.linalg.solve(B, gradient[:, :, None])[:, :, 0]))
