@@ -51,7 +51,7 @@ class Evaluation:
         return self._solution.preconditioner()
 
     def row_curvature(self) -> tuple[Floats, float]:
-        """The approximation B of the Hessian in two parts: a matrix of every row, and what is added to the diagonals."""
+        """The approximation B of the Hessian in two parts: a matrix of every row, and what all diagonals have more."""
         if not isinstance(self._solution, RidgeSolution | WeightedSolution):
             raise TypeError("only entries without bounds have a curvature row by row")
         return self._solution.row_curvature()

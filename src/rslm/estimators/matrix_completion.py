@@ -37,7 +37,7 @@ from rslm.estimators.persistence import (
     storable,
 )
 from rslm.estimators.recommend import Known, largest
-from rslm.estimators.streaming import Stream, check_can_stream
+from rslm.estimators.streaming import Stream, obstacle
 from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.room import room_like
@@ -59,10 +59,13 @@ def has_probabilities(model: MatrixCompletion) -> bool:
 
 
 def learns_from_streams(model: MatrixCompletion) -> bool:
-    """Those that choose settings or know features look at all samples at once."""
-    if type(model) is MatrixCompletion:
-        return True
-    raise AttributeError(f"{type(model).__name__} needs all samples at once; partial_fit is for MatrixCompletion")
+    """Those that choose settings or know features look at all samples at once; of the others it depends."""
+    if type(model) is not MatrixCompletion:
+        raise AttributeError(f"{type(model).__name__} needs all samples at once; partial_fit is for MatrixCompletion")
+    why = obstacle(as_loss(model.loss), model.weighting, model.bounds)
+    if why is not None:
+        raise AttributeError(why)
+    return True
 
 
 @storable
@@ -232,8 +235,6 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         stream: Stream = getattr(self, "_stream", None) or Stream()
         data = self._observed(X, fitting=stream.steps is None)
         loss = self._checked_loss()
-        self._check_weighting()
-        check_can_stream(loss, float(self.weighting), self.bounds is not None)
         threads = thread_count(self.n_threads)
         with held_back(), single_threaded_blas():
             U = stream.learn(data, loss, float(self.C), self.rank, as_generator(self.random_state), threads)

@@ -64,13 +64,12 @@ def batches(data: ObservedMatrix) -> Iterator[ObservedMatrix]:
             yield ObservedMatrix(indptr, data.index[at], data.values[at], (len(indptr) - 1, data.shape[1]))
 
 
-def check_can_stream(loss: Loss, weighting: float, bounded: bool) -> None:
-    """A stream does not know what is still to come, and its steps need second derivatives."""
-    if bounded:
-        raise ValueError("partial_fit knows no bounds; fit all samples at once, or leave bounds out")
+def obstacle(loss: Loss, weighting: object, bounds: object) -> str | None:
+    """Why a stream cannot be learned from; None if it can. It does not tell what comes, and steps need curvature."""
+    if bounds is not None:
+        return "partial_fit knows no bounds; fit all samples at once, or leave bounds out"
     if weighting != 0:
-        raise ValueError(
-            f"weighting={weighting:g} needs the counts of all entries, which a stream does not tell; use 0"
-        )
+        return f"weighting={weighting!r} needs the counts of all entries, which a stream does not tell; use 0"
     if isinstance(loss, BoxDual) and loss.box.smoothing == 0:
-        raise ValueError(f"{loss!r} has kinks, where partial_fit has no step; use a smooth one, such as 'huber'")
+        return f"{loss!r} has kinks, where partial_fit has no step; use a smooth one, such as 'huber'"
+    return None
