@@ -8,7 +8,7 @@ import pytest
 from rslm import Objective, Problem, solve
 from rslm.datasets import make_low_rank
 from rslm.initial import initial_point
-from rslm.losses import Square
+from rslm.losses import Absolute, Square
 from rslm.measurements import Entries
 from rslm.solvers import SOLVERS, Outcome
 from rslm.solvers.point import Point
@@ -477,3 +477,15 @@ def test_a_step_around_the_sphere_is_cut_to_its_radius():
     direction = -point.gradient / point.gradient_norm
     assert shortening(point, point, 3000.0 * direction) == pytest.approx(1 / 3000)
     assert 0.02 <= shortening(point, point, direction) <= 0.5
+
+
+def test_a_certificate_that_nobody_wants():
+    """The same answer, without the time that it takes; where the way depends on it, it is made all the same."""
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 30)) + rng.standard_normal((20, 30))
+    for loss, made in ((Square(), False), (Absolute(), True)):
+        problem = Problem(loss, Entries(Y), C=1.0)
+        whole, bare = (solve(problem, 5, random_state=0, certificate=c) for c in (True, False))
+        np.testing.assert_array_equal(whole.U, bare.U)
+        assert np.isfinite(bare.certificate.gap) == made
+    assert "not asked for" in solve(Problem(Square(), Entries(Y)), 5, certificate=False).certificate.method

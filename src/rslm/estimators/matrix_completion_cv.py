@@ -167,6 +167,7 @@ class MatrixCompletionCV(MatrixCompletion):
                     callback=teller.about(layout.at, layout.squared_scale),
                     random_state=rng,
                     n_threads=self.n_threads,
+                    certificate=False,
                 )
                 start = result.U
                 model = layout.model(result.U, result.V, result.certificate.rounding)

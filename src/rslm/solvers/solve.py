@@ -79,6 +79,7 @@ def solve(
     callback: Callback | None = None,
     random_state: int | np.random.Generator | None = None,
     n_threads: int | None = None,
+    certificate: bool = True,
 ) -> Result:
     """Minimise g(U) over U with at most `rank` columns and certify the answer.
 
@@ -107,6 +108,9 @@ def solve(
         For the start.
     n_threads : int, optional
         All cores if None; the numbers do not depend on it.
+    certificate : bool, default=True
+        Whether the answer is certified, which takes as long as some evaluations. Where the way to the answer depends on
+        it, with kinks or a structure, it is in any case.
     """
     began = time.perf_counter()
     _check(problem, rank, solver, max_iter, tol, max_time)
@@ -121,6 +125,7 @@ def solve(
         way = stages(problem, rank, start is None, run.n_threads)
         stage: Stage | None = next(way)
         answer: _Answer | None = None
+        wanted = certificate or not problem.loss.quadratic or problem.structure is not None
         in_vain = 0  # finer problems in a row that have given no better answer
         while stage is not None:
             if stage.start is not None:
@@ -131,7 +136,7 @@ def solve(
             tried = None if stage.tries is None else IterationLimit(run.iteration + stage.tries, Outcome.TRIED)
             run.certify = partial(_answer, problem, stage, tol=tol, outcome=Outcome.TRIED) if stage.last else None
             outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else []), NoProgress()])
-            point, certificate = run.point, None
+            point, found = run.point, None
             U, goes_on = point.U, outcome in (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)
             if answer is not None and not goes_on:  # what was found before is as good as it gets
                 if outcome is Outcome.INTERRUPTED:
@@ -140,20 +145,22 @@ def solve(
             if stage.last or not goes_on:
                 # An interrupt may come before the stage has a point of its own.
                 own = stage if run.problem is stage.problem else None
-                new = _answer(problem, own, point=point, objective=run.objective, tol=tol, outcome=outcome)
-                certificate, outcome = new.certificate, new.outcome
-                if answer is None or _better(certificate, outcome, answer.certificate, tol):
+                new = _answer(
+                    problem, own, point=point, objective=run.objective, tol=tol, outcome=outcome, wanted=wanted
+                )
+                found, outcome = new.certificate, new.outcome
+                if answer is None or _better(found, outcome, answer.certificate, tol):
                     answer, in_vain = new, 0
                 else:  # with new multipliers of bounds a gap may be larger once, and smaller again
                     in_vain += 1
-                goes_on = goes_on and certificate.relative_gap > tol and in_vain < MOST_IN_VAIN
-            stage = advance(way, Reached(point.evaluation, certificate)) if goes_on else None
+                goes_on = goes_on and found.relative_gap > tol and in_vain < MOST_IN_VAIN
+            stage = advance(way, Reached(point.evaluation, found)) if goes_on else None
     assert answer is not None
     outcome = answer.outcome
     if answer.certificate.relative_gap <= tol and outcome is not Outcome.INTERRUPTED:  # which callers have to know of
         outcome = Outcome.CERTIFIED
-    found = answer.U, answer.V, answer.parameters, answer.intercepts, answer.value
-    return Result(problem, *found, outcome, answer.certificate, run.history(), run.iteration)
+    parts = answer.U, answer.V, answer.parameters, answer.intercepts, answer.value
+    return Result(problem, *parts, outcome, answer.certificate, run.history(), run.iteration)
 
 
 @dataclass(frozen=True)
@@ -173,7 +180,14 @@ def _better(new: Certificate, outcome: Outcome, old: Certificate, tol: float) ->
 
 
 def _answer(
-    problem: Problem, stage: Stage | None, *, point: Point, objective: Objective, tol: float, outcome: Outcome
+    problem: Problem,
+    stage: Stage | None,
+    *,
+    point: Point,
+    objective: Objective,
+    tol: float,
+    outcome: Outcome,
+    wanted: bool = True,
 ) -> _Answer:
     """What a point says of the problem that was asked for, and not only of the stage that it was found in."""
     if stage is None or stage.rounding is None or stage.softness is None:
@@ -183,7 +197,9 @@ def _answer(
     evaluation = kept = point.evaluation
     try:
         kept = evaluation.within_bounds()
-        if math.isfinite(kept.value):
+        if math.isfinite(kept.value) and not wanted:
+            certificate = no_certificate(problem, kept, tol, "it was not asked for")
+        elif math.isfinite(kept.value):
             stationary = outcome is Outcome.STATIONARY
             certificate = certify(problem, evaluation, tol, stationary, objective.n_threads, kept)
         else:
