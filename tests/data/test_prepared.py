@@ -188,3 +188,11 @@ def test_a_folder_is_read_and_fitted_like_the_file(tmp_path):
         assert models[0].certificate_ == models[1].certificate_
     assert isinstance(mapped[0][0].index, np.memmap)
     assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
+
+
+def test_a_matrix_is_told_as_such(tmp_path):
+    (tmp_path / "m.csv").write_text("a,b,c,d,e\n" + "1,2,3,4,5\n" * 5)
+    with pytest.raises(ValueError, match=r"m.csv looks like a matrix"):
+        prepare(tmp_path / "m.csv", tmp_path / "out")
+    prepare(tmp_path / "m.csv", tmp_path / "out", rows="a", cols="b", values="c", duplicates="mean")
+    assert open_prepared(tmp_path / "out").shape == (1, 1)

@@ -1,6 +1,7 @@
 """Streams of samples: near the batch fit, in memory that does not grow."""
 
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -129,3 +130,52 @@ def test_other_features_are_refused():
 @pytest.mark.parametrize("kind", [MatrixCompletionCV, InductiveCompletion])
 def test_only_where_it_makes_sense(kind):
     assert not hasattr(kind(), "partial_fit")
+
+
+def test_nothing_new_to_learn_from():
+    model = streamed()
+    before = model._last
+    model.partial_fit(np.full((5, 80), np.nan))
+    np.testing.assert_array_equal(model._last, before)
+    with pytest.raises(ValueError, match="Nothing is observed"):
+        MatrixCompletion(2).partial_fit(np.full((5, 80), np.nan))
+
+
+@pytest.mark.parametrize(("options", "message"), [({"rank": "x"}, "rank must be"), ({"C": "a"}, "C must be")])
+def test_wrong_settings(options, message):
+    with pytest.raises(ValueError, match=message):
+        MatrixCompletion(**options).partial_fit(part(MADE, 0, 600))
+
+
+def test_an_interrupt_is_passed_on_and_leaves_the_state_whole(monkeypatch):
+    """A loop over a stream is the user's: it must end."""
+    model, whole = streamed(step=3000), streamed(step=3000)
+    real = Objective.evaluate
+
+    def interrupted(self, U):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Objective, "evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(part(MADE, 0, 1000))
+    monkeypatch.setattr(Objective, "evaluate", real)
+    for m in (model, whole):
+        m.partial_fit(part(MADE, 0, 1000))
+    np.testing.assert_array_equal(model._last, whole._last)
+    first = iter([True])
+    monkeypatch.setattr("rslm.estimators.streaming.Objective", lambda *a: next(first, None) and press_and_go(*a))
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(part(MADE, 0, 1000))
+
+
+def press_and_go(*arguments):
+    signal.raise_signal(signal.SIGINT)  # nobody holds it back here
+    return Objective(*arguments)
+
+
+def test_bounds_hold_for_new_samples_too():
+    model = MatrixCompletion(3, 20.0, bounds=(0, 4), random_state=0)
+    with pytest.warns(UserWarning, match="beyond the bounds"):
+        model.fit(part(MADE, 0, 300))
+    scores = model.recommend_for(part(MADE, 300, 400), 5)[1]
+    assert scores[np.isfinite(scores)].max() <= 4.0

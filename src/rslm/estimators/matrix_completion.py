@@ -36,7 +36,7 @@ from rslm.estimators.persistence import (
     save,
     storable,
 )
-from rslm.estimators.recommend import Known, largest
+from rslm.estimators.recommend import Known, Recommending
 from rslm.estimators.streaming import Stream, obstacle
 from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
@@ -69,7 +69,7 @@ def learns_from_streams(model: MatrixCompletion) -> bool:
 
 
 @storable
-class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Low-rank matrix completion with a certificate of optimality.
 
     Learns W of rank at most `rank` that minimises ``C Σ loss(x_ij, w_ij) + ½ ‖W‖_*²`` over the observed entries of X,
@@ -186,7 +186,6 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         self.verbose = verbose
 
     _last: Floats | None = None  # where the last fit has ended
-    _known: Known | None = None  # entries that the file of a model has
 
     # ---- fitting -------------------------------------------------------------------------------------------------
 
@@ -234,10 +233,11 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         """
         stream: Stream = getattr(self, "_stream", None) or Stream()
         data = self._observed(X, fitting=stream.steps is None)
-        loss = self._checked_loss()
-        threads = thread_count(self.n_threads)
-        with held_back(), single_threaded_blas():
-            U = stream.learn(data, loss, float(self.C), self.rank, as_generator(self.random_state), threads)
+        if len(data) == 0:  # nothing to learn from; of a first call it is an error
+            return self
+        loss, threads = self._checked_loss(), thread_count(self.n_threads)
+        with single_threaded_blas():
+            U = stream.learn(data, loss, self.C, self.rank, as_generator(self.random_state), threads)
             layout = Layout(data, loss, self.C, 0.0, left="features")
             problem = layout.problem()
             evaluation = Objective(problem, threads).evaluate(U)
@@ -352,65 +352,6 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
         w = predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
         return clipped(w, self._box, i, j)
 
-    def recommend(
-        self, rows: ArrayLike, top: int = 10, known: ObservedMatrix | None = None
-    ) -> tuple[NDArray[Any], Floats]:
-        """For each of these rows the columns with the largest predictions, best first, and the predictions.
-
-        Parameters
-        ----------
-        rows : positions, or ids where `fit` was given ids
-        top : int, default=10
-            How many columns for each row.
-        known : ObservedMatrix of the shape that `fit` was given, optional
-            Its entries are left out; those that `fit` has seen if None, or that the file of the model has.
-
-        Returns
-        -------
-        columns : array of shape (len(rows), top)
-            Ids, or positions where `fit` was given no ids.
-        predictions : array of the same shape
-            −∞ where a row has no other column left.
-        """
-        check_is_fitted(self)
-        if known is not None:
-            self._check_known(known)
-            left_out: Known | None = Known.of(known)
-        else:
-            left_out = Known.of(self.residuals_) if hasattr(self, "residuals_") else self._known
-        at = np.atleast_1d(self._rows.positions(rows))
-        columns, scores = largest(at, self.row_factors_, self.col_factors_, top, left_out)
-        if self._box is not None:  # rounding errors
-            kept = np.isfinite(scores)
-            rows_of, columns_of = np.broadcast_to(at[:, None], columns.shape)[kept], columns[kept]
-            scores[kept] = clipped(scores[kept], self._box, rows_of, columns_of)
-        return self._named_columns(columns), scores
-
-    def recommend_for(self, X: Any, top: int = 10) -> tuple[NDArray[Any], Floats]:
-        """For samples that `fit` has not seen the columns with the largest predictions, without those that X has.
-
-        Each is fitted at the learned subspace, as by `transform`; nothing dense is formed, however many they are.
-
-        Parameters
-        ----------
-        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
-        top : int, default=10
-            How many columns for each sample.
-
-        Returns
-        -------
-        columns, predictions : arrays of shape (n_samples, top)
-            As of `recommend`.
-        """
-        check_is_fitted(self)
-        data = self._observed(X, fitting=False)
-        codes, features = self._folded(data)
-        columns, scores = largest(np.arange(len(codes)), codes, features, top, Known.of(data))
-        return self._named_columns(columns), scores
-
-    def _named_columns(self, columns: Indices64) -> NDArray[Any]:
-        return columns if self._cols.ids is None else np.asarray(self._cols.ids)[columns]
-
     def _folded(self, data: ObservedMatrix) -> tuple[Floats, Floats]:
         """Factors of new samples and of the features, whose products are the predictions."""
         features = self._subspace.features
@@ -419,14 +360,6 @@ class MatrixCompletion(CallbackSupportMixin, TransformerMixin, BaseEstimator):  
             average = self.col_factors_ @ self.row_factors_.mean(axis=0)  # which is in the same subspace
             codes[empty] = np.linalg.lstsq(features, average)[0]
         return codes, features
-
-    def _check_known(self, known: ObservedMatrix) -> None:
-        shape = len(self.row_factors_), len(self.col_factors_)
-        if known.shape != shape:
-            raise ValueError(f"known must have the shape that fit was given, {shape}; got {known.shape}")
-        pairs = ((self._rows, known.row_ids), (self._cols, known.col_ids))
-        if any(labels.ids is not None and ids is not None and not labels.same(ids) for labels, ids in pairs):
-            raise ValueError("known has other ids than fit was given, or in another order")
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:

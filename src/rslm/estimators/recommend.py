@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats, Indices32, Indices64
-from rslm.data import ObservedMatrix
+from rslm.data import Labels, ObservedMatrix
+from rslm.estimators.bounds import clipped
+from rslm.structures import Box
 
 CELLS = 1 << 22  # of the matrix that exist at a time
 
@@ -31,6 +34,94 @@ class Known:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         return {"known_indptr": self.indptr, "known_index": self.index}
+
+
+class Recommending:
+    """What a fitted matrix recommends, to those that it knows and to others."""
+
+    row_factors_: Floats
+    col_factors_: Floats
+    _rows: Labels
+    _cols: Labels
+    _box: Box | None
+    _known: Known | None = None  # entries that the file of a model has
+
+    if TYPE_CHECKING:  # what the estimator has
+
+        def _observed(self, X: Any, *, fitting: bool) -> ObservedMatrix: ...
+
+        def _folded(self, data: ObservedMatrix) -> tuple[Floats, Floats]: ...
+
+    def recommend(
+        self, rows: ArrayLike, top: int = 10, known: ObservedMatrix | None = None
+    ) -> tuple[NDArray[Any], Floats]:
+        """For each of these rows the columns with the largest predictions, best first, and the predictions.
+
+        Parameters
+        ----------
+        rows : positions, or ids where `fit` was given ids
+        top : int, default=10
+            How many columns for each row.
+        known : ObservedMatrix of the shape that `fit` was given, optional
+            Its entries are left out; those that `fit` has seen if None, or that the file of the model has.
+
+        Returns
+        -------
+        columns : array of shape (len(rows), top)
+            Ids, or positions where `fit` was given no ids.
+        predictions : array of the same shape
+            −∞ where a row has no other column left.
+        """
+        check_is_fitted(self)
+        if known is not None:
+            self._check_known(known)
+            left_out: Known | None = Known.of(known)
+        else:
+            left_out = Known.of(self.residuals_) if hasattr(self, "residuals_") else self._known
+        at = np.atleast_1d(self._rows.positions(rows))
+        columns, scores = largest(at, self.row_factors_, self.col_factors_, top, left_out)
+        return self._named_columns(columns), self._kept(scores, at, columns)
+
+    def recommend_for(self, X: Any, top: int = 10) -> tuple[NDArray[Any], Floats]:
+        """For samples that `fit` has not seen the columns with the largest predictions, without those that X has.
+
+        Each is fitted at the learned subspace, as by `transform`; nothing dense is formed, however many they are.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
+        top : int, default=10
+            How many columns for each sample.
+
+        Returns
+        -------
+        columns, predictions : arrays of shape (n_samples, top)
+            As of `recommend`.
+        """
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)
+        codes, features = self._folded(data)
+        columns, scores = largest(np.arange(len(codes)), codes, features, top, Known.of(data))
+        return self._named_columns(columns), self._kept(scores, np.zeros(len(codes), dtype=np.int64), columns)
+
+    def _named_columns(self, columns: Indices64) -> NDArray[Any]:
+        return columns if self._cols.ids is None else np.asarray(self._cols.ids)[columns]
+
+    def _kept(self, scores: Floats, rows: Indices64, columns: Indices64) -> Floats:
+        """Predictions within the bounds, which rounding errors may leave."""
+        if self._box is not None:
+            found = np.isfinite(scores)
+            at = np.broadcast_to(rows[:, None], columns.shape)[found]
+            scores[found] = clipped(scores[found], self._box, at, columns[found])
+        return scores
+
+    def _check_known(self, known: ObservedMatrix) -> None:
+        shape = len(self.row_factors_), len(self.col_factors_)
+        if known.shape != shape:
+            raise ValueError(f"known must have the shape that fit was given, {shape}; got {known.shape}")
+        pairs = ((self._rows, known.row_ids), (self._cols, known.col_ids))
+        if any(labels.ids is not None and ids is not None and not labels.same(ids) for labels, ids in pairs):
+            raise ValueError("known has other ids than fit was given, or in another order")
 
 
 def largest(

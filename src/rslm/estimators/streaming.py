@@ -13,7 +13,7 @@ from rslm.data import ObservedMatrix
 from rslm.estimators.layout import Layout
 from rslm.losses import BoxDual, Loss
 from rslm.objective import Objective
-from rslm.solvers import solve
+from rslm.solvers import Outcome, solve
 from rslm.solvers.stochastic import StochasticSteps
 
 BATCH = 512  # samples of a step
@@ -38,12 +38,14 @@ class Stream:
         for batch in batches(data):
             problem = Layout(batch, loss, C, 0.0, left="features").problem()
             if self.steps is None:
-                if rank > min(problem.shape):
+                if isinstance(rank, int | np.integer) and rank > min(problem.shape):  # else `solve` says what is wrong
                     raise ValueError(
                         f"the first samples of a stream must be at least as many as the rank, {rank}, and so must the "
                         f"features be; got {batch.shape[0]} samples of {batch.shape[1]} features"
                     )
                 first = solve(problem, rank, max_iter=FIRST, tol=0.0, random_state=rng, n_threads=n_threads)
+                if first.outcome is Outcome.INTERRUPTED:  # of a start there is nothing to keep
+                    raise KeyboardInterrupt
                 self.steps = StochasticSteps(first.U)
             evaluation = Objective(problem, n_threads).evaluate(self.steps.U)
             self.steps.step(evaluation)

@@ -34,12 +34,12 @@ class StochasticSteps:
 
     def step(self, evaluation: Evaluation) -> None:
         """Learn from a batch of columns, evaluated at U."""
-        self.batches += 1
-        kept = 1.0 - FORGETTING / math.sqrt(self.batches)
+        kept = 1.0 - FORGETTING / math.sqrt(self.batches + 1)
         curvature, shift = evaluation.row_curvature()
-        self._curvature = kept * self._curvature + curvature
-        self._shift = kept * self._shift + shift
+        curvature, shift = kept * self._curvature + curvature, kept * self._shift + shift
         tangent = Tangent(self.U)
-        B = self._curvature + max(self._shift, np.finfo(float).tiny) * np.eye(self.U.shape[1])
+        B = curvature + max(shift, np.finfo(float).tiny) * np.eye(self.U.shape[1])
         gradient = tangent.gradient(evaluation.gradient)
-        self.U = tangent.retract(-tangent.project(np.linalg.solve(B, gradient[:, :, None])[:, :, 0]))
+        U = tangent.retract(-tangent.project(np.linalg.solve(B, gradient[:, :, None])[:, :, 0]))
+        # All at once, so that an interrupt finds the state before or after the step.
+        self.U, self._curvature, self._shift, self.batches = U, curvature, shift, self.batches + 1

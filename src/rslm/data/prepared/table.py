@@ -50,7 +50,7 @@ class Table:
         name, file = located(path)
         if isinstance(file, bytes):
             raise ValueError("standard input cannot be prepared; write it to a file first")
-        roles: dict[str, Any] = {"layout": "triplets", "rows": rows, "cols": cols, "values": values}
+        roles: dict[str, Any] = {"layout": None, "rows": rows, "cols": cols, "values": values}
         if beginning(file).startswith(PARQUET):
             first = polars().read_parquet(file, n_rows=SOME_ROWS)
             chosen = guess_roles(first, name, True, **roles)
@@ -62,8 +62,11 @@ class Table:
             first = text.beginning()
             chosen = guess_roles(first, name, text.dialect.header, **roles)
             how = str(text.dialect)
-            source, parameters = _csv(text, first.columns, chosen.triplets or ())
-        assert chosen.triplets is not None
+            source, parameters = _csv(text, first.columns, chosen.triplets) if chosen.triplets else ("", {})
+        if chosen.triplets is None:
+            raise ValueError(
+                f"{name} looks like a matrix, but one entry a line is needed: say which columns are its parts"
+            )
         kinds = tuple("BIGINT" if first[c].dtype.is_integer() else "VARCHAR" for c in chosen.triplets[:2])
         shown = " × ".join(chosen.triplets[:2]) + f" → {chosen.triplets[2]}"
         how = f"{how}, one entry a line: {shown}"
