@@ -22,7 +22,7 @@ demo: $(VENV)/.cli $(VENV)/.plot
 
 test: lint
 	@echo "pytest"
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n auto --maxprocesses 4
 
 lint: $(VENV)/.test
 	@echo "ruff check"

@@ -149,7 +149,7 @@ class OwnHuber(Loss):
     def conjugate(self, y: Any, s: Any) -> Any:
         return np.where(np.abs(s) <= self.delta, s * (y + 0.5 * s), np.inf)
 
-    def guess(self, y: Any) -> Any:
+    def guess(self, y: Any, usual: float) -> Any:
         return y
 
 

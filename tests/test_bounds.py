@@ -131,7 +131,7 @@ def test_multipliers_bound_the_optimum_anywhere(kind, softness, weighted):
             p.loss, p.data, SoftBox(p.structure, softness), p.C, p.row_weights, p.column_weights
         )  # the same problem with soft bounds
         e = Objective(soft).evaluate(U / np.linalg.norm(U))
-        assert certify(p, e, 1e-6, False, 1).dual <= best * (1 + ORACLE)
+        assert certify(p, e, 1e-6, False).dual <= best * (1 + ORACLE)
 
 
 # Not all: where bounds are stiff or the loss has a jump in its curvature, a difference soon goes across one.

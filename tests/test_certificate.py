@@ -10,9 +10,10 @@ from scipy.sparse.linalg import ArpackNoConvergence
 
 from rslm import Objective, Problem, solve, spectrum
 from rslm.certificate import certify, nuclear_norm
+from rslm.duals import Duals, largest_singular_value_squared
 from rslm.losses import Square
 from rslm.measurements import Entries
-from rslm.spectrum import largest_singular_value_squared
+from rslm.objective import Evaluation
 
 D, T = 7, 9
 SIZES = [0.02, 5.0, 200.0]  # of C: the optimal rank is 1, 4, and 5 or 6
@@ -83,7 +84,7 @@ def test_bounds_at_random_points(C, weighted, rank):
     p = problem(C, weighted)
     for seed in range(5):
         e = Objective(p).evaluate(random_point(rank, seed))
-        check_bounds(certify(p, e, 1e-6, False, 1), optimum(C, weighted))
+        check_bounds(certify(p, e, 1e-6, False), optimum(C, weighted))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -126,22 +127,16 @@ def test_the_primal_is_the_objective_of_the_learned_matrix(C, weighted):
 
 def at_zero(p, V=None):
     """Not an inner optimum: the dual variables are zero."""
-    U = random_point(2)
+    e = Objective(p).evaluate(random_point(2))
     V = np.zeros((T, 2)) if V is None else V
-    return SimpleNamespace(
-        U=U,
-        V=V,
-        value=1.0,
-        dual=lambda: np.zeros(len(p.data)),
-        multipliers=lambda: None,
-        smoothed=None,
-        intercepts=None,
-    )
+    solution = SimpleNamespace(value=1.0, gradient=e.gradient, paid=0.0, V=V)
+    solution.dual, solution.multipliers = lambda: np.zeros(len(p.data)), lambda: None
+    return Evaluation(e.U, solution, Objective(p))
 
 
 def test_the_gap_is_large_at_zero(C, weighted):
     p = problem(C, weighted)
-    c = certify(p, at_zero(p), 1e-6, True, 1)
+    c = certify(p, at_zero(p), 1e-6, True)
     everything = C * np.nansum(observed() ** 2)
     assert c.sigma_max == 0
     assert c.dual == 0
@@ -155,14 +150,14 @@ def test_the_gap_is_large_at_zero(C, weighted):
 def test_the_gap_is_large_with_a_good_matrix_and_no_dual(C, weighted):
     """What ½(σ₁² − ‖UᵀS‖²) would call optimal."""
     p = problem(C, weighted)
-    c = certify(p, at_zero(p, Objective(p).evaluate(random_point(2)).V), 1e-6, True, 1)
+    c = certify(p, at_zero(p, Objective(p).evaluate(random_point(2)).V), 1e-6, True)
     assert c.gap >= optimum(C, weighted) > 0
 
 
 def test_no_scaling_of_the_dual_is_better():
     p = problem(0.5, True)
     e = Objective(p).evaluate(random_point(2))
-    c = certify(p, e, 1e-6, False, 1)
+    c = certify(p, e, 1e-6, False)
     z, y = e.dual(), p.data.values
 
     def dual(alpha):
@@ -196,7 +191,7 @@ def test_sigma_is_never_too_small(monkeypatch, weighted, branch, size):
     points = [random_point(3, seed, size[0]) for seed in range(3)] + [solve(p, 2, random_state=0).U]
     for U in points:
         z = Objective(p).evaluate(U).dual()
-        square, method = largest_singular_value_squared(p, z, U, 1)
+        square, method = largest_singular_value_squared(Duals(p, z, 1), U)
         true = dense_sigma(p, z)[0] ** 2
         assert square >= true * (1 - 1e-13)  # rounding of the products
         assert square <= true * (1 + 1e-9)
@@ -212,7 +207,7 @@ def test_sigma_of_a_start_that_is_orthogonal_to_the_wanted_vector(monkeypatch):
     U = np.zeros((80, 1))
     U[:40] = 40**-0.5
     z = Entries(Y).values
-    square, _ = largest_singular_value_squared(p, z, U, 1)
+    square, _ = largest_singular_value_squared(Duals(p, z, 1), U)
     assert square == pytest.approx((1.01 * 40) ** 2, rel=1e-9)
 
 
@@ -220,7 +215,7 @@ def test_sigma_where_the_first_column_of_u_is_zero(monkeypatch, weighted):
     monkeypatch.setattr(spectrum, "DENSE", 0)
     p = problem(0.02, weighted)
     U = np.column_stack([np.zeros(D), solve(p, 3, tol=1e-9, random_state=0).U])
-    c = certify(p, Objective(p).evaluate(U), 1e-6, True, 1)
+    c = certify(p, Objective(p).evaluate(U), 1e-6, True)
     assert c.relative_gap < 1e-8
     assert c.method.startswith("Lanczos")
 
@@ -236,7 +231,7 @@ def test_the_bound_when_lanczos_fails(monkeypatch, weighted):
     # All in the entry whose weights are smallest: there the bound is tight.
     weights = np.outer(*roots(p)).T[~np.isnan(observed()).T]
     z[np.argmin(weights)] = 1.0
-    square, method = largest_singular_value_squared(p, z, random_point(2), 1)
+    square, method = largest_singular_value_squared(Duals(p, z, 1), random_point(2))
     assert square >= dense_sigma(p, z)[0] ** 2 * (1 - 1e-13)
     assert "Frobenius" in method
     assert "did not converge" in method
@@ -255,7 +250,7 @@ def test_single_precision_dual_is_a_bound_too(weighted):
     for seed in range(20):
         U = random_point(3, seed)
         z = Objective(p).evaluate(U).dual()
-        square, _ = largest_singular_value_squared(p, z, U, 1)
+        square, _ = largest_singular_value_squared(Duals(p, z, 1), U)
         # The weights are divided out in single precision, 6e-8 for a number; the default tolerance is 1e-6.
         assert square == pytest.approx(dense_sigma(double, z.astype(float))[0] ** 2, rel=2e-7)
 

@@ -70,7 +70,7 @@ def completed(monkeypatch, ratings, *more):
 def test_complete_tells_what_it_read_and_found(monkeypatch, capsys, ratings):
     model, code = completed(monkeypatch, ratings)
     assert code == 0
-    shown = capsys.readouterr().out.replace("\n", " ")
+    shown = " ".join(capsys.readouterr().out.split())
     for fact in ("text separated by comma, with a header", "user × item → rating", "40 × 30", "held out RMSE"):
         assert fact in shown
     fitted = rslm.load(model)

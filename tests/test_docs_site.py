@@ -97,7 +97,7 @@ def test_every_public_name_is_described():
         parameters = [p for p in inspect.signature(thing).parameters.values() if p.name not in ("self", "cls")]
         named = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         missing += [f"{path}: {name}" for name in named if not re.search(rf"\b{name}\b", docs or "")]
-    assert missing == []
+    assert not missing, "\n".join(missing)
 
 
 def test_undescribed_parameters_are_seen():

@@ -17,7 +17,7 @@ ONLY = {
     "losses": {"_typing", "kernels"},
     "measurements": {"_typing", "kernels", "data"},
     "structures": {"_typing", "kernels"},
-    "cli": {"rslm", "estimators", "data", "datasets", "report"},
+    "cli": {"rslm", "estimators", "data", "datasets", "distributed", "report"},
 }
 # What a room must not import. The package itself shows everything, so it is as good as any of these.
 NEVER = {

@@ -241,7 +241,7 @@ def test_two_classes_become_minus_one_and_one(loss, y, wanted, dtype):
 def test_real_targets_stay_as_they_are(loss):
     y = np.array([0.3, -2.0, 0.0], dtype=np.float32)
     assert loss.targets(y) is y
-    assert loss.guess(y).dtype == np.float32
+    assert loss.guess(y, 1.0).dtype == np.float32
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_bounds_hold_anywhere(name, rank, C, weighted):
     for seed in range(3):
         U = np.random.default_rng(seed).standard_normal((D, rank))
         e = Objective(p).evaluate(U / np.linalg.norm(U))
-        c = certify(p, e, 1e-6, False, 1)
+        c = certify(p, e, 1e-6, False)
         assert c.dual <= best * (1 + ORACLE)
         assert c.primal >= best * (1 - ORACLE)
         assert c.primal <= e.value * (1 + 1e-12)  # the trace norm of W is at most the penalty of its factors
@@ -108,7 +108,7 @@ def test_no_scaling_of_the_dual_is_better(name):
     p = problem(name, 3.0, False)
     U = np.random.default_rng(5).standard_normal((D, 2))
     e = Objective(p).evaluate(U / np.linalg.norm(U))
-    c, z, y = certify(p, e, 1e-6, False, 1), e.dual(), p.data.values
+    c, z, y = certify(p, e, 1e-6, False), e.dual(), p.data.values
 
     def dual(alpha):
         return -p.C * np.sum(p.loss.conjugate(y, -alpha * z / p.C)) - 0.5 * (alpha * c.sigma_max) ** 2
@@ -144,7 +144,7 @@ def walk(p, rank=2, from_data=True):
         seen.append(stage)
         answer = solve(stage.problem, rank, random_state=0, tol=1e-4)
         e = Objective(stage.problem).evaluate(answer.U)
-        certificate = certify(p, e, 1e-6, True, 1) if stage.last else None
+        certificate = certify(p, e, 1e-6, True) if stage.last else None
         try:
             stage = way.send(Reached(e, certificate))
         except StopIteration:

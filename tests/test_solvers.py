@@ -130,7 +130,7 @@ def test_stalled(solver):
 
 def test_stalling_is_told_from_slow_progress():
     def progress(value, gradient):
-        return Progress(0, value, gradient, 0.0, 0, 0, 1.0, 0.0, 0.0, 0.0, math.nan, np.empty(0), np.empty(0))
+        return Progress(0, value, gradient, 0.0, 0, 0, 1.0, 0.0, 0.0, 0.0, math.nan, None)
 
     slow, still = NoProgress(patience=5), NoProgress(patience=5)
     assert all(slow.check(progress(1.0 - 1e-12 * k, 1.0)) is None for k in range(100))

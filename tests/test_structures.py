@@ -353,5 +353,5 @@ def test_the_dual_value_holds_where_the_inner_problem_is_hardly_solved(monkeypat
         monkeypatch.setattr(linear_systems, "EXACT", rough)
         for delta in (1e-2, 1e-3):
             smoothed = Problem(Square(), data, Smoothed(structure, delta), C=3.0)
-            certificate = certify(problem, Objective(smoothed).evaluate(U), 1e-6, False, 1)
+            certificate = certify(problem, Objective(smoothed).evaluate(U), 1e-6, False)
             assert certificate.dual <= wanted * (1 + 1e-6)

@@ -176,6 +176,6 @@ def test_the_dual_value_holds_for_any_dual_variables():
     without, result = (solve(p, T, random_state=0) for p in (plain, problem))
     evaluation = Objective(problem).evaluate(result.U)
     evaluation.dual = Objective(plain).evaluate(without.U).dual  # would prove that intercepts are of no use
-    certificate = certify(problem, evaluation, 1e-6, True, 1)
+    certificate = certify(problem, evaluation, 1e-6, True)
     assert np.isfinite(certificate.sigma_max)  # else it would be refused as contradicting the primal value
     assert certificate.dual <= result.certificate.primal < 0.5 * without.certificate.primal

@@ -13,22 +13,20 @@ solver has failed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from rslm._typing import Floats
+from rslm.duals import DualSums, largest_singular_value_squared
 from rslm.objective import Evaluation
 from rslm.problem import Problem
-from rslm.spectrum import largest_singular_value, largest_singular_value_squared
-from rslm.structures import Box, Multipliers
+from rslm.spectrum import largest_singular_value
 from rslm.thin import singular_values
 
 IMPOSSIBLE = 1e-6  # so far the dual value cannot be above the primal one, relative to it, by rounding
 SAYS_NOTHING = 0.995  # part of the objective from which on a gap rules out nothing: it would be shown as 100 %
-BLOCK = 1 << 20  # entries summed at a time, so that no temporary is as large as the data
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,6 @@ def certify(
     evaluation: Evaluation,
     tol: float,
     stationary: bool,
-    n_threads: int,
     kept: Evaluation | None = None,
 ) -> Certificate:
     """Bound the optimum from below by the dual variables of an evaluation, from above by its W.
@@ -136,16 +133,15 @@ def certify(
     kept = evaluation if kept is None else kept
     if not math.isfinite(evaluation.value):
         return no_certificate(problem, evaluation, tol, "the objective is not a finite number")
-    z = evaluation.dual() if evaluation.intercepts is None else _balanced(problem, evaluation.dual())
-    multipliers = evaluation.multipliers()
+    duals = evaluation.duals(problem)
     if (smoothed := evaluation.smoothed) is None:
-        square, method = largest_singular_value_squared(problem, z, evaluation.U, n_threads, multipliers)
-        primal = _primal(problem, kept, n_threads)
+        square, method = largest_singular_value_squared(duals, evaluation.U)
+        primal = _primal(problem, kept)
     else:
         root, method = largest_singular_value(smoothed.dual_times, smoothed.dual_transposed_times, evaluation.U)
         square = (root + smoothed.infeasibility()) ** 2
         primal = problem.C * float(smoothed.residual @ smoothed.residual) + smoothed.trace_norm_term()
-    dual, scaling = _best_dual(problem, z, square, _support(problem, multipliers))
+    dual, scaling = _best_dual(duals, square)
     if not dual <= primal + IMPOSSIBLE * abs(primal):
         return no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value")
     gap = max(primal - dual, 0.0)
@@ -170,26 +166,14 @@ def _relative(gap: float, dual: float) -> float:
 def no_certificate(problem: Problem, evaluation: Evaluation, tol: float, why: str) -> Certificate:
     """What is known where nothing was computed: no W has a smaller loss than the best prediction of every entry."""
     rank, inf = evaluation.U.shape[1], math.inf
-    least = _conjugate_part(problem, np.zeros(len(problem.data)), 0.0)
+    least = evaluation.least_loss(problem)
     return Certificate(evaluation.value, least, inf, 0.0, f"not computed: {why}", rank, False, tol, inf, inf)
 
 
-def _primal(problem: Problem, evaluation: Evaluation, n_threads: int) -> float:
-    q, y = problem.column_weights, problem.data.values
-    w = problem.predict(evaluation.U, evaluation.V, n_threads, evaluation.intercepts)
-    loss = _sum_in_blocks(lambda at: problem.loss.value(y[at].astype(np.float64), w[at]), len(y))
+def _primal(problem: Problem, evaluation: Evaluation) -> float:
+    q = problem.column_weights
     trace_norm = nuclear_norm(evaluation.U, evaluation.V if q is None else evaluation.V * np.sqrt(q)[:, None])
-    return problem.C * loss + 0.5 * trace_norm**2
-
-
-def _balanced(problem: Problem, z: Floats) -> Floats:
-    """z with sum 0 in every task, as intercepts need it: the side that has more is made smaller, which is feasible."""
-    columns = problem.columns
-    task = np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
-    up, down = (np.bincount(task, np.maximum(side, 0.0), columns.shape[1]) for side in (z, -z))
-    less = np.minimum(up, down)
-    factors = [less / np.where(side > 0, side, 1.0) for side in (up, down)]
-    return np.asarray(z * np.where(z > 0, factors[0][task], factors[1][task]))
+    return problem.C * evaluation.loss(problem) + 0.5 * trace_norm**2
 
 
 def nuclear_norm(U: Floats, V: Floats) -> float:
@@ -197,25 +181,14 @@ def nuclear_norm(U: Floats, V: Floats) -> float:
     return float(singular_values(U, V).sum())
 
 
-def _support(problem: Problem, multipliers: Multipliers | None) -> float:
-    """Σ lower a⁺ − upper a⁻: the least that ⟨a, W⟩ can be within the bounds."""
-    if multipliers is None or not len(multipliers.values):
-        return 0.0
-    assert isinstance(problem.structure, Box)
-    lower, upper = problem.structure.planes(problem.shape)
-    a, rows = multipliers.values, multipliers.entries.index
-    columns = np.repeat(np.arange(problem.shape[1]), np.diff(multipliers.entries.indptr))
-    up, down = a > 0, a < 0  # a bound that is infinite pushes nowhere
-    return float(a[up] @ lower[rows[up], columns[up]]) + float(a[down] @ upper[rows[down], columns[down]])
-
-
-def _best_dual(problem: Problem, z: Floats, square: float, support: float) -> tuple[float, float]:
+def _best_dual(duals: DualSums, square: float) -> tuple[float, float]:
     """The largest dual value along αz, and α. It is 1 at an exact optimum, less where the limit on the rank binds."""
+    support = duals.support()
 
     def dual(alpha: float) -> float:
-        return _conjugate_part(problem, z, alpha) + (alpha * support - 0.5 * alpha**2 * square if alpha > 0 else 0.0)
+        return duals.conjugate_part(alpha) + (alpha * support - 0.5 * alpha**2 * square if alpha > 0 else 0.0)
 
-    most = 1.0 - 2.0 * float(np.finfo(z.dtype).eps)  # rounding must not take z out of the domain of the conjugate
+    most = 1.0 - 2.0 * duals.rounding()  # which must not take z out of the domain of the conjugate
     found = {alpha: dual(alpha) for alpha in (0.0, 0.5 * most, most)}
     # Of most losses the dual is a parabola in α. Its vertex is then the answer, and its value as foreseen.
     below, middle, above = found.values()
@@ -228,15 +201,3 @@ def _best_dual(problem: Problem, z: Floats, square: float, support: float) -> tu
         found[math.exp(best.x)] = -float(best.fun)
     alpha = max(found, key=lambda a: found[a])
     return found[alpha], alpha
-
-
-def _conjugate_part(problem: Problem, z: Floats, alpha: float) -> float:
-    """−C Σ ℓ*(y, −αz/C)."""
-    y, C, conjugate = problem.data.values, problem.C, problem.loss.conjugate
-    return -C * _sum_in_blocks(
-        lambda at: conjugate(y[at].astype(np.float64), z[at].astype(np.float64) * (-alpha / C)), len(y)
-    )
-
-
-def _sum_in_blocks(term: Callable[[slice], Floats], n: int) -> float:
-    return math.fsum(float(term(slice(k, k + BLOCK)).sum(dtype=np.float64)) for k in range(0, n, BLOCK))

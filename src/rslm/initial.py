@@ -8,14 +8,16 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.inner.smoothed_linear import observed_parameters
-from rslm.losses.checked import CheckedLoss
+from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.measurements import Tasks
+from rslm.measurements.elsewhere import Elsewhere
 from rslm.objective import Objective
 from rslm.problem import Problem
 from rslm.spectrum import weighted_gram
 from rslm.structures import Smoothed
 
 PASSES = 3  # over the data
+SAMPLE = 100_000  # targets that tell what is usual
 OVERSAMPLING = 4
 
 
@@ -27,7 +29,8 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     """
     problem = objective.problem
     rng = np.random.default_rng(random_state)
-    gram = _gram(problem, CheckedLoss(problem.loss).guess(problem.data.values), objective.n_threads)
+    usual = usual_size(problem.data.sample(SAMPLE))
+    gram = gram_of_data(problem, usual, objective.n_threads)
     X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING, 128)))
     for _ in range(PASSES):
         X = gram(np.linalg.qr(X)[0])
@@ -43,8 +46,11 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     return U / size
 
 
-def _gram(problem: Problem, values: Floats, n_threads: int) -> Callable[[Floats], Floats]:
-    """X ↦ Y YᵀX for the data Y, with the structure of W if that is linear."""
+def gram_of_data(problem: Problem, usual: float, n_threads: int) -> Callable[[Floats], Floats]:
+    """X ↦ Y YᵀX for the data Y, of this usual size, as the loss sees them, with the structure of W if it is linear."""
+    if isinstance(problem.data, Elsewhere):
+        return problem.data.gram(problem, usual)
+    values = CheckedLoss(problem.loss).guess(problem.data.values, usual)
     if isinstance(problem.data, Tasks) and problem.data.intercept:
         values = problem.data.centred(values)
     if not isinstance(problem.structure, Smoothed):

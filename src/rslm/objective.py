@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.duals import Duals, DualSums, balanced, conjugate_part, sum_in_blocks
 from rslm.inner.active_set import ActiveSolution
-from rslm.inner.base import InnerSolution
+from rslm.inner.base import InnerSolution, SolutionElsewhere
 from rslm.inner.choose import choose
 from rslm.inner.features import FeaturesSolution
 from rslm.inner.ridge import RidgeSolution
@@ -36,7 +37,11 @@ class Evaluation:
         self.noise = ROUNDING * np.finfo(float).eps * max(1e-300, abs(self.value))  #: rounding errors of the value
         if isinstance(solution, SmoothedSolution):
             self.noise += ROUNDING * solution.rounding_error()
-        self.V = solution.V  #: W = U Vᵀ, with the rows divided by √p where rows are weighted
+
+    @property
+    def V(self) -> Floats:
+        """W = U Vᵀ, with the rows divided by √p where rows are weighted."""
+        return self._solution.V
 
     def hessian_product(self, xi: Floats) -> Floats:
         """The directional derivative D∇g(U)[ξ]."""
@@ -50,11 +55,20 @@ class Evaluation:
         """η ↦ B⁻¹η with a row-wise approximation B of the Hessian."""
         return self._solution.preconditioner()
 
-    def row_curvature(self) -> tuple[Floats, float]:
-        """The approximation B of the Hessian in two parts: a matrix of every row, and what all diagonals have more."""
-        if not isinstance(self._solution, RidgeSolution | WeightedSolution):
-            raise TypeError("only entries without bounds have a curvature row by row")
-        return self._solution.row_curvature()
+    def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
+        """The approximation B of the Hessian in two parts: a matrix of every row, and what all diagonals have more.
+
+        `typical` is the error that is typical of all observations, where these are but a part of them, and `bounds`
+        says whether those that push at W have a part in B.
+        """
+        solution = self._solution
+        if isinstance(solution, RidgeSolution):
+            return solution.row_curvature()
+        if isinstance(solution, WeightedSolution):
+            return solution.row_curvature(typical)
+        if isinstance(solution, ActiveSolution):
+            return solution.row_curvature(bounds)
+        raise TypeError("only entries have a curvature row by row")
 
     def dual(self) -> Floats:
         """The dual variable z of every observation."""
@@ -64,20 +78,56 @@ class Evaluation:
         """The multipliers of the bounds; None where there are no bounds."""
         return self._solution.multipliers()
 
+    # ---- sums over the observations; the loss and the structure are those of a problem that has the same ones --------
+
+    def loss(self, problem: Problem) -> float:
+        """Σ ℓ(y, M W)."""
+        if isinstance(self._solution, SolutionElsewhere):
+            return self._solution.loss(problem)
+        y, w = problem.data.values, self.predictions(problem)
+        return sum_in_blocks(lambda at: problem.loss.value(y[at].astype(np.float64), w[at]), len(y))
+
+    def least_loss(self, problem: Problem) -> float:
+        """C Σ min_w ℓ(y, w)."""
+        if isinstance(self._solution, SolutionElsewhere):
+            return self._solution.least_loss(problem)
+        return conjugate_part(problem, np.zeros(len(problem.data)), 0.0)
+
+    def sample(self, problem: Problem, size: int) -> tuple[Floats, Floats]:
+        """Targets of about so many observations, evenly spaced, and what W says of them."""
+        if isinstance(self._solution, SolutionElsewhere):
+            return self._solution.sample(problem, size)
+        w = self.predictions(problem)
+        return problem.data.sample(size), w[:: len(w) // size + 1]
+
+    def predictions(self, problem: Problem) -> Floats:
+        return problem.predict(self.U, self.V, self._objective.n_threads, self.intercepts)
+
+    def duals(self, problem: Problem) -> DualSums:
+        """The dual variables, for the sums over them."""
+        if isinstance(self._solution, SolutionElsewhere):
+            duals: DualSums = self._solution.duals(problem)
+            return duals
+        z = self.dual() if self.intercepts is None else balanced(problem, self.dual())
+        return Duals(problem, z, self._objective.n_threads, self.multipliers())
+
     def within_bounds(self) -> Evaluation:
         """One nearby whose W keeps the bounds, where those of the problem are soft; else this one itself.
 
         Its value is infinite if no W near keeps them.
         """
-        if not isinstance(self._solution, ActiveSolution):
+        if not isinstance(self._solution, ActiveSolution | SolutionElsewhere):
             return self
-        return Evaluation(*self._solution.within_bounds(), self._objective)
+        kept = self._solution.within_bounds()
+        return self if kept is None else Evaluation(*kept, self._objective)
 
     @cached_property
     def intercepts(self) -> Floats | None:
         """Of tasks; None of others."""
         solution = self._solution
-        return solution.intercepts() if isinstance(solution, FeaturesSolution | TaskRidgeSolution) else None
+        if isinstance(solution, FeaturesSolution | TaskRidgeSolution | SolutionElsewhere):
+            return solution.intercepts()
+        return None
 
     @property
     def smoothed(self) -> SmoothedSolution | None:
@@ -110,6 +160,15 @@ class Objective:
         self._inner = choose(problem, self.n_threads)
         if after is not None and type(after._inner) is type(self._inner):
             self._inner.warm = after._inner.warm
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the next evaluation starts from the last one, so that its last digits depend on more than U."""
+        return self._inner.warm is not None
+
+    def forget(self) -> None:
+        """Let the next evaluation depend on U alone."""
+        self._inner.warm = None
 
     def free(self) -> None:
         """Give back the memory that is kept for points to come."""

@@ -18,6 +18,7 @@ from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
+from rslm.measurements.elsewhere import Elsewhere
 from rslm.structures import Box, Hankel, LinearStructure, Smoothed, SoftBox, Symmetric, Toeplitz
 from rslm.structures.linear import check_adjoint
 
@@ -43,7 +44,7 @@ class Problem:
     """
 
     loss: Loss
-    data: Entries | Samples | Tasks | Bilinear
+    data: Entries | Samples | Tasks | Bilinear | Elsewhere
     structure: Box | SoftBox | LinearStructure | Smoothed | None = None
     C: float = 1.0
     row_weights: Floats | None = None
@@ -52,16 +53,16 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise TypeError(f"loss must be a Loss, for instance rslm.losses.Square(); got {self.loss!r}")
-        if not isinstance(self.data, Entries | Samples | Tasks | Bilinear):
+        if not isinstance(self.data, Entries | Samples | Tasks | Bilinear | Elsewhere):
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
         self._check_structure()
         if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
-        targets = CheckedLoss(self.loss).targets(self.data.values)
-        if targets is not self.data.values:
-            object.__setattr__(self, "data", self.data.with_values(targets))
-        CheckedLoss(self.loss).try_out(np.asarray(targets[:SOME], dtype=np.float64))
+        if not isinstance(self.data, Elsewhere):  # who keeps the observations looks at them
+            data = self.data.as_targets(self.loss, CheckedLoss(self.loss).targets)
+            object.__setattr__(self, "data", data)
+            CheckedLoss(self.loss).try_out(np.asarray(data.values[:SOME], dtype=np.float64))
         for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
             given = getattr(self, name)
             if given is not None:
@@ -73,6 +74,11 @@ class Problem:
             raise TypeError(f"structure must be None, a Box or a linear structure such as Hankel; got {structure!r}")
         linear = structure.structure if isinstance(structure, Smoothed) else structure
         if isinstance(linear, LinearStructure):
+            if isinstance(data, Elsewhere):
+                raise TypeError(
+                    f"{linear!r} ties the columns of W together, so they cannot be shared out among processes; "
+                    "fit it in one process, without a client"
+                )
             if isinstance(data, Tasks | Bilinear):
                 raise TypeError(f"{linear!r} needs entries or samples, the problem has {data!r}")
             if isinstance(data, Samples) and data.size != linear.size:

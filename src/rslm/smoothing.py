@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from rslm._typing import Floats
 from rslm.certificate import Certificate
 from rslm.losses import BoxDual, Square
-from rslm.losses.checked import CheckedLoss
+from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.objective import Evaluation
 from rslm.problem import Problem
 
@@ -62,37 +63,37 @@ class Reached:
 Stages = Generator[Stage, Reached, None]
 
 
-def rounded_stages(problem: Problem, from_data: bool, n_threads: int = 1) -> Stages:
+def rounded_stages(problem: Problem, from_data: bool) -> Stages:
     """The problems to solve one after the other; the generator is sent where each has ended.
 
     `from_data` says whether the solver starts from the data, not from a point that it was given.
     """
-    loss = problem.loss
-    if not isinstance(loss, BoxDual) or loss.box.reach == np.inf or not problem.data.values.any():
+    loss, some = problem.loss, problem.data.sample(SAMPLE)
+    if not isinstance(loss, BoxDual) or loss.box.reach == np.inf or not some.any():
         if from_data and not loss.quadratic and (curvature := typical_curvature(problem)) > 0:
             yield Stage(_squared(problem, curvature))
         yield Stage(problem, last=True, rounding=0.0)
         return
     reach, own = loss.box.reach, loss.box.smoothing
-    usual = float(np.median(np.abs(problem.data.values[problem.data.values != 0])))
+    usual = usual_size(some)
     width = FIRST * usual
     if from_data:
         reached = yield Stage(_squared(problem, reach / (SQUARE * usual)))
         # Where no error is beyond ε, the loss is 0 already; any width will do.
-        errors = Errors(problem, loss, reached.evaluation, n_threads)
+        errors = Errors(problem, loss, reached.evaluation)
         width = FIRST * (errors.typical or usual)
     delta = width / reach - own
     while delta > own:
         rounded = replace(problem, loss=loss.smoothed(delta))
         reached = yield Stage(rounded, rounding=delta, tries=ON_THE_WAY)
-        errors = Errors(problem, loss, reached.evaluation, n_threads)
+        errors = Errors(problem, loss, reached.evaluation)
         if own == 0 and (delta * reach <= LEAST * usual or errors.settled(delta)):
             reached = yield Stage(rounded, last=True, rounding=delta)
             while errors.may_explain(reached.certificate, delta) and delta * reach > LEAST_FOR_GAP * usual:
                 delta *= FASTER
                 finer = replace(problem, loss=loss.smoothed(delta))
                 reached = yield Stage(finer, last=True, rounding=delta, tries=TRIES)
-                errors = Errors(problem, loss, reached.evaluation, n_threads)
+                errors = Errors(problem, loss, reached.evaluation)
             return
         delta *= FASTER if errors.within(delta) > DECISIVE else SLOWER
     yield Stage(problem, last=True, rounding=0.0)
@@ -108,15 +109,14 @@ def advance(way: Stages, reached: Reached) -> Stage | None:
 
 def _squared(problem: Problem, curvature: float) -> Problem:
     """A square loss of this curvature on the data as the loss sees them: solved at little cost, and near."""
-    data = problem.data.with_values(CheckedLoss(problem.loss).guess(problem.data.values))
+    data = problem.data.map(partial(CheckedLoss(problem.loss).guess, usual=usual_size(problem.data.sample(SAMPLE))))
     return replace(problem, loss=Square(), data=data, C=problem.C * curvature / 2.0)
 
 
 def typical_curvature(problem: Problem) -> float:
     """ℓ'' at predictions of 0, on the average; where that is 0, what the slope there says; 0 if there is no slope."""
-    loss, y = problem.loss, problem.data.values
-    y = y[:: len(y) // SAMPLE + 1]
-    size = float(np.mean(np.abs(CheckedLoss(loss).guess(y))))
+    loss, y = problem.loss, problem.data.sample(SAMPLE)
+    size = float(np.mean(np.abs(CheckedLoss(loss).guess(y, usual_size(y)))))
     slope, curvature = (float(np.mean(np.abs(f(y, np.zeros_like(y))))) for f in (loss.gradient, loss.hessian))
     return (curvature or slope / size) if size > 0 else 0.0
 
@@ -124,12 +124,10 @@ def typical_curvature(problem: Problem) -> float:
 class Errors:
     """The errors of a point, or a sample of them: it lives as long as a stage, and must not be as large as the data."""
 
-    def __init__(self, problem: Problem, loss: BoxDual, evaluation: Evaluation, n_threads: int) -> None:
-        w = problem.predict(evaluation.U, evaluation.V, n_threads, evaluation.intercepts)
-        self.reach, self.total, self.value = loss.box.reach, problem.C * len(w), evaluation.value
-        some = slice(None, None, len(w) // SAMPLE + 1)
-        y = problem.data.values[some]
-        self.beyond, self.typical = loss.box.beyond(y, y - w[some]), loss.box.typical(y, y - w[some])
+    def __init__(self, problem: Problem, loss: BoxDual, evaluation: Evaluation) -> None:
+        self.reach, self.total, self.value = loss.box.reach, problem.C * len(problem.data), evaluation.value
+        y, w = evaluation.sample(problem, SAMPLE)
+        self.beyond, self.typical = loss.box.beyond(y, y - w), loss.box.typical(y, y - w)
 
     def within(self, delta: float) -> float:
         """The part of the errors that is within the part of the loss that δ has rounded."""

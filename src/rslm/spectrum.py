@@ -19,7 +19,6 @@ from rslm.problem import Problem
 from rslm.structures import Multipliers
 
 DENSE = 64  # rows up to which S Sᵀ is formed
-TOO_LARGE = 1e140  # for squares and sums of them to stay finite
 
 
 def weighted_gram(
@@ -95,28 +94,15 @@ def _frobenius_squared(problem: Problem, columns: Columns, values: Floats) -> fl
     return total
 
 
-def largest_singular_value_squared(
-    problem: Problem, values: Floats, U: Floats, n_threads: int, more: Multipliers | None = None
-) -> tuple[float, str]:
-    """σ₁(S)² from above, and how it was found. The columns of U are where to look first."""
-    largest = float(np.max([_largest(values), 0.0 if more is None else _largest(more.values)]))  # NaN if one is
-    if largest == 0.0:
-        return 0.0, "all dual variables are zero"
-    if not largest < TOO_LARGE:
-        return math.inf, "not computed: the dual variables are too large"
-    square, method = _largest_eigenvalue(weighted_gram(problem, values, n_threads, more), U)
-    return (frobenius_squared(problem, values, more), method) if math.isnan(square) else (square, method)
-
-
 def largest_singular_value(
     times: Callable[[Floats], Floats], transposed_times: Callable[[Floats], Floats], U: Floats
 ) -> tuple[float, str]:
     """σ₁ of a matrix that is given by its products, and how it was found; infinite if it was not."""
-    square, method = _largest_eigenvalue(lambda X: times(transposed_times(X)), U)
+    square, method = largest_eigenvalue(lambda X: times(transposed_times(X)), U)
     return (math.inf if math.isnan(square) else math.sqrt(square)), method
 
 
-def _largest_eigenvalue(gram: Callable[[Floats], Floats], U: Floats) -> tuple[float, str]:
+def largest_eigenvalue(gram: Callable[[Floats], Floats], U: Floats) -> tuple[float, str]:
     """The largest eigenvalue of X ↦ S SᵀX from above, and how it was found; not a number if it was not."""
     d = len(U)
     if d <= DENSE:
@@ -140,8 +126,3 @@ def _largest_eigenvalue(gram: Callable[[Floats], Floats], U: Floats) -> tuple[fl
     # Some eigenvalue lies within the residual of the computed one: adding it keeps σ₁ from being too small.
     error = float(np.linalg.norm(product(x) - value * x))
     return max(float(value) + error, 0.0), f"Lanczos, {products} products, residual {error / max(value, 1e-300):.1e}"
-
-
-def _largest(values: Floats) -> float:
-    """The largest absolute value, without a copy; not a number if one is not."""
-    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))

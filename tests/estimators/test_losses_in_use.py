@@ -281,7 +281,7 @@ def test_there_and_back(tmp_path, loss):
     assert back.get_params() == m.get_params()
     np.testing.assert_array_equal(back.transform(X[:5]), m.transform(X[:5]))
     assert back.certificate_ == m.certificate_
-    with pytest.raises(AttributeError, match="loaded from a file has no residuals"):
+    with pytest.raises(AttributeError, match="loaded from a file or fitted by a cluster has no residuals"):
         _ = back.outlier_scores_
     assert clone(m).get_params()["loss"] == m.loss
 
@@ -400,7 +400,7 @@ def test_a_dual_value_above_the_primal_one_certifies_nothing():
     ids=["none", "short", "whole numbers", "list"],
 )
 def test_targets_and_guesses_of_users_that_are_wrong(part, answer, got):
-    kind = type("Odd", (Pseudo,), {part: lambda self, y: answer})
+    kind = type("Odd", (Pseudo,), {part: lambda self, y, usual=None: answer})
     with pytest.raises(ValueError, match=rf"{part} of Odd\(\) must be floats of shape \(12,\).*got {got}"):
         MatrixCompletion(1, loss=kind()).fit(np.arange(12.0).reshape(4, 3))
 
@@ -414,6 +414,8 @@ def test_residuals_and_scores_are_in_the_units_of_the_targets():
     X = np.expm1(np.outer(np.arange(1.0, 7), np.arange(1.0, 6)) / 6)
     m = fit(X, OfLogarithms(), C=1e3, rank=1)
     assert np.abs(m.residuals_.values).max() < 0.1
+    bounded = fit(X, OfLogarithms(), C=1e3, rank=1, bounds=(0, None))  # by way of other problems with the same loss
+    assert np.abs(bounded.residuals_.values).max() < 0.1
     assert m.score(X) > 0.99
 
 

@@ -94,16 +94,19 @@ def test_the_search_is_told_of_and_can_be_stopped():
 
 
 def test_the_usual_C_follows_unit_and_loss():
+    def usual(data, loss):
+        return usual_C(data.shape, data.values, loss)
+
     data = make_ratings(80, 60, 2000, rank=2, noise=0.3, random_state=0).data
     ten = data.with_values(10 * data.values)
     size = np.sqrt(80 * 60)
-    assert usual_C(data, Square()) == pytest.approx(0.3 * size)
-    assert usual_C(ten, Square()) == pytest.approx(0.3 * size)
-    assert usual_C(ten, Absolute()) == pytest.approx(10 * usual_C(data, Absolute()))
-    assert usual_C(ten, Huber(1.0)) == pytest.approx(usual_C(data, Huber(0.1)))  # both terms are squares
-    assert usual_C(data, Huber(1e6)) == pytest.approx(2 * 0.3 * size)  # ½ e², where the square loss has e²
-    assert usual_C(data.with_values(np.ones(len(data))), Absolute()) > 0
-    assert usual_C(data, Logistic()) == pytest.approx(0.3 * size)
+    assert usual(data, Square()) == pytest.approx(0.3 * size)
+    assert usual(ten, Square()) == pytest.approx(0.3 * size)
+    assert usual(ten, Absolute()) == pytest.approx(10 * usual(data, Absolute()))
+    assert usual(ten, Huber(1.0)) == pytest.approx(usual(data, Huber(0.1)))  # both terms are squares
+    assert usual(data, Huber(1e6)) == pytest.approx(2 * 0.3 * size)  # ½ e², where the square loss has e²
+    assert usual(data.with_values(np.ones(len(data))), Absolute()) > 0
+    assert usual(data, Logistic()) == pytest.approx(0.3 * size)
 
 
 def test_the_spread_is_not_that_of_outliers():

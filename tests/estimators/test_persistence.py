@@ -6,6 +6,7 @@ import io
 import json
 import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 
 import rslm
 from rslm import MatrixCompletion, ObservedMatrix
+from rslm.data.sealed import write_sealed
 from rslm.estimators import persistence
 from rslm.losses import Huber, Square
 
@@ -210,23 +212,15 @@ def refused(path):
 
 
 def test_any_damaged_byte(path):
-    """Every byte in turn: an error that names the file, or, where the byte says nothing, the same model."""
-    m = fitted()
-    m.save(path)
+    """Bytes all over the file, each in turn: an error that names the file."""
+    fitted().save(path)
     whole = path.read_bytes()
-    changed_silently = []
     step = max(1, len(whole) // 400)
     for at in [*range(0, len(whole), step), *range(len(whole) - 1600, len(whole), 7)]:
         for flip in (0x01, 0xFF):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
-            try:
-                back = rslm.load(path)
-            except ValueError as error:
-                assert path.name in str(error)  # noqa: PT017
-                continue
-            if not np.array_equal(back.row_factors_, m.row_factors_) or back.get_params() != m.get_params():
-                changed_silently.append(at)
-    assert changed_silently == []
+            with pytest.raises(ValueError, match=path.name):
+                rslm.load(path)
 
 
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.3, 0.9, 0.999])
@@ -296,20 +290,19 @@ def rewritten(path, change, *, checked=True):
     fitted().save(path)
     with np.load(path) as file:
         arrays = dict(file)
-    header = json.loads(arrays["header"].tobytes())
+    header = json.loads(arrays.pop("header").tobytes())
     change(header, arrays)
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    arrays.pop("checksum")
     if checked:
-        arrays["checksum"] = persistence._checksum(arrays)
+        write_sealed(path, persistence.MODEL, header, arrays)
+        return
     with path.open("wb") as out:
-        np.savez(out, **arrays)
+        np.savez(out, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
 
 
 def test_newer_version(path):
-    rewritten(path, lambda header, _: header.update(version=2, library="9.9"))
+    rewritten(path, lambda header, _: header.update(version=99, library="9.9"))
     message = refused(path)
-    assert "version 2" in message
+    assert "version 99" in message
     assert "9.9" in message
 
 
@@ -346,13 +339,6 @@ def test_parts_that_are_missing_or_wrong(path, change):
 def test_edited_by_hand(path, change):
     rewritten(path, change, checked=False)
     assert "has been changed" in refused(path)
-    fitted().save(path)
-    with np.load(path) as file:
-        arrays = dict(file)
-    arrays["checksum"] = arrays["checksum"][::-1]
-    with path.open("wb") as out:
-        np.savez(out, **arrays)
-    assert "has been changed" in refused(path)
 
 
 def test_a_file_that_would_grow_in_memory(path):
@@ -378,7 +364,7 @@ def test_a_failing_save_leaves_the_old_file(path, monkeypatch):
         file.write(b"half of it")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(persistence.np, "savez", full)
+    monkeypatch.setattr(np, "savez", full)
     with pytest.raises(OSError, match="No space left"):
         fitted(C=1.0).save(path)
     assert path.read_bytes() == before
@@ -389,7 +375,7 @@ def test_a_failing_save_leaves_the_old_file(path, monkeypatch):
 def test_a_failing_rename_leaves_the_old_file(path, monkeypatch):
     m = fitted()
     m.save(path)
-    monkeypatch.setattr(persistence.Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("busy")))
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("busy")))
     with pytest.raises(OSError, match="busy"):
         fitted(C=1.0).save(path)
     assert list(path.parent.iterdir()) == [path]
@@ -400,7 +386,7 @@ def test_interrupted_while_saving(path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(persistence.np, "savez", interrupted)
+    monkeypatch.setattr(np, "savez", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fitted().save(path)
     assert list(path.parent.iterdir()) == []

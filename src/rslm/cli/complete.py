@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from rslm import MatrixCompletion, MatrixCompletionCV
 from rslm.cli import options as o
-from rslm.cli.output import claim, end, remarks_on, screen, show
+from rslm.cli.cluster import complete_on_cluster
+from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
 from rslm.data.appearing import appearing
 from rslm.estimators.choices import as_loss
-from rslm.estimators.usual import spread, usual_C
+from rslm.estimators.usual import usual_C, with_width
 from rslm.report import completion_report, write_report
 
 MOST_TO_TRY = 5_000_000  # entries up to which C is found by trying, unless --tune asks for it
-WIDTH = 0.2  # of the Huber and ε-insensitive losses beside the spread of the data, if not given
 ROWS_AT_ONCE, ENTRIES_AT_ONCE = 256, 1 << 17
 
 
@@ -58,6 +58,11 @@ def complete(
     header: o.Header = None,
     layout: o.TableLayout = None,
     duplicates: o.Duplicates = "error",
+    checkpoint: o.Checkpoint = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Address of a Dask scheduler whose workers do the fit; DATA is prepared data or Parquet."),
+    ] = None,
     force: o.Force = False,
     json: o.Json = False,
 ) -> None:
@@ -66,7 +71,16 @@ def complete(
     Example: rslm complete ratings.csv --lower 1 --upper 5 --model ratings.rslm
     """
     console = screen(json)
-    claim(force, model, fill, report)
+    claim(force, model, fill, report, checkpoint=checkpoint)
+    before = done_before(console, checkpoint)
+    shared: dict[str, Any] = {"loss": loss, "weighting": weighting, "random_state": seed, "max_time": max_time}
+    shared["bounds"] = None if lower is None and upper is None else (lower, upper)
+    if scheduler is not None:
+        here = {"--tune": tune, "--fill": fill, "--report": report, "--rows": rows, "--cols": cols, "--values": values}
+        if given := [name for name, value in here.items() if value]:
+            raise ValueError(f"{', '.join(given)} would need the entries here; with --scheduler workers have them")
+        complete_on_cluster(console, data, scheduler, rank, c, held, shared, model, checkpoint, before, json)
+        return
     with console.status(f"Reading {data} …"):
         source = read_source(
             data,
@@ -82,22 +96,25 @@ def complete(
     console.print(f"{data}: {source.how}")
     console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.3g} %)")
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > 20 else (matrix, None)
-    if loss in ("huber", "epsilon_insensitive"):  # whose parameter is in the units of the data
-        loss = f"{loss}:{WIDTH * spread(matrix.values):.4g}"
-    shared: dict[str, Any] = {"loss": loss, "weighting": weighting, "random_state": seed, "max_time": max_time}
-    shared["bounds"] = None if lower is None and upper is None else (lower, upper)
+    loss = shared["loss"] = with_width(loss, matrix.values)
     ranks = sorted({max(rank // 2, 1), rank, 2 * rank}) if tune else [rank]
     estimator: MatrixCompletion
-    if tune or (c is None and len(train) <= MOST_TO_TRY):
+    usual = usual_C(train.shape, train.values, as_loss(loss))
+    searched = tune or (c is None and len(train) <= MOST_TO_TRY)
+    if searched and checkpoint is not None:
+        raise ValueError(
+            f"--checkpoint {checkpoint} is of one fit, and {'--tune' if tune else 'to find C'} takes many; give --C"
+            f"{' and leave --tune out' if tune else ''}: --C {usual:.4g} is usual for such data"
+        )
+    if searched:
         estimator = MatrixCompletionCV(ranks, None if c is None else [c], **shared)
     else:
-        C = usual_C(train, as_loss(loss)) if c is None else c
-        estimator = MatrixCompletion(min(rank, *matrix.shape), C, **shared)
+        estimator = MatrixCompletion(min(rank, *matrix.shape), usual if c is None else c, **shared)
     name, measure = ("held-out accuracy", accuracy) if as_loss(loss).binary else ("held-out RMSE", rmse)
     error = (lambda fitted: measure(fitted, test)) if test is not None else None
     began = time.perf_counter()
     with remarks_on(console, {"samples": "rows", "features": "columns"}):
-        estimator.set_callbacks(FitProgress(console, error, name)).fit(train)
+        estimator.set_callbacks(FitProgress(console, error, name, before)).fit(train, checkpoint=checkpoint)
     seconds = time.perf_counter() - began
     facts = result(estimator, train, test, seconds)
     if model is not None:
@@ -113,7 +130,7 @@ def complete(
     console.print(estimator.certificate_.verdict)
     if facts.get("held_out_RMSE", 0.0) > facts.get("RMSE_of_the_mean", np.inf):
         console.print("Note: the mean predicts held-out entries better. Try --tune, another --loss, or --weighting 0.")
-    end(console, estimator)
+    end(console, estimator, checkpoint)
 
 
 def rmse(model: Any, data: ObservedMatrix) -> float:

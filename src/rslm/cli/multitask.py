@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rslm import MultiTaskRegressor
 from rslm.cli import options as o
-from rslm.cli.output import claim, end, remarks_on, screen, show
+from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data.files import read_table
 
@@ -33,6 +33,7 @@ def multitask(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    checkpoint: o.Checkpoint = None,
     force: o.Force = False,
     json: o.Json = False,
 ) -> None:
@@ -41,7 +42,8 @@ def multitask(
     Example: rslm multitask exams.csv --task school --target score
     """
     console = screen(json)
-    claim(force, model)
+    claim(force, model, checkpoint=checkpoint)
+    before = done_before(console, checkpoint)
     read = read_table(table, delimiter=delimiter, header=header)
     labels, (name, y) = read.ids(task), read.numbers(target)
     if name == read.column(task):
@@ -58,8 +60,9 @@ def multitask(
     scaled, known = (X - mean) / size, test & ~np.isnan(y)  # features of one size
     error = (lambda m: rmse(m, scaled[known], labels[known], y[known])) if known.any() else None
     with remarks_on(console):
-        estimator.set_callbacks(FitProgress(console, error))
-        estimator.fit(scaled[~test], y[~test], tasks=labels[~test], drop_missing=drop_missing).unscaled(mean, size)
+        estimator.set_callbacks(FitProgress(console, error, before=before))
+        train = {"tasks": labels[~test], "drop_missing": drop_missing}
+        estimator.fit(scaled[~test], y[~test], **train, checkpoint=checkpoint).unscaled(mean, size)
     facts: dict[str, Any] = {"rows": int((~test).sum()), "tasks": tasks, "rank": estimator.rank_, "C": float(c)}
     if known.any():
         missed = rmse(estimator, X[known], labels[known], y[known])
@@ -72,7 +75,7 @@ def multitask(
         facts["model"] = str(model)
     show(console, "Result", facts, json)
     console.print(estimator.certificate_.verdict)
-    end(console, estimator)
+    end(console, estimator, checkpoint)
 
 
 def rmse(model: MultiTaskRegressor, X: NDArray[Any], labels: NDArray[Any], y: NDArray[Any]) -> float:

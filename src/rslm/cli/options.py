@@ -25,6 +25,13 @@ TableLayout = Annotated[
     str | None, typer.Option("--layout", help="triplets: one entry a line; dense: a matrix.", rich_help_panel=READING)
 ]
 Duplicates = Annotated[str, typer.Option(help="error, sum, mean or last.", rich_help_panel=READING)]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write how far the fit has come here, now and then; the same command goes on from there.",
+        rich_help_panel=WRITING,
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files.", rich_help_panel=WRITING)]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, and nothing else.", rich_help_panel=WRITING)

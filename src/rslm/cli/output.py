@@ -15,19 +15,29 @@ from rich.table import Table
 
 from rslm.data.appearing import target_of
 from rslm.data.numbers import plain_number
+from rslm.estimators.resuming import iterations_and_seconds
 
 INTERRUPTED = 130  # exit code, as of a program that Ctrl-C has ended
 
 
-def claim(force: bool, *paths: Path | None) -> None:
-    """See that these files can be written, before any work that would be lost without them."""
-    named = [path.absolute() for path in paths if path is not None]
+def claim(force: bool, *paths: Path | None, checkpoint: Path | None = None) -> None:
+    """See that these files can be written, before any work that would be lost without them; a checkpoint may exist."""
+    named = [path.absolute() for path in (*paths, checkpoint) if path is not None]
     if len(set(named)) < len(named):
         twice = next(path for path in named if named.count(path) > 1)
         raise ValueError(f"{twice} is named twice, for two different things; give each a file of its own")
     for path in paths:
         if path is not None and target_of(path).exists() and not force:
             raise FileExistsError(f"{path} exists; add --force to overwrite it")
+
+
+def done_before(console: Console, checkpoint: Path | None) -> int:
+    """Iterations that a checkpoint brings, and a word about them."""
+    done = None if checkpoint is None else iterations_and_seconds(checkpoint)
+    if done is None:
+        return 0
+    console.print(f"Resuming from {checkpoint}: iteration {done[0]}, {done[1]:.0f} s so far")
+    return done[0]
 
 
 def screen(json: bool = False) -> Console:
@@ -47,10 +57,11 @@ def remarks_on(console: Console, words: dict[str, str] | None = None) -> Iterato
         console.print(f"Note: {text}.")
 
 
-def end(console: Console, model: Any) -> None:
+def end(console: Console, model: Any, checkpoint: Path | None = None) -> None:
     """Exit with the code that says how the fit has ended."""
     if model.outcome_ == "interrupted":
-        console.print("Interrupted: this is the best answer so far.")
+        more = "" if checkpoint is None else " The same command goes on from it."
+        console.print(f"Interrupted: this is the best answer so far.{more}")
         raise typer.Exit(INTERRUPTED)
 
 

@@ -17,10 +17,14 @@ class FitProgress:
     """A callback of scikit-learn's protocol: iteration, objective, gradient, gap and the error on what is held out."""
 
     def __init__(
-        self, console: Console, error: Callable[[Any], float] | None = None, name: str = "held-out RMSE"
+        self,
+        console: Console,
+        error: Callable[[Any], float] | None = None,
+        name: str = "held-out RMSE",
+        before: int = 0,  # iterations of the same fit, in a process that was stopped
     ) -> None:
         self._error, self._name = error, name
-        self._iterations, self._shown = 0, -math.inf
+        self._iterations, self._shown = before, -math.inf
         self._seen = console.is_terminal
         self._bar = Progress(
             SpinnerColumn(),

@@ -18,10 +18,23 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
 
 
 @contextmanager
-def appearing_bytes(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file of bytes that takes its name when it is complete."""
-    with _appearing(path, "wb") as file:
+def appearing_bytes(path: str | os.PathLike[str], *, over_and_over: bool = False) -> Iterator[IO[bytes]]:
+    """A file of bytes that takes its name when it is complete; what was written can be read again.
+
+    Parameters
+    ----------
+    path : path
+    over_and_over : bool
+        Whether one process writes it many times. Until it is complete it then has a fixed name, `unfinished(path)`, so
+        that a process that was killed leaves one such file at most, which the next one overwrites.
+    """
+    with _appearing(path, "w+b", over_and_over) as file:
         yield file
+
+
+def unfinished(target: Path) -> Path:
+    """What a file that is written over and over is called until it is complete."""
+    return target.with_name(f".{target.name}.unfinished")
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:
@@ -37,13 +50,17 @@ def target_of(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def _appearing(path: str | os.PathLike[str], mode: str, **options: Any) -> Iterator[IO[Any]]:
+def _appearing(
+    path: str | os.PathLike[str], mode: str, over_and_over: bool = False, **options: Any
+) -> Iterator[IO[Any]]:
     target = target_of(path)
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        handle, name = _opened(unfinished(target)) if over_and_over else _temporary(target)
         try:
             with open(handle, mode, **options) as file:
                 yield file
+                file.flush()
+                os.fsync(file.fileno())  # else a power cut may leave the new name and the content of neither
             Path(name).chmod(_usual_mode())
             Path(name).replace(target)
         except BaseException:
@@ -54,6 +71,15 @@ def _appearing(path: str | os.PathLike[str], mode: str, **options: Any) -> Itera
         if error.errno is None:
             raise
         raise type(error)(error.errno, f"{error.strerror}; nothing was written", str(path)) from None
+
+
+def _temporary(target: Path) -> tuple[int, str]:
+    return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+
+
+def _opened(path: Path) -> tuple[int, str]:
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    return os.open(path, flags, 0o600), str(path)
 
 
 def _usual_mode() -> int:

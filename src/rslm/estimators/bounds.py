@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.data import ObservedMatrix
+from rslm.data.labels import show_id
 from rslm.structures import Box
+from rslm.structures.box import ObservedBeyond
 
 FORMS = "bounds must be None, (lower, upper), each a number, an array or None, or a rslm.structures.Box"
 
@@ -68,24 +69,16 @@ def _feature(j: int, names: Any) -> str:
     return f"feature {j}" if names is None else f"feature {names[j]!r}"
 
 
-def check_observed(box: Box, data: ObservedMatrix) -> None:
-    """Tell of observed values beyond the bounds, or refuse them if the bounds are strict."""
-    rows = data.rows_of_entries()
-    beyond = box.beyond(rows, data.index, data.values)
-    # A bound that is no number of the data's precision may be half a step of theirs beyond itself.
-    beyond[np.abs(beyond) <= np.finfo(data.values.dtype).eps * np.abs(data.values)] = 0.0
-    count = int(np.count_nonzero(beyond))
-    if count == 0:
+def tell_of_beyond(box: Box, data: Any, found: ObservedBeyond | None) -> None:
+    """Warn of what was found in data with ids, or refuse it if the bounds are strict."""
+    if found is None:
         return
-    k = int(np.argmax(np.abs(beyond)))
-    i, j = int(rows[k]), int(data.index[k])
-    place = f"row {i if data.row_ids is None else data.row_ids[i]!r}"
-    place += f", column {j if data.col_ids is None else data.col_ids[j]!r}"
-    side = "below the lower" if beyond[k] < 0 else "above the upper"
+    place = f"row {show_id(data.row_ids, found.row)}, column {show_id(data.col_ids, found.column)}"
+    side = "below the lower" if found.by < 0 else "above the upper"
     message = (
-        f"{count} of {len(data)} observed values are beyond the bounds; the worst one, {data.values[k]:g} at {place}"
+        f"{found.many} of {len(data)} observed values are beyond the bounds; the worst one, {found.value:g} at {place}"
     )
-    message += f", is {abs(beyond[k]):g} {side} bound"
+    message += f", is {abs(found.by):g} {side} bound"
     if box.strict:
         raise ValueError(f"{message}. Correct them, or leave out strict=True to fit them as well as the bounds allow.")
     warnings.warn(f"{message}; they are fitted as well as the bounds allow", UserWarning, stacklevel=4)

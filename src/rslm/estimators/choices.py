@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import fields, is_dataclass
+from importlib.util import find_spec
 from typing import Any, cast
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from rslm.data.splits import Seed, as_generator
 from rslm.estimators.persistence import OWN
 from rslm.losses import BY_NAME, Loss
 from rslm.solvers import Outcome
@@ -41,6 +44,18 @@ def as_loss(given: Any) -> Loss:
     except ValueError:
         raise ValueError(f"what follows {name}: must be a number, as in {name}:0.5; got {given!r}") from None
     return cast(type[Any], made)(number)  # type: ignore[no-any-return]
+
+
+def as_seed(random_state: Seed) -> int | np.random.Generator:
+    """A generator; but a number as it is, so that a checkpoint can be compared with it."""
+    generator = as_generator(random_state)  # also where it is an error
+    return int(random_state) if isinstance(random_state, int | np.integer) else generator
+
+
+def needs_distributed() -> None:
+    """What a client needs."""
+    if find_spec("distributed") is None:
+        raise ModuleNotFoundError("a client needs one more package: pip install 'rslm[distributed]'")
 
 
 def line(p: Progress) -> str:

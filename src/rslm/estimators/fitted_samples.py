@@ -29,9 +29,14 @@ class FittedSamples:
 
     @classmethod
     def of(cls, data: ObservedMatrix) -> Self:
-        entries = np.unique(np.linspace(0, len(data) - 1, REMEMBERED).astype(np.int64))
+        entries = cls.remembered(len(data))
         rows = np.searchsorted(data.indptr, entries, side="right") - 1
         return cls(data.shape, rows, data.index[entries].astype(np.int64), data.values[entries])
+
+    @staticmethod
+    def remembered(count: int) -> Indices64:
+        """Which of so many entries."""
+        return np.unique(np.linspace(0, count - 1, REMEMBERED).astype(np.int64))
 
     def may_be(self, data: ObservedMatrix) -> bool:
         if data.shape != self.shape:

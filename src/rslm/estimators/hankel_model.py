@@ -20,9 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
 from rslm.certificate import Certificate
+from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
-from rslm.estimators.persistence import Arrays, Facts, save, storable
+from rslm.estimators.persistence import save, storable
 from rslm.interrupts import held_back
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
@@ -124,7 +125,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, y: ArrayLike) -> Self:
+    def fit(self, y: ArrayLike, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
         """Learn the signal in a series.
 
         Parameters
@@ -132,7 +133,14 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         y : array of shape (n,) or (n, channels)
             Samples at equal distances in time; NaN is missing. Channels share their poles, and count alike: divide them
             by the size of their noise first, if that differs.
+        checkpoint : path, optional
+            As of `MatrixCompletion.fit`. Only where both `rank` and `C` are given: to find one of them takes many fits.
         """
+        if checkpoint is not None and not self._all_given:
+            raise ValueError(
+                f"checkpoint={os.fspath(checkpoint)!r}: to find rank or C takes many fits, and a checkpoint is of one; "
+                f"give both, got rank={self.rank!r} and C={self.C!r}"
+            )
         Y, flat = _checked_series(y)
         channels, n = Y.shape
         window, largest = self._checked_sizes(Y)
@@ -155,6 +163,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 "tol": self.tol,
                 "max_iter": self.max_iter,
                 "callback": teller.about(lambda _: {}, scale * scale),
+                "checkpoint": checkpoint,
             }
             structure = Hankel(window, n - window + 1, channels)
             search = OrderSearch(Y, structure, pilot, self.C, noise, self.max_time, **options)

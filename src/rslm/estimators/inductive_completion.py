@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import asdict
 from numbers import Real
@@ -15,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
 from rslm.data import Labels, ObservedMatrix
+from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.inductive_layout import InductiveLayout, InductiveSubspace
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion, has_probabilities
-from rslm.estimators.persistence import Arrays, Facts, storable
+from rslm.estimators.persistence import storable
 from rslm.estimators.recommend import Known, largest
 from rslm.estimators.side_features import Encoding, as_features
 from rslm.interrupts import held_back
@@ -119,7 +121,15 @@ class InductiveCompletion(MatrixCompletion):
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: object = None, *, row_features: Any = None, column_features: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        row_features: Any = None,
+        column_features: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Learn from the observed entries of X and the features of its rows and columns.
 
         Parameters
@@ -130,6 +140,8 @@ class InductiveCompletion(MatrixCompletion):
         row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
             Numbers; encode categories first. Where X has ids, a DataFrame is looked up by its index.
         column_features : the same with a row for every column of X, optional
+        checkpoint : path, optional
+            As of `MatrixCompletion.fit`.
         """
         data = self._observed(X, fitting=True)
         self._check_weighting()
@@ -150,7 +162,7 @@ class InductiveCompletion(MatrixCompletion):
         layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
         self._check_rank(layout)
         with held_back():
-            self._fit(X, layout, self._last if self.warm_start else None)
+            self._fit(X, layout, self._last if self.warm_start else None, checkpoint=checkpoint)
         return self
 
     def _check_rank(self, layout: InductiveLayout) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rslm.measurements import Entries
 from rslm.problem import Problem
 from rslm.solvers.stopping import Progress
 from rslm.structures import Box
+from rslm.structures.box import ObservedBeyond
 from rslm.thin import thin_svd
 
 
@@ -36,11 +37,30 @@ class Layout:
     def features_first(self) -> bool:
         return self.left == "features" or self.data.shape[1] <= self.data.shape[0]
 
+    at_hand: ClassVar[bool] = True  #: whether the entries are in this process
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest absolute value of an entry."""
+        return float(np.abs(self.data.values).max())
+
+    @cached_property
+    def one_class(self) -> bool:
+        """Of two classes: whether all entries are of the same."""
+        return bool((self.data.values > 0).all() or (self.data.values <= 0).all())
+
+    def beyond(self, box: Box) -> ObservedBeyond | None:
+        """Observed values that are beyond bounds."""
+        return box.observed_beyond(self.data.rows_of_entries(), self.data.index, self.data.values)
+
+    def seen(self) -> FittedSamples:
+        return FittedSamples.of(self.data)
+
     @cached_property
     def scale(self) -> float:
         """What the data are divided by before they are solved; only with a square loss is that the same problem."""
         bounds = np.zeros(0) if self.box is None else self.box.finite()
-        return extreme_scale(np.append(bounds, np.abs(self.data.values).max())) if self.loss.quadratic else 1.0
+        return extreme_scale(np.append(bounds, self.largest)) if self.loss.quadratic else 1.0
 
     @cached_property
     def squared_scale(self) -> float:
@@ -105,7 +125,7 @@ class Layout:
             "_cols": Labels("column", self.data.shape[1], self.data.col_ids),
             "_subspace": Subspace(basis, self.C, self.weighting, float(row_counts.mean()), self.box),
             "_box": self.box,
-            "_seen": FittedSamples.of(self.data),
+            "_seen": self.seen(),
             "_rounding": rounding,
             "classes_": self._classes(),
         }
@@ -117,7 +137,10 @@ class Layout:
     def _classes(self) -> Floats | None:
         if not self.loss.binary:
             return None
-        return np.array([-1.0 if (self.data.values == -1).any() else 0.0, 1.0])
+        return np.array([-1.0 if self._has(-1.0) else 0.0, 1.0])
+
+    def _has(self, value: float) -> bool:
+        return bool((self.data.values == value).any())
 
     def _left(self, U: Floats) -> Floats:
         return U if self._p is None else U / np.sqrt(self._p)[:, None]

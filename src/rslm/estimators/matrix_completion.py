@@ -21,21 +21,15 @@ from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate, no_certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
 from rslm.data.convert import to_array
-from rslm.estimators.bounds import as_box, check_observed, clipped, from_plain
+from rslm.data.sealed import Arrays, Facts
+from rslm.estimators.bounds import as_box, clipped, from_plain, tell_of_beyond
 from rslm.estimators.callbacks import Teller
-from rslm.estimators.choices import as_loss, warn_if_not_converged
+from rslm.estimators.choices import as_loss, as_seed, needs_distributed, warn_if_not_converged
+from rslm.estimators.distributed_layout import DistributedLayout
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
-from rslm.estimators.persistence import (
-    Arrays,
-    Facts,
-    ids_from_array,
-    ids_to_array,
-    loss_from_plain,
-    save,
-    storable,
-)
+from rslm.estimators.persistence import ids_from_array, ids_to_array, loss_from_plain, save, storable
 from rslm.estimators.recommend import Known, Recommending
 from rslm.estimators.streaming import Stream, obstacle
 from rslm.interrupts import held_back
@@ -134,7 +128,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     residuals_ : ObservedMatrix
         What is left of the observed entries: x − w; with the logistic loss 0 or 1 less the probability of 1, with the
         hinge losses what is missing to the right side by 1. ``.to_dense()`` is an array with NaN at missing entries.
-        A model that was loaded from a file has none.
+        A model that was loaded from a file, or fitted by a cluster, has none.
     outlier_scores_ : ObservedMatrix
         |residuals_| in units of their usual size, 1.4826 times the median (of those that are not 0, if most are): which
         entries a robust loss has ignored.
@@ -190,7 +184,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     # ---- fitting -------------------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(
+        self, X: Any, y: object = None, *, checkpoint: str | os.PathLike[str] | None = None, client: Any = None
+    ) -> Self:
         """Learn the factors from the observed entries of X.
 
         Parameters
@@ -198,22 +194,45 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
             NaN is missing in dense input; stored entries of sparse input are observed, zeros included.
         y : ignored
+        checkpoint : path, optional
+            A file that is written now and then, while the fit runs. If it is stopped in any way, the same `fit` goes on
+            from there, to bitwise the same answer, and a `fit` that has converged ends at once. `max_time` and
+            `history_` count the time before. A file of other data or settings is refused; `max_iter`, `max_time`,
+            `n_threads` and `verbose` may be others.
+        client : distributed.Client, optional
+            Of a Dask cluster, whose workers share the samples out and solve for them. X may then also be a folder of
+            prepared data, a Parquet file or a folder of them, on storage that all workers see, or a Dask DataFrame with
+            one entry a line. The answer is the same; it has no `residuals_`.
         """
-        data = self._observed(X, fitting=True)
         self._check_weighting()
-        box = as_box(self.bounds, data.shape, data.col_ids)
-        loss = self._checked_loss()
+        loss, layout, start = self._checked_loss(), self._layout(X, client), None
+        data, box = layout.data, layout.box
         if box is not None and not loss.binary:
-            check_observed(box, data)
-        layout, start = Layout(data, loss, self.C, float(self.weighting), box), None
+            tell_of_beyond(box, data, layout.beyond(box))
         subspace: Subspace | None = getattr(self, "_subspace", None)
         if self.warm_start and subspace is not None and subspace.features.shape == (data.shape[1], self.rank):
             layout = replace(layout, left="features")
             start = layout.start(subspace.features)
         self.__dict__.pop("_stream", None)
         with held_back():
-            self._fit(X, layout, start)
+            self._fit(X, layout, start, checkpoint=checkpoint)
         return self
+
+    def _layout(self, X: Any, client: Any) -> Layout:
+        data = self._observed(X, fitting=True) if client is None else self._distributed(X, client)
+        box = as_box(self.bounds, data.shape, data.col_ids)
+        kind = Layout if client is None else DistributedLayout
+        return kind(data, self._checked_loss(), self.C, float(self.weighting), box)
+
+    def _distributed(self, X: Any, client: Any) -> Any:
+        needs_distributed()
+        from rslm.distributed import distribute
+
+        if not (isinstance(X, str | os.PathLike) or hasattr(X, "map_partitions") or hasattr(X, "cluster")):
+            X = self._observed(X, fitting=True)
+        data = distribute(X, client)
+        self.n_features_in_ = data.shape[1]
+        return data
 
     @available_if(learns_from_streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None) -> Self:
@@ -262,6 +281,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         limit: int | None = None,
         teller: Teller | None = None,
         max_time: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         """Solve what the layout says, and keep the model that it makes of the answer."""
         data, box, problem = layout.data, layout.box, layout.problem()
@@ -277,8 +297,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             tol=self.tol,
             max_time=self.max_time if max_time is None else max_time,
             callback=told,
-            random_state=as_generator(self.random_state),
+            random_state=as_seed(self.random_state),
             n_threads=self.n_threads,
+            checkpoint=checkpoint,
         )
         for name, value in layout.model(result.U, result.V, result.certificate.rounding).items():
             setattr(self, name, value)
@@ -290,17 +311,19 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         self.converged_ = result.converged
         self.n_iter_ = max(result.n_iter, 1)  # at least the start has been looked at
         self.rank_ = result.numerical_rank()
-        self.residuals_ = self._residuals(data)
+        self.__dict__.pop("residuals_", None)
+        if layout.at_hand:
+            self.residuals_ = self._residuals(data)
         gradient = float(result.history["relative_gradient"][-1])
         warn_if_not_converged(result.outcome, self.max_iter, gradient, bounded=box is not None)
         most = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * rank
-        if box is not None and most <= NOTHING * float(np.abs(data.values).max()):
+        if box is not None and most <= NOTHING * layout.largest:
             warnings.warn(
                 "the learned matrix is zero everywhere: no other one within the bounds fits the data better, at this C",
                 UserWarning,
                 stacklevel=4,
             )
-        if self.classes_ is not None and (data.values > 0).all() | (data.values <= 0).all():
+        if self.classes_ is not None and layout.one_class:
             warnings.warn(
                 "only one class is observed; of a sparse matrix the stored entries are, so store the zeros too",
                 UserWarning,
@@ -494,7 +517,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         """|residuals_| in units of their usual size: above 3 an entry is unusual, above 10 hardly part of the rest."""
         check_is_fitted(self)
         if not hasattr(self, "residuals_"):
-            raise AttributeError("a model that was loaded from a file has no residuals; fit it to have them")
+            raise AttributeError(
+                "a model that was loaded from a file or fitted by a cluster has no residuals; fit it here to have them"
+            )
         size = np.abs(self.residuals_.values)
         usual = np.median(size) or (np.median(size[size > 0]) if size.any() else 1.0)
         return self.residuals_.with_values(size / (SCORE_OF_NORMAL * usual))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from sklearn.callback import with_callbacks
 
 from rslm._typing import Floats
 from rslm.data import ObservedMatrix, as_generator, holdout
-from rslm.estimators.bounds import as_box, check_observed
+from rslm.data.sealed import Arrays, Facts
+from rslm.estimators.bounds import as_box, tell_of_beyond
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion
-from rslm.estimators.persistence import Arrays, Facts, storable
+from rslm.estimators.persistence import storable
 from rslm.estimators.usual import usual_C
 from rslm.interrupts import Interrupt, held_back
 from rslm.kernels import predict_pairs
@@ -115,20 +117,27 @@ class MatrixCompletionCV(MatrixCompletion):
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: Any, y: object = None, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
         """Find C and rank on a part of the entries, then learn from all.
 
         Parameters
         ----------
         X : as of `MatrixCompletion`
         y : ignored
+        checkpoint : None
+            A checkpoint is of one fit, a search makes many: it is an error here.
         """
+        if checkpoint is not None:
+            raise ValueError(
+                f"checkpoint={os.fspath(checkpoint)!r}: a search makes many fits, and a checkpoint is of one; search "
+                "without it, then fit MatrixCompletion(rank=best_rank_, C=best_C_) with a checkpoint"
+            )
         data = self._observed(X, fitting=True)
         self._check_weighting()
         box = as_box(self.bounds, data.shape, data.col_ids)
         loss, weighting = self._checked_loss(), float(self.weighting)
         if box is not None and not loss.binary:
-            check_observed(box, data)
+            tell_of_beyond(box, data, box.observed_beyond(data.rows_of_entries(), data.index, data.values))
         teller = Teller(self, X, several=True)
         check_max_time(self.max_time)
         deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time
@@ -212,7 +221,7 @@ class MatrixCompletionCV(MatrixCompletion):
         given = list(np.atleast_1d(self.ranks))
         if not given or any(isinstance(r, bool) or int(r) != r or r < 1 for r in given):
             raise ValueError(f"ranks must be whole numbers ≥ 1; got {self.ranks!r}")
-        usual = usual_C(data, loss)
+        usual = usual_C(data.shape, data.values, loss)
         Cs = [f * usual for f in FACTORS] if self.Cs is None else [float(C) for C in np.atleast_1d(self.Cs)]
         if not Cs or not all(0 < C < np.inf for C in Cs):
             raise ValueError(f"Cs must be positive finite numbers; got {self.Cs!r}")

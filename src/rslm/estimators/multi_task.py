@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -82,7 +83,16 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     """
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, tasks: ArrayLike | None = None, *, drop_missing: bool = False) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        tasks: ArrayLike | None = None,
+        *,
+        drop_missing: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
+    ) -> Self:
         """Learn all tasks.
 
         Parameters
@@ -93,6 +103,10 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
             Which task a row belongs to. Not with lists, whose tasks are 0, 1, …; all rows are one task if None.
         drop_missing : bool, default=False
             Whether rows whose target is missing (NaN) are left out; else they are an error.
+        checkpoint : path, optional
+            As of `MatrixCompletion.fit`.
+        client : distributed.Client, optional
+            Of a Dask cluster, whose workers share the tasks out.
         """
         X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
@@ -102,7 +116,8 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
             raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
         robust = not loss.quadratic
         middles = middles_of_tasks(y, codes, robust) if self.fit_intercept else np.zeros(len(self.tasks_))
-        self._fit_tasks(Tasks(X, y - middles[codes], codes, intercept=bool(self.fit_intercept)), loss, middles)
+        data = Tasks(X, y - middles[codes], codes, intercept=bool(self.fit_intercept))
+        self._fit_tasks(data, loss, middles, checkpoint=checkpoint, client=client)
         return self
 
     def predict(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:

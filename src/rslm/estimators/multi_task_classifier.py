@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -15,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rslm._typing import Floats, Indices64
 from rslm.data.labels import show_id
+from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.choices import as_loss
 from rslm.estimators.named_tasks import NamedTasks, stacked, with_targets
-from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array, storable
-from rslm.losses import Logistic, Loss
+from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
+from rslm.losses import Logistic
 from rslm.measurements import Tasks
 
 
@@ -97,7 +99,16 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         )
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, tasks: ArrayLike | None = None, *, drop_missing: bool = False) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        tasks: ArrayLike | None = None,
+        *,
+        drop_missing: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
+    ) -> Self:
         """Learn all tasks, or all classes.
 
         Parameters
@@ -107,6 +118,10 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         tasks : array of n labels, optional
         drop_missing : bool, default=False
             Whether rows whose class is missing (NaN or None) are left out; else they are an error.
+        checkpoint : path, optional
+            As of `MatrixCompletion.fit`.
+        client : distributed.Client, optional
+            Of a Dask cluster, whose workers share the tasks out.
         """
         X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
@@ -120,17 +135,15 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         if not loss.binary:
             raise ValueError(f"{loss!r} is for real numbers; a classification needs logistic, hinge or squared_hinge")
         self._by_pairs = tasks is None and len(self.classes_) > 2
-        if self._by_pairs:
-            self._fit_pairs(X, of_rows, loss)
-        else:
-            self._fit_named(X, of_rows, tasks, loss)
+        data = self._pairs_as_tasks(X, of_rows) if self._by_pairs else self._named_tasks(X, of_rows, tasks)
+        self._fit_tasks(data, loss, np.zeros(data.shape[1]), checkpoint=checkpoint, client=client)
         return self
 
-    def _fit_pairs(self, X: Any, of_rows: Indices64, loss: Loss) -> None:
+    def _pairs_as_tasks(self, X: Any, of_rows: Indices64) -> Tasks:
         first, second = self._pairs()
         self.tasks_ = self._pairs_of_classes()
         Y = np.where(of_rows[:, None] == second, 1.0, np.where(of_rows[:, None] == first, -1.0, np.nan))
-        self._fit_tasks(Tasks.shared(X, Y, intercept=bool(self.fit_intercept)), loss, np.zeros(len(first)))
+        return Tasks.shared(X, Y, intercept=bool(self.fit_intercept))
 
     def _pairs_of_classes(self) -> NDArray[Any]:
         return np.stack([self.classes_[pair] for pair in self._pairs()], axis=1)
@@ -139,7 +152,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         first, second = np.triu_indices(len(self.classes_), 1)
         return first, second
 
-    def _fit_named(self, X: Any, of_rows: Indices64, tasks: ArrayLike | None, loss: Loss) -> None:
+    def _named_tasks(self, X: Any, of_rows: Indices64, tasks: ArrayLike | None) -> Tasks:
         if len(self.classes_) > 2:
             raise ValueError(
                 f"with tasks there can be two classes only, but y has {len(self.classes_)}: "
@@ -154,8 +167,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
                 f"{len(single)} of {len(self.tasks_)} tasks have rows of one class only, such as task {label} with "
                 f"{only}; leave them out"
             )
-        data = Tasks(X, 2.0 * of_rows - 1.0, codes, intercept=bool(self.fit_intercept))
-        self._fit_tasks(data, loss, np.zeros(len(self.tasks_)))
+        return Tasks(X, 2.0 * of_rows - 1.0, codes, intercept=bool(self.fit_intercept))
 
     def decision_function(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """How far a row is on the side of the second class, (n,).

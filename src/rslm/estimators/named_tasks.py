@@ -12,7 +12,8 @@ from sklearn.utils.validation import validate_data
 from rslm._typing import Floats, Indices64
 from rslm.data import Labels
 from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
-from rslm.estimators.persistence import Arrays, Facts, ids_from_array, ids_to_array
+from rslm.data.sealed import Arrays, Facts
+from rslm.estimators.persistence import ids_from_array, ids_to_array
 from rslm.estimators.task_model import TaskModel
 from rslm.kernels import predict_pairs
 from rslm.threads import thread_count

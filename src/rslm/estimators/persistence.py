@@ -1,31 +1,21 @@
-"""Models on disk: NumPy arrays and a JSON header in one zip file. Reading one runs no code that the file brings."""
+"""Models on disk: files of arrays and JSON, see `rslm.data.sealed`."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import zipfile
 from dataclasses import fields
-from pathlib import Path
-from typing import IO, Any, ClassVar, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.data.appearing import appearing_bytes
+from rslm.data.sealed import Arrays, Facts, Kind, read_sealed, write_sealed
 from rslm.estimators import bounds
 from rslm.losses import BY_NAME, Loss
-from rslm.version import __version__
 
-FORMAT, FORMAT_VERSION = "rslm model", 1
-WRITERS = "model.save(path) and rslm complete --model"
-HEADER, CHECKSUM = "header", "checksum"
+MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the model again.")
 OWN = "a loss of your own: "
-ZIP = b"PK\x03\x04"  # how a zip file begins
-
-Arrays = dict[str, NDArray[Any]]
-Facts = dict[str, Any]
 
 
 class Storable(Protocol):
@@ -58,18 +48,12 @@ def storable(cls: S) -> S:
 def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = None) -> None:
     """Write a fitted model, and more arrays with it. The file appears whole or not at all."""
     arrays, facts = model._to_file()
-    arrays |= more or {}
     header = {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        "library": __version__,
         "estimator": type(model).__name__,
         "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
         "facts": facts,
     }
-    arrays[HEADER] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with appearing_bytes(path) as file:
-        np.savez(file, allow_pickle=False, **{CHECKSUM: _checksum(arrays)}, **arrays)
+    write_sealed(path, MODEL, header, arrays | (more or {}))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -84,58 +68,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     estimator
         Of the class that was saved, fitted. No code from the file is run.
     """
-    name, header, arrays = os.fspath(path), None, {}
-    with Path(path).open("rb") as raw:  # a missing file or permission is said as such
-        if raw.read(len(ZIP)) == ZIP:
-            raw.seek(0)
-            try:
-                arrays = _arrays(raw)
-                header = json.loads(arrays[HEADER].tobytes()) if HEADER in arrays else None
-            except Exception as e:  # zipfile, zlib, struct and NumPy have a dozen ways to say it
-                raise ValueError(f"{name!r} is damaged ({type(e).__name__}). Save the model again.") from e
-    if header is None:
-        raise ValueError(f"{name!r} is not a model of rslm; models are written by {WRITERS}")
-    return _build(name, header, arrays)
-
-
-def _arrays(raw: IO[bytes]) -> Arrays:
-    """What a file holds. Models are not compressed, so that nothing in them is larger than the file."""
-    with zipfile.ZipFile(raw) as archive:
-        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-            raise ValueError("compressed")
-    raw.seek(0)
-    with np.load(raw, allow_pickle=False) as file:
-        return {key: file[key] for key in file.files}
-
-
-def _checksum(arrays: Arrays) -> NDArray[np.uint8]:
-    """SHA-256 of all arrays, their names, types and shapes: a file that was edited is not taken for a model."""
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        digest.update(array.view(np.uint8).reshape(-1).data if array.size else b"")
-    return np.frombuffer(digest.digest(), dtype=np.uint8)
-
-
-def _build(path: str, header: Any, arrays: Arrays) -> Any:
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"{path!r} is not a model of rslm; models are written by {WRITERS}")
-    if header.get("version") != FORMAT_VERSION:
-        raise ValueError(
-            f"{path!r} has format version {header.get('version')!r}, written by rslm {header.get('library')}; this is "
-            f"rslm {__version__}, which reads version {FORMAT_VERSION}. Use the same version of rslm for both."
-        )
+    name = os.fspath(path)
+    header, arrays = read_sealed(path, MODEL)
     estimator = _Registry.classes.get(str(header.get("estimator")))
     if estimator is None:
-        raise ValueError(f"{path!r} holds a {header.get('estimator')!r}, which this version of rslm does not know")
-    checksum = arrays.pop(CHECKSUM, None)
-    if checksum is None or not np.array_equal(checksum, _checksum(arrays)):
-        raise ValueError(f"{path!r} has been changed since it was written. Save the model again.")
+        raise ValueError(f"{name!r} holds a {header.get('estimator')!r}, which this version of rslm does not know")
     try:
         return estimator._from_file(header["params"], arrays, header["facts"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
-        raise ValueError(f"{path!r} is damaged: {e} is missing or wrong. Save the model again.") from e
+        raise ValueError(f"{name!r} is damaged: {e} is missing or wrong. {MODEL.remedy}") from e
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -11,10 +12,10 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from rslm._typing import Floats
+from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.choices import as_loss
-from rslm.estimators.persistence import Arrays, Facts, storable
+from rslm.estimators.persistence import storable
 from rslm.estimators.task_model import TaskModel
-from rslm.losses import Loss
 from rslm.measurements import Tasks
 
 
@@ -50,7 +51,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     """
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, checkpoint: str | os.PathLike[str] | None = None, client: Any = None) -> Self:
         """Learn all targets.
 
         Parameters
@@ -58,6 +59,10 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         X : array, DataFrame or scipy.sparse matrix of shape (n, n_features)
         y : array of shape (n, n_targets), or (n,) for one target
             NaN is missing; every target needs a value.
+        checkpoint : path, optional
+            As of `MatrixCompletion.fit`.
+        client : distributed.Client, optional
+            Of a Dask cluster, whose workers share the targets out.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         if y is None:
@@ -76,12 +81,13 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
             raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
         means: Floats = np.nanmean(Y, axis=0) if self.fit_intercept else np.zeros(Y.shape[1])
         if loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
-            self._fit_complete(X, Y - means, loss, means)
-            return self
-        self._fit_tasks(Tasks.shared(X, Y - means, intercept=bool(self.fit_intercept)), loss, means)
+            data, unexplained, centre = self._complete(X, Y - means)
+        else:
+            data, unexplained, centre = Tasks.shared(X, Y - means, intercept=bool(self.fit_intercept)), 0.0, None
+        self._fit_tasks(data, loss, means, unexplained, centre, checkpoint=checkpoint, client=client)
         return self
 
-    def _fit_complete(self, X: Floats, Y: Floats, loss: Loss, means: Floats) -> None:
+    def _complete(self, X: Floats, Y: Floats) -> tuple[Tasks, float, Floats | None]:
         """Where nothing is missing, X = QR is factorised once: |Y − XW|² = |QᵀY − RW|² + what no W explains.
 
         All targets have the same mean of X, so that intercepts are what is left when that is taken out.
@@ -90,7 +96,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         Q, R = np.linalg.qr(X - centre)
         turned = Q.T @ Y
         unexplained = float(np.square(Y - Q @ turned).sum())
-        self._fit_tasks(Tasks.shared(R, turned), loss, means, constant=unexplained, centre=centre)
+        return Tasks.shared(R, turned), unexplained, centre
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the targets that are there, the mean over all columns of y; missing ones (NaN) count for nothing.

@@ -14,14 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
 from rslm.certificate import Certificate
-from rslm.data import as_generator
+from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.callbacks import Teller
-from rslm.estimators.choices import warn_if_not_converged
-from rslm.estimators.persistence import Arrays, Facts, loss_from_plain, save
+from rslm.estimators.choices import as_seed, needs_distributed, warn_if_not_converged
+from rslm.estimators.persistence import loss_from_plain, save
 from rslm.estimators.scaling import extreme_scale
 from rslm.interrupts import held_back
 from rslm.losses import Loss
 from rslm.measurements import Tasks
+from rslm.measurements.elsewhere import Elsewhere
 from rslm.problem import Problem
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import Progress
@@ -63,7 +64,15 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     def _fit_tasks(
-        self, data: Tasks, loss: Loss, middles: Floats, constant: float = 0.0, centre: Floats | None = None
+        self,
+        data: Tasks,
+        loss: Loss,
+        middles: Floats,
+        constant: float = 0.0,
+        centre: Floats | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None,
+        client: Any = None,
     ) -> None:
         """Learn all tasks; `middles` of their targets have been taken out, so that intercepts are small.
 
@@ -77,7 +86,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         teller = Teller(self, None)
         with held_back():
             result = solve(
-                Problem(loss, data, C=self.C),
+                Problem(loss, data if client is None else _distributed(data, client), C=self.C),
                 rank,
                 start=last if last is not None and last.shape == (data.shape[0], rank) else None,
                 solver=self.solver,
@@ -85,8 +94,9 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 tol=self.tol,
                 max_time=self.max_time,
                 callback=teller.about(lambda p: self._models(p, middles, scale, centre), scale * scale),
-                random_state=as_generator(self.random_state),
+                random_state=as_seed(self.random_state),
                 n_threads=self.n_threads,
+                checkpoint=checkpoint,
             )
             models = self._models(result, middles, scale, centre)
             self.coef_, self.intercept_ = models["coef_"], models["intercept_"]
@@ -167,3 +177,10 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _distributed(tasks: Tasks, client: Any) -> Elsewhere:
+    needs_distributed()
+    from rslm.distributed.tasks import distribute_tasks
+
+    return distribute_tasks(tasks, client)

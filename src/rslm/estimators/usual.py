@@ -5,23 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.data import ObservedMatrix
 from rslm.losses import Loss
 
 PER_SIZE = 0.3  # C of the square loss beside √(n_samples · n_features): suits ratings with weighting 0.5
 SAMPLE = 100_000  # entries that are looked at
 NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
 TYPICAL = 0.5  # of an error, beside the spread of the data
+WIDTH = 0.2  # of the Huber and ε-insensitive losses, beside it
 
 
-def usual_C(data: ObservedMatrix, loss: Loss) -> float:
+def usual_C(shape: tuple[int, int], values: Floats, loss: Loss) -> float:
     """C by the size of the matrix, so that a typical error pulls as hard as with the square loss."""
-    C = PER_SIZE * float(np.sqrt(data.shape[0] * data.shape[1]))
+    C = PER_SIZE * float(np.sqrt(shape[0] * shape[1]))
     if loss.binary:
         return C
-    error = TYPICAL * spread(data.values)
+    error = TYPICAL * spread(values)
     pull = float(np.mean(np.abs(loss.gradient(np.array([-error, error]), np.zeros(2)))))
     return C * 2.0 * error / pull if pull > 0 and np.isfinite(pull) else C
+
+
+def with_width(loss: str, values: Floats) -> str:
+    """The name of a loss; with a width, in the units of the data, where it needs one and has none."""
+    return f"{loss}:{WIDTH * spread(values):.4g}" if loss in ("huber", "epsilon_insensitive") else loss
 
 
 def spread(values: Floats) -> float:

@@ -81,6 +81,10 @@ class ActiveSet(WeightedColumns):
             X, centre, factors, self.lower, self.upper, self.stiffness, self.n_threads, before, self.shift, most
         )
 
+    def begin_at(self, U: Floats, V: Floats) -> None:
+        """Where the next solution starts; nothing is known yet of the bounds that push."""
+        self.warm = Bound.nothing(U * self.scale, V)
+
     def _solve_quadratic(self, X: Floats) -> ActiveSolution:
         room = self.spare.pop() if self.spare else (None, None)
         centre, factors = self.columns.regress(self.y, X, self.ridge, self.n_threads, room[1])
@@ -149,6 +153,15 @@ class ActiveSolution:
         weight = (solver.p / solver.unit)[:, None]
         return lambda eta: weight * factors.solve(eta, solver.n_threads)
 
+    def row_curvature(self, bounds: bool = True) -> tuple[Floats, float]:
+        """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, where `bounds` that push are entries, and ‖UᵀS‖²."""
+        solver, at = self.solver, self.bound.entries
+        D = None if self._D is None else self._D[solver.columns.row_order]
+        grams = solver.columns.by_rows.grams(self.V, solver.n_threads, D)
+        if bounds:
+            grams += at.by_rows.grams(self.V, solver.n_threads, self.bound.weight[at.row_order])
+        return grams * (solver.unit / solver.p)[:, None, None], self.weighted_square
+
     def within_bounds(self) -> tuple[Floats, ActiveSolution]:
         """U with its rows moved into the bounds, and the columns there, solved with bounds that hold.
 
@@ -156,47 +169,47 @@ class ActiveSolution:
         little, whereas columns that have to respect the directions of such rows may have to move far; and the other way
         round. So the columns that are the cheaper ones to move than the rows they meet come first, then the rows.
         """
-        solver, box, X = self.solver, self.solver.problem.structure, self.bound.X
-        if isinstance(box, SoftBox):
-            solver = ActiveSet(replace(solver.problem, structure=box.box), solver.n_threads)
-            solver.spare = self.solver.spare
-        lower, upper, threads = solver.lower, solver.upper, solver.n_threads
+        solver, X = self.hard_solver(), self.bound.X
 
         def rows(V: Floats) -> Bound:
-            return bound(V, X, self._row_factors(None), lower.T, upper.T, math.inf, threads)
+            return within(V, X, self._row_factors(None), solver.lower.T, solver.upper.T, solver.n_threads)
 
-        factors = solver.columns.factorise(X, solver.ridge, threads, self._D)
-        columns = bound(X, self.V, factors, lower, upper, math.inf, threads)
-        del factors  # as large as the data where columns have few entries
-        V = np.where((_costs(columns, self.V) <= self._costs_of_rows(rows(self.V)))[:, None], columns.V, self.V)
-        left = rows(V).V
-        U = left / solver.scale
+        V = self.moved_columns(solver, costs(rows(self.V), X))
+        U = rows(V).V / solver.scale
         size = float(np.linalg.norm(U))
-        solver.warm = Bound.nothing(left / size, V * size)
+        solver.begin_at(U / size, V * size)
         kept = U / size, solver.solve(U / size)
-        return kept if math.isfinite(kept[1].value) else self._constant(solver)
-
-    def _constant(self, solver: ActiveSet) -> tuple[Floats, ActiveSolution]:
-        """A last resort: all columns alike, or all rows, which is within bounds that do not vary more than that."""
-        box = solver.problem.structure
-        assert isinstance(box, Box)
-        lower, upper = box.of_rows()
-        left = (
-            np.clip(self.bound.X @ self.V.mean(axis=0), lower, upper) if box.shape[1] == 1 else np.ones(len(solver.p))
-        )
-        U = np.zeros(self.bound.X.shape)
-        U[:, 0] = left / solver.scale[:, 0] if left.any() else 1.0
-        U /= np.linalg.norm(U)
+        if math.isfinite(kept[1].value):
+            return kept
         solver.warm = None
-        return U, solver.solve(U)
+        alike = constant(solver.problem, X, self.V)
+        return alike, solver.solve(alike)
 
-    def _costs_of_rows(self, rows: Bound) -> Floats:
-        """For every column what it costs to move the rows that are beyond their bounds there."""
+    def hard_solver(self) -> ActiveSet:
+        """The solver of the problem with bounds that hold."""
+        solver, box = self.solver, self.solver.problem.structure
+        if not isinstance(box, SoftBox):
+            return solver
+        hard = ActiveSet(replace(solver.problem, structure=box.box), solver.n_threads)
+        hard.spare = solver.spare
+        return hard
+
+    def moved_columns(self, solver: ActiveSet, costs_of_rows: Floats) -> Floats:
+        """V with those columns moved into the bounds that cost less to move than the rows they meet, at these costs."""
+        X, lower, upper = self.bound.X, solver.lower, solver.upper
+        factors = solver.columns.factorise(X, solver.ridge, solver.n_threads, self._D)
+        columns = within(X, self.V, factors, lower, upper, solver.n_threads)
+        del factors  # as large as the data where columns have few entries
+        cheaper = costs(columns, self.V) <= self._costs_of_rows(costs_of_rows)
+        return np.where(cheaper[:, None], columns.V, self.V)
+
+    def _costs_of_rows(self, each: Floats) -> Floats:
+        """For every column what it costs to move the rows that are beyond their bounds there, at the cost of each."""
         at, V, solver = self.bound.entries, self.V, self.solver
         of_column = np.repeat(np.arange(len(V)), np.diff(at.indptr))
         w = at.predict(self.bound.X, V, solver.n_threads)
         beyond = (w < solver.lower[at.index, of_column]) | (w > solver.upper[at.index, of_column])
-        return sums_of(np.diff(at.indptr), np.where(beyond, _costs(rows, self.bound.X)[at.index], 0.0))
+        return sums_of(np.diff(at.indptr), np.where(beyond, each[at.index], 0.0))
 
     def left_out(self) -> Floats:
         solver, s = self.solver, self.s
@@ -219,7 +232,23 @@ class ActiveSolution:
         self._s = None
 
 
-def _costs(b: Bound, before: Floats) -> Floats:
+def within(X: Floats, V: Floats, factors: Factors, lower: Floats, upper: Floats, threads: int) -> Bound:
+    """The columns V moved to where their products with all rows of X are within bounds that hold."""
+    return bound(X, V, factors, lower, upper, math.inf, threads)
+
+
+def constant(problem: Problem, X: Floats, V: Floats) -> Floats:
+    """A last resort: U with all columns alike, or all rows, which is within bounds that do not vary more than that."""
+    box = problem.structure
+    assert isinstance(box, Box)
+    lower, upper = box.of_rows()
+    left = np.clip(X @ V.mean(axis=0), lower, upper) if box.shape[1] == 1 else np.ones(len(X))
+    U = np.zeros(X.shape)
+    U[:, 0] = left / problem.row_scale[:, 0] if left.any() else 1.0
+    return np.asarray(U / np.linalg.norm(U))
+
+
+def costs(b: Bound, before: Floats) -> Floats:
     """½ (v − c)ᵀM(v − c) of every column, from M(v − c) = Σ s x."""
     at = b.entries
     pushed = b.s * (at.predict(b.X, b.V, 1) - at.predict(b.X, before, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,8 +16,11 @@ class InnerSolution(Protocol):
 
     value: float  #: g(U)
     gradient: Floats  #: ∇g(U) = −S V, Euclidean
-    V: Floats  #: (T, r); the learned matrix is W = diag(1/√p) U Vᵀ
     paid: float  #: the part of the value that W pays for going beyond soft bounds
+
+    @property
+    def V(self) -> Floats:
+        """(T, r); the learned matrix is W = diag(1/√p) U Vᵀ."""
 
     def derivative(self, xi: Floats) -> Floats:
         """D∇g(U)[ξ]."""
@@ -40,6 +44,37 @@ class ColumnsSolution(InnerSolution, Protocol):
     def left_out(self) -> Floats:
         """Every observation predicted from the others of its column: exactly so for the square loss, else to the
         accuracy of one Newton step."""
+
+
+class SolutionElsewhere(InnerSolution, ABC):
+    """One of a problem whose observations are kept by other processes: sums over them are asked for there.
+
+    The problem that sums are asked for has the same observations; its loss and structure may be others.
+    """
+
+    @abstractmethod
+    def loss(self, problem: Problem) -> float:
+        """Σ ℓ(y, M W) with the loss of the problem."""
+
+    @abstractmethod
+    def least_loss(self, problem: Problem) -> float:
+        """C Σ min_w ℓ(y, w)."""
+
+    @abstractmethod
+    def sample(self, problem: Problem, size: int) -> tuple[Floats, Floats]:
+        """Targets of about so many observations, evenly spaced, and what W says of them."""
+
+    @abstractmethod
+    def duals(self, problem: Problem) -> Any:
+        """The dual variables, by the sums over them that `rslm.duals.DualSums` has."""
+
+    @abstractmethod
+    def within_bounds(self) -> tuple[Floats, InnerSolution] | None:
+        """U and the solution nearby whose W keeps the bounds, where those of the problem are soft; else None."""
+
+    @abstractmethod
+    def intercepts(self) -> Floats | None:
+        """Of tasks; None of others."""
 
 
 class InnerSolver(Protocol):

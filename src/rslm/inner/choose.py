@@ -10,6 +10,7 @@ from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.inner.smoothed_linear import SmoothedLinear
 from rslm.inner.task_ridge import TaskRidge
+from rslm.measurements.elsewhere import Elsewhere
 from rslm.problem import Problem
 
 CANDIDATES: tuple[type[InnerSolver], ...] = (
@@ -25,6 +26,9 @@ CANDIDATES: tuple[type[InnerSolver], ...] = (
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:
     """Return the first solver that can solve the problem; the error says for every candidate why it cannot."""
+    if isinstance(problem.data, Elsewhere):
+        solver: InnerSolver = problem.data.solver(problem)
+        return solver
     obstacles = []
     for candidate in CANDIDATES:
         obstacle = candidate.obstacle(problem)

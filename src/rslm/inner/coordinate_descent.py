@@ -70,17 +70,18 @@ class BoxSolution(WeightedSolution):
         stiff = STIFF * float(np.mean(solver.ridge)) / max(float(np.mean(squares)), np.finfo(float).tiny)
         return np.where(box.free(solver.y, self.s), solver.y.dtype.type(stiff), solver.y.dtype.type(0.0))
 
-    def broad_curvature_by_rows(self) -> Floats:
+    def broad_curvature_by_rows(self, typical: float | None = None) -> Floats:
         """The curvature with the kinks rounded so far that half of the errors feel it.
 
         Few errors are within a small δ of a kink, but a step takes many across one. What they feel of it on the average
         is the same, and that is what a preconditioner needs.
         """
         solver, box = self.solver, self.solver.box
-        wide = box.typical(solver.y, self.error) / box.reach  # 0 where the box has no end
+        typical = box.typical(solver.y, self.error) if typical is None else typical
+        wide = typical / box.reach  # 0 where the box has no end
         broad = replace(box, smoothing=max(wide, box.smoothing))
         if broad.smoothing == 0.0:
-            return super().broad_curvature_by_rows()
+            return super().broad_curvature_by_rows(typical)
         return box_curvature(solver.y, self.error, astuple(broad), solver.n_threads, solver.columns.row_order)
 
     def release(self) -> None:

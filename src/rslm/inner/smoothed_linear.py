@@ -20,6 +20,7 @@ import numpy as np
 from rslm._typing import Floats, Indices64
 from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System, Theta
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
+from rslm.measurements.elsewhere import Elsewhere
 from rslm.problem import Problem
 from rslm.structures import Hankel, LinearStructure, Smoothed
 
@@ -47,7 +48,7 @@ def measure_of(problem: Problem) -> tuple[Map, Map, Floats]:
     return lambda w: w[index], spread, spread(np.ones(len(index)))
 
 
-def _index(structure: LinearStructure, data: Entries | Samples | Tasks | Bilinear) -> Indices64 | None:
+def _index(structure: LinearStructure, data: Entries | Samples | Tasks | Bilinear | Elsewhere) -> Indices64 | None:
     """Which parameter each observation is; None where they are not single parameters."""
     return data.index if isinstance(data, Samples) else structure.place(*data.places())
 

@@ -93,8 +93,11 @@ class WeightedSolution(ABC):
     def curvature(self) -> Floats:
         """D of every entry."""
 
-    def broad_curvature_by_rows(self) -> Floats:
-        """D as a longer step would find it on the average, in the order of `columns.by_rows`."""
+    def broad_curvature_by_rows(self, typical: float | None = None) -> Floats:
+        """D as a longer step would find it on the average, in the order of `columns.by_rows`.
+
+        With kinks that depends on the typical error, which is looked for if it is not given.
+        """
         return self.curvature[self.solver.columns.row_order]
 
     @cached_property
@@ -120,10 +123,10 @@ class WeightedSolution(ABC):
         weight = (solver.p / solver.C)[:, None]
         return lambda eta: weight * factors.solve(eta, solver.n_threads)
 
-    def row_curvature(self) -> tuple[Floats, float]:
+    def row_curvature(self, typical: float | None = None) -> tuple[Floats, float]:
         """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, and ‖UᵀS‖²."""
         solver = self.solver
-        grams = solver.columns.by_rows.grams(self.V, solver.n_threads, self.broad_curvature_by_rows())
+        grams = solver.columns.by_rows.grams(self.V, solver.n_threads, self.broad_curvature_by_rows(typical))
         return grams * (solver.C / solver.p)[:, None, None], self.weighted_square
 
     def left_out(self) -> Floats:

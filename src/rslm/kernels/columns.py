@@ -36,6 +36,20 @@ class Factors:
     def room_for(cls, columns: int, rank: int) -> Self:
         return cls(np.empty(-(-columns // LANES) * LANES * rank * (rank + 1) // 2), columns, rank)
 
+    @classmethod
+    def of(cls, systems: Floats, threads: int) -> Factors:
+        """Of symmetric systems (columns, rank, rank) that are given, which must not be indefinite."""
+        columns, rank, _ = systems.shape
+        try:
+            roots = np.linalg.cholesky(systems)
+        except np.linalg.LinAlgError:  # singular but for rounding
+            values, vectors = np.linalg.eigh(systems)
+            roots = vectors * np.sqrt(np.maximum(values, np.finfo(float).tiny))[:, None, :]
+        # A system is the sum of r rᵀ over the columns r of its root.
+        parts = Columns(np.arange(columns + 1) * rank, np.arange(columns * rank, dtype=np.int32), columns * rank)
+        rows = roots.transpose(0, 2, 1).reshape(columns * rank, rank)
+        return parts.factorise(rows, np.zeros(columns), threads)
+
     def solve(self, rhs: Floats, threads: int) -> Floats:
         """Solve the system of every column for its own row of `rhs`."""
         solution = np.empty((self.columns, self.rank))

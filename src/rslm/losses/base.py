@@ -51,8 +51,11 @@ class Loss(ABC):
         """
         return y
 
-    def guess(self, y: Floats) -> Floats:
-        """A first guess of the predictions, up to a factor. The solvers start from its leading singular vectors."""
+    def guess(self, y: Floats, usual: float) -> Floats:
+        """A first guess of the predictions, up to a factor. The solvers start from its leading singular vectors.
+
+        `y` may be some of all targets; those of them that are not 0 have the median size `usual`.
+        """
         return np.asarray(-self.gradient(y, np.zeros_like(y)), dtype=y.dtype)
 
     def __repr__(self) -> str:

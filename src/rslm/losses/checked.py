@@ -9,6 +9,12 @@ from rslm._typing import Floats
 from rslm.losses.base import Loss
 
 
+def usual_size(y: Floats) -> float:
+    """The median size of targets that are not 0; 0 if all are."""
+    sizes = np.abs(y[y != 0])
+    return float(np.median(sizes)) if sizes.size else 0.0
+
+
 class CheckedLoss:
     """Calls a function of the loss by its name; what it answers has the right shape and is not nonsense."""
 
@@ -18,8 +24,8 @@ class CheckedLoss:
     def targets(self, y: Floats) -> Floats:
         return self._numbers("targets", self.loss.targets(y), y)
 
-    def guess(self, y: Floats) -> Floats:
-        return self._numbers("guess", self.loss.guess(y), y)
+    def guess(self, y: Floats, usual: float) -> Floats:
+        return self._numbers("guess", self.loss.guess(y, usual), y)
 
     def _numbers(self, name: str, answer: Floats, y: Floats) -> Floats:
         if not (isinstance(answer, np.ndarray) and answer.shape == y.shape and answer.dtype.kind == "f"):

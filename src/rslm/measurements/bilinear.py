@@ -11,10 +11,11 @@ from typing import Any
 from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
+from rslm.measurements.observations import Observations
 from rslm.measurements.side import Side
 
 
-class Bilinear:
+class Bilinear(Observations):
     """Observed entries of an n × m matrix Ã W B̃ᵀ.
 
     Parameters
@@ -40,10 +41,6 @@ class Bilinear:
 
     def _set(self, columns: Columns, values: Floats, rows: Side, cols: Side) -> None:
         self.columns, self.values, self.rows, self.cols = columns, values, rows, cols
-
-    def with_values(self, values: Floats) -> Bilinear:
-        """The same entries with other values."""
-        return Bilinear.of_columns(self.columns, values, self.rows, self.cols)
 
     @property
     def shape(self) -> tuple[int, int]:

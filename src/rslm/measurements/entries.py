@@ -7,9 +7,10 @@ from typing import Any
 from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
+from rslm.measurements.observations import Observations
 
 
-class Entries:
+class Entries(Observations):
     """Observed entries of a d × T matrix, kept by columns.
 
     Parameters
@@ -43,13 +44,6 @@ class Entries:
     def places(self) -> tuple[Indices64, Indices64]:
         """Row and column of every entry."""
         return self.columns.places()
-
-    def with_values(self, values: Floats) -> Entries:
-        """The same entries with other values."""
-        entries = Entries.__new__(Entries)
-        entries.__dict__.update(self.__dict__)
-        entries.values = values
-        return entries
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rslm._typing import Floats, Indices64
+from rslm.measurements.observations import Observations
 
 
-class Samples:
+class Samples(Observations):
     """Observed samples of a series, or of several one after the other.
 
     Parameters
@@ -26,13 +27,6 @@ class Samples:
             raise ValueError(f"all {len(flat)} samples are missing" if len(flat) else "there are no samples")
         self.values: Floats = flat[self.index]
         self.size = len(flat)
-
-    def with_values(self, values: Floats) -> Samples:
-        """The same samples with other values."""
-        samples = Samples.__new__(Samples)
-        samples.__dict__.update(self.__dict__)
-        samples.values = values
-        return samples
 
     def __len__(self) -> int:
         return len(self.index)

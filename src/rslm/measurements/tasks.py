@@ -17,12 +17,13 @@ from rslm.data import ObservedMatrix
 from rslm.kernels import Columns, FeatureRows
 from rslm.measurements.entries import Entries
 from rslm.measurements.features import FeatureMatrix
+from rslm.measurements.observations import Observations
 
 OFFSET = 1e3  # the feature that intercepts are the coefficients of, where they are not eliminated: see `lift`
 WIDE = 4  # features beside the numbers that a task has of them, from which on most of them are no concern of a task
 
 
-class Tasks:
+class Tasks(Observations):
     """Rows of features with their targets, each of one task.
 
     Parameters
@@ -66,19 +67,32 @@ class Tasks:
         tasks._set(features, by_columns.indptr, by_columns.index, by_columns.values, intercept)
         return tasks
 
+    @classmethod
+    def of_part(
+        cls,
+        X: Any,
+        indptr: NDArray[Any],
+        index: NDArray[Any],
+        values: Floats,
+        intercept: bool,
+        mean: Floats,
+        narrow: bool,
+    ) -> Tasks:
+        """Some of many tasks, with the rows of X that they have; `mean` and `narrow` are those of all tasks.
+
+        The observations of task t have the rows index[indptr[t]:indptr[t + 1]] of X, and these of the `values`.
+        """
+        tasks = cls.__new__(cls)
+        tasks._set(FeatureMatrix(X), indptr, index, values, intercept)
+        tasks.features.mean, tasks.narrow = mean, narrow
+        return tasks
+
     def _set(
         self, X: FeatureMatrix, indptr: NDArray[Any], index: NDArray[Any], values: Floats, intercept: bool
     ) -> None:
         self.features, self.intercept = X, intercept
         self.columns = Columns(indptr.astype(np.int64), index.astype(np.int32), X.shape[0])
         self.values = values
-
-    def with_values(self, values: Floats) -> Tasks:
-        """The same rows with other values of the targets."""
-        tasks = Tasks.__new__(Tasks)
-        tasks.__dict__.update(self.__dict__)
-        tasks.values = values
-        return tasks
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from rslm._typing import Floats
 from rslm.manifold import inner
@@ -18,6 +19,16 @@ class ConjugateGradient:
     def __init__(self, rough: bool = False) -> None:  # which makes no difference here
         self.last: tuple[Floats, Floats] | None = None  # step and gradient, both at the present point
         self.length = 1.0  # natural for a preconditioned direction
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered, as numbers and arrays."""
+        step, gradient = (None, None) if self.last is None else self.last
+        return {"length": self.length, "step": step, "gradient": gradient}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on as the one would whose state this is."""
+        self.length = state["length"]
+        self.last = None if state["step"] is None else (state["step"], state["gradient"])
 
     def step(self, point: Point, evaluate: Evaluate) -> Point:
         """Return the next point, which is the same one if no trial lowers the objective."""

@@ -21,18 +21,18 @@ STEP = 10.0  # from one C to the next
 ENOUGH = 1e-2  # relative gradient at which to go on to the next problem on the way
 
 
-def stages(problem: Problem, rank: int, from_data: bool, n_threads: int) -> Stages:
+def stages(problem: Problem, rank: int, from_data: bool) -> Stages:
     """All problems on the way to this one; quadratic ones are reached from smaller C, unless a start is given."""
     if problem.structure is None:
-        return free_stages(problem, rank, from_data, n_threads)
+        return free_stages(problem, rank, from_data)
     if isinstance(problem.structure, LinearStructure):
         return narrowing_stages(problem, from_data)
-    return bounded_stages(problem, free_stages(replace(problem, structure=None), rank, from_data, n_threads), from_data)
+    return bounded_stages(problem, free_stages(replace(problem, structure=None), rank, from_data), from_data)
 
 
-def free_stages(problem: Problem, rank: int, from_data: bool, n_threads: int) -> Stages:
+def free_stages(problem: Problem, rank: int, from_data: bool) -> Stages:
     """The way to a problem without bounds."""
-    way = rounded_stages(problem, from_data, n_threads)
+    way = rounded_stages(problem, from_data)
     stage: Stage | None = next(way)
     while stage is not None:
         if from_data and stage.problem.loss.quadratic:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from rslm.objective import Objective
 from rslm.problem import Problem
 from rslm.smoothing import Reached, Stage, advance
 from rslm.softening import stand_in
+from rslm.solvers.agreement import settings_of
+from rslm.solvers.checkpoint import Checkpoint, Ended, OnTheWay, Snapshot
 from rslm.solvers.conjugate_gradient import ConjugateGradient
 from rslm.solvers.continuation import ENOUGH, stages
 from rslm.solvers.point import Evaluate, Point
@@ -37,12 +40,16 @@ from rslm.solvers.stopping import (
     check_max_time,
 )
 from rslm.solvers.trust_region import TrustRegion
-from rslm.structures import LinearStructure
+from rslm.structures import LinearStructure, Smoothed
 from rslm.threads import single_threaded_blas, thread_count
 
 
 class Method(Protocol):
     def step(self, point: Point, evaluate: Evaluate) -> Point: ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
 
 
 SOLVERS: dict[str, Callable[[bool], Method]] = {"trust-region": TrustRegion, "conjugate-gradient": ConjugateGradient}
@@ -51,6 +58,8 @@ Callback = Callable[[Progress], object]
 
 MOST_RANK = 128
 MOST_IN_VAIN = 2
+AFRESH = 25  # iterations from one point that is evaluated afresh to the next, where a fit has to be able to go on there
+ENDS = (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)  # of a stage, from which the way leads on
 FIRST_LOOK, LOOKING = 2.0, 0.05  # seconds until somebody who watches is told the gap; part of the time that may take
 
 RECORDED = (
@@ -80,6 +89,7 @@ def solve(
     random_state: int | np.random.Generator | None = None,
     n_threads: int | None = None,
     certificate: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Minimise g(U) over U with at most `rank` columns and certify the answer.
 
@@ -111,6 +121,12 @@ def solve(
     certificate : bool, default=True
         Whether the answer is certified, which takes as long as some evaluations. Where the way to the answer depends on
         it, with kinks or a structure, it is in any case.
+    checkpoint : path, optional
+        A file that is written now and then, and from which the same call goes on if this one is stopped in any way, to
+        bitwise the same answer; `history` and `max_time` count the time before. `max_iter`, `max_time`, `n_threads` and
+        `callback` may be others then; a file of other data or settings is refused. After a call that has converged, the
+        same one gives the same answer at once. Where the inner solver starts from its last solution, every 25th
+        iteration is evaluated afresh, so that the last digits may differ from those without a checkpoint.
     """
     began = time.perf_counter()
     _check(problem, rank, solver, max_iter, tol, max_time)
@@ -120,9 +136,12 @@ def solve(
     # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
     # Overflow is not warned of by NumPy but told by the outcome.
     with held_back() as interrupt, single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
-        run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began, interrupt)
         U = None if start is None else _checked_start(start, problem, rank)
-        way = stages(problem, rank, start is None, run.n_threads)
+        file = None
+        if checkpoint is not None:
+            file = Checkpoint(checkpoint, settings_of(problem, rank, solver, tol, U, random_state))
+        run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began, interrupt, file)
+        way = stages(problem, rank, start is None)
         stage: Stage | None = next(way)
         answer: _Answer | None = None
         wanted = certificate or not problem.loss.quadratic or problem.structure is not None
@@ -130,14 +149,14 @@ def solve(
         while stage is not None:
             if stage.start is not None:
                 U = stage.start
-            if U is None:
+            if U is None and not run.knows_stage:
                 U = initial_point(Objective(stage.problem, n_threads), rank, random_state)
             enough = SmallGradient(tol if stage.last else max(tol, ENOUGH))
             tried = None if stage.tries is None else IterationLimit(run.iteration + stage.tries, Outcome.TRIED)
             run.certify = partial(_answer, problem, stage, tol=tol, outcome=Outcome.TRIED) if stage.last else None
-            outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else []), NoProgress()])
+            outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else [])])
             point, found = run.point, None
-            U, goes_on = point.U, outcome in (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)
+            U, goes_on = point.U, outcome in ENDS
             if answer is not None and not goes_on:  # what was found before is as good as it gets
                 if outcome is Outcome.INTERRUPTED:
                     answer = replace(answer, outcome=outcome)
@@ -155,7 +174,8 @@ def solve(
                     in_vain += 1
                 goes_on = goes_on and found.relative_gap > tol and in_vain < MOST_IN_VAIN
             stage = advance(way, Reached(point.evaluation, found)) if goes_on else None
-    assert answer is not None
+        assert answer is not None
+        run.keep(interrupted=answer.outcome is Outcome.INTERRUPTED)
     outcome = answer.outcome
     if answer.certificate.relative_gap <= tol and outcome is not Outcome.INTERRUPTED:  # which callers have to know of
         outcome = Outcome.CERTIFIED
@@ -201,7 +221,7 @@ def _answer(
             certificate = no_certificate(problem, kept, tol, "it was not asked for")
         elif math.isfinite(kept.value):
             stationary = outcome is Outcome.STATIONARY
-            certificate = certify(problem, evaluation, tol, stationary, objective.n_threads, kept)
+            certificate = certify(problem, evaluation, tol, stationary, kept)
         else:
             why = "objective is not a finite number" if problem.structure is None else "bounds are not kept"
             certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
@@ -223,9 +243,11 @@ class _Run:
         callback: Callback | None,
         began: float,
         interrupt: Interrupt,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.make_method, self.n_threads, self.callback, self.began = make_method, n_threads, callback, began
         self.interrupt = interrupt
+        self.checkpoint = checkpoint
         self.iteration = 0
         self._last_told = -1
         self.records: list[tuple[float, ...]] = []
@@ -238,31 +260,119 @@ class _Run:
         self.rounding = self.softness = self.smoothing = 0.0
         self.certify: Callable[..., _Answer] | None = None
         self._gap, self._next_look = math.nan, began + FIRST_LOOK
+        self.ended: list[Ended] = []  # all stages before the present one
+        self._at_end = False  # of the present one
+        self.patience = NoProgress()
+        found = None if checkpoint is None else checkpoint.found
+        if found is not None:
+            self.records, self.began = list(found.records), began - found.seconds
 
-    def stage(self, stage: Stage, U: Floats, criteria: list[Criterion]) -> Outcome:
-        """Minimise one objective from U until a criterion stops it."""
+    def stage(self, stage: Stage, U: Floats | None, criteria: list[Criterion]) -> Outcome:
+        """Minimise one objective until a criterion stops it: from U, or from where a checkpoint says that it was."""
         problem, self.rounding = stage.problem, math.nan if stage.rounding is None else stage.rounding
         self.softness = math.nan if stage.softness is None else stage.softness
-        self.smoothing = stage.smoothing
+        self.smoothing, self.patience = stage.smoothing, NoProgress()
+        known, self._at_end = self._known(), False
+        if known is not None:
+            U = known.U
+        assert U is not None
         try:
             if problem is not self.problem:  # else it goes on where it was, to a smaller tolerance
-                if self.records:
-                    self._spent = self._work()
                 before: Objective | None = getattr(self, "objective", None)
+                if before is not None:
+                    self._spent = self._work()
                 self.objective = Objective(problem, self.n_threads, after=before)
                 if before is not None:  # of the last stage only U and V are still needed
                     self.point.evaluation.release()
                     before.free()
                 self.method = self.make_method(self.rounding > 0 and not stage.last)
-                self.point, self.problem = Point(self.objective.evaluate(U)), problem
-            while (outcome := self._stop(criteria)) is None:
-                self._replace(self.method.step(self.point, self._evaluate))
-                self.iteration += 1
+                self.point, self.problem = self._afresh(U), problem
+            elif known is not None:
+                self._replace(self._afresh(U))
+            if isinstance(known, Ended):
+                outcome, self.iteration = known.outcome, known.iteration
+            else:
+                outcome = self._iterate(known, [*criteria, self.patience])
+            if outcome in ENDS:
+                self.ended.append(Ended(self.point.U, outcome, self.iteration))
+                self._at_end = True
         except KeyboardInterrupt:
             if self.problem is None:  # there is no point yet
                 raise
             return Outcome.INTERRUPTED
         return outcome
+
+    def _iterate(self, known: OnTheWay | None, criteria: list[Criterion]) -> Outcome:
+        if known is None:
+            self._note()
+        else:
+            self._restore(known)
+        while (outcome := self._stop(criteria)) is None:
+            self._replace(self.method.step(self.point, self._evaluate))
+            self.iteration += 1
+            if not self._remembers:
+                self._note()
+            elif self.iteration % AFRESH == 0:
+                self._replace(self._afresh(self.point.U))
+                self._note()
+        if outcome in ENDS and self._remembers:
+            self._replace(self._afresh(self.point.U))
+        return outcome
+
+    # ---- checkpoints -----------------------------------------------------------------------------------------------
+
+    @property
+    def _remembers(self) -> bool:
+        """Whether the present point depends on those before it, which a checkpoint does not know."""
+        return self.checkpoint is not None and self.objective.remembers
+
+    @property
+    def knows_stage(self) -> bool:
+        """Whether a checkpoint knows where the next stage is, or where it has ended."""
+        return self._known() is not None
+
+    def _known(self) -> Ended | OnTheWay | None:
+        if self.checkpoint is None or (found := self.checkpoint.found) is None:
+            return None
+        count = len(self.ended)
+        if count < len(found.ended):
+            return found.ended[count]
+        return found.present if count == len(found.ended) else None
+
+    def _afresh(self, U: Floats) -> Point:
+        """The point U; where there is a checkpoint, with numbers that depend on U alone and not on points before it."""
+        if self.checkpoint is not None:
+            self.objective.forget()
+            if isinstance(self.objective.problem.structure, Smoothed):  # as exact as its own gradient there demands
+                self.objective.evaluate(U).release()
+        return Point(self.objective.evaluate(U))
+
+    def _restore(self, known: OnTheWay) -> None:
+        assert self.checkpoint is not None
+        assert self.checkpoint.found is not None
+        self.method.restore(known.method)
+        self.patience.restore(known.patience)
+        found, objective = self.checkpoint.found, self.objective
+        self.iteration = found.iteration
+        self._spent = found.work[0] - objective.evaluations, found.work[1] - objective.hessian_products
+
+    def _note(self) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.note(self._snapshot(OnTheWay(self.point.U, self.method.state(), self.patience.state())))
+
+    def _snapshot(self, present: OnTheWay | None) -> Snapshot:
+        seconds = time.perf_counter() - self.began
+        return Snapshot(list(self.ended), present, self.iteration, seconds, self._work(), list(self.records))
+
+    def keep(self, interrupted: bool) -> None:
+        """See that the checkpoint has all that can be gone on from, now that the fit ends."""
+        if self.checkpoint is None:
+            return
+        found = self.checkpoint.found
+        known = found is not None and found.present is None and len(found.ended) == len(self.ended)
+        if self._at_end and not interrupted and not known:
+            self.checkpoint.note(self._snapshot(None))
+        self.checkpoint.keep()
 
     def _work(self) -> tuple[int, int]:
         return self._spent[0] + self.objective.evaluations, self._spent[1] + self.objective.hessian_products
@@ -292,9 +402,7 @@ class _Run:
             self.softness,
             self.smoothing,
             self._relative_gap(),
-            self.point.U,
-            self.point.evaluation.V,
-            self.point.evaluation.intercepts,
+            self.point.evaluation,
         )
         self.records.append((self.point.gradient_norm, *(getattr(progress, name) for name in RECORDED[1:])))
         if self._interrupted_by_callback(progress) or self.interrupt.pending:

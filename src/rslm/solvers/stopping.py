@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Protocol
 
 from rslm._typing import Floats
+from rslm.objective import Evaluation
 from rslm.solvers.result import Outcome
 
 
@@ -27,9 +28,20 @@ class Progress:
     softness: float  #: ε by which the bounds of W are softened; not a number while there are none yet
     smoothing: float  #: δ by which a linear structure is smoothed
     relative_gap: float  #: as it was when last looked at, now and then; not a number before
-    U: Floats
-    V: Floats
-    intercepts: Floats | None = None
+    evaluation: Evaluation
+
+    @property
+    def U(self) -> Floats:
+        return self.evaluation.U
+
+    @property
+    def V(self) -> Floats:
+        """Only when it is asked for, because it may have to come from workers."""
+        return self.evaluation.V
+
+    @property
+    def intercepts(self) -> Floats | None:
+        return self.evaluation.intercepts
 
 
 class Criterion(Protocol):
@@ -63,6 +75,14 @@ class NoProgress:
 
     def __post_init__(self) -> None:
         self._seen: deque[tuple[float, float]] = deque(maxlen=self.patience)
+
+    def state(self) -> list[tuple[float, float]]:
+        """What was seen, the oldest first."""
+        return list(self._seen)
+
+    def restore(self, state: list[tuple[float, float]]) -> None:
+        """Go on as the one would whose state this is."""
+        self._seen.extend(state)
 
     def check(self, progress: Progress) -> Outcome | None:
         full = len(self._seen) == self.patience

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ LONG = 2.0  # steps beyond that, in radii of the sphere, lead to where a shorter
 SHORTEST = 0.02  # least part of a refused step that is tried next
 OPENING, FAR = 4, 0.1  # so many conjugate-gradient steps first, while the relative gradient is larger than that
 OPENING_IF_ROUGH, FAR_IF_ROUGH = 25, 0.01
+REMEMBERED = ("radius", "first_gradient", "opening_steps")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,18 @@ class TrustRegion:
         self.first_gradient: float | None = None
         self.opening = ConjugateGradient()
         self.opening_steps, self.far = (OPENING_IF_ROUGH, FAR_IF_ROUGH) if rough else (OPENING, FAR)
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered, as numbers and arrays."""
+        own = {name: getattr(self, name) for name in REMEMBERED}
+        return own | self.opening.state() if self.opening_steps else own
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on as the one would whose state this is."""
+        for name in REMEMBERED:
+            setattr(self, name, state[name])
+        if self.opening_steps:
+            self.opening.restore(state)
 
     def step(self, point: Point, evaluate: Evaluate) -> Point:
         """Return the next point, which is the same one if the trial was refused."""

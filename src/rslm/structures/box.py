@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rslm._typing import Floats
+
+
+class ObservedBeyond(NamedTuple):
+    """Observed values beyond their bounds: how many, and the worst one of them."""
+
+    many: int
+    row: int
+    column: int
+    value: float
+    by: float  #: negative below, positive above
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +125,19 @@ class Box:
             return np.asarray(plane[i, columns if plane.shape[1] > 1 else 0])
 
         return np.asarray(values - np.clip(values, at(self._lower), at(self._upper)))
+
+    def observed_beyond(
+        self, rows: NDArray[np.integer], columns: NDArray[np.integer], values: Floats
+    ) -> ObservedBeyond | None:
+        """What is to be said of values of these entries that are beyond their bounds; None if there are none."""
+        by = self.beyond(rows, columns, values)
+        # A bound that is no number of the data's precision may be half a step of theirs beyond itself.
+        by[np.abs(by) <= np.finfo(values.dtype).eps * np.abs(values)] = 0.0
+        count = int(np.count_nonzero(by))
+        if count == 0:
+            return None
+        k = int(np.argmax(np.abs(by)))
+        return ObservedBeyond(count, int(rows[k]), int(columns[k]), float(values[k]), float(by[k]))
 
 
 def _plane(name: str, given: ArrayLike | None, none: float) -> Floats:

@@ -80,6 +80,16 @@ def _by_name(columns: list[str]) -> tuple[str | None, ...]:
     return tuple(next((c for c in columns if _plain(c) in known), None) for known in (ROWS, COLS, VALUES))
 
 
+def roles_by_name(names: list[str], table: str) -> tuple[str, str, str]:
+    """Row, column and value of an entry a line; names that say nothing are taken in this order."""
+    found = list(_by_name(names))
+    left = [c for c in names if c not in found]
+    if len(left) < found.count(None):
+        raise ValueError(f"{table} has the columns {names}, but one entry a line needs a row, a column and a value")
+    row, col, value = (c if c is not None else left.pop(0) for c in found)
+    return row, col, value
+
+
 def _looks_like_entries(columns: list[Column], frame: Any) -> bool:
     """Three or four columns, of which the first two are ids that recur, and the third a number."""
     if not 3 <= len(columns) <= MOST_IN_TRIPLETS or frame.height < 3:

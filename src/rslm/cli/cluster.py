@@ -1,0 +1,98 @@
+"""`rslm complete --scheduler`: the fit of a cluster, which reads the data itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from rslm import MatrixCompletion
+from rslm.cli.output import end, remarks_on, show
+from rslm.cli.progress import FitProgress
+from rslm.estimators.choices import as_loss, needs_distributed
+from rslm.estimators.usual import usual_C, with_width
+
+PATIENCE = 10  # seconds to find the scheduler, and a worker
+SAMPLE = 100_000  # values that tell what is usual
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address."""
+    needs_distributed()
+    from distributed import Client as Connect
+
+    make: Any = Connect  # it has no annotations
+
+    try:
+        client = make(address, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with: dask scheduler"
+        ) from None
+    try:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise ConnectionError(f"{address} has no workers; start some with: dask worker {address}") from None
+        yield client
+    finally:
+        client.close(timeout=1)
+
+
+def complete_on_cluster(
+    console: Console,
+    data: str,
+    scheduler: str,
+    rank: int,
+    c: float | None,
+    held: float,
+    shared: dict[str, Any],
+    model: Path | None,
+    checkpoint: Path | None,
+    before: int,
+    json: bool,
+) -> None:
+    """Share the data out, fit, and say how good the answer is; `before` are iterations that a checkpoint brings."""
+    with connected(scheduler) as client:
+        from rslm.distributed import distribute
+
+        with console.status(f"Sharing out {data} …"):
+            matrix = distribute(data, client, holdout=held, seed=shared["random_state"])
+        n, m = matrix.shape
+        console.print(f"{data}: shared out among {len(matrix.parts)} workers of {scheduler}")
+        console.print(f"{n:,} × {m:,}, {len(matrix):,} entries to fit ({100 * len(matrix) / (n * m):.3g} %)")
+        some: Any = matrix.measurement().sample(SAMPLE)
+        shared["loss"] = with_width(shared["loss"], some)
+        loss = as_loss(shared["loss"])
+        C = usual_C(matrix.shape, some, loss) if c is None else c
+        estimator = MatrixCompletion(min(rank, *matrix.shape), C, **shared)
+        began = time.perf_counter()
+        with remarks_on(console, {"samples": "rows", "features": "columns"}):
+            progress = FitProgress(console, before=before)
+            estimator.set_callbacks(progress).fit(matrix, client=client, checkpoint=checkpoint)
+        facts: dict[str, Any] = {"entries": len(matrix), "rank": estimator.rank_, "C": float(C), "loss": shared["loss"]}
+        if held > 0:
+            found = matrix.held_out(estimator.row_factors_, estimator.col_factors_)
+            facts["held_out_entries"] = found.entries
+            if loss.binary:
+                facts |= {"held_out_accuracy": found.accuracy}
+                facts |= {"accuracy_of_the_more_frequent_class": found.accuracy_of_majority}
+            else:
+                facts |= {"held_out_RMSE": found.rmse, "RMSE_of_the_mean": found.rmse_of_mean}
+        facts |= {"outcome": estimator.outcome_, "iterations": estimator.n_iter_}
+        facts |= {"seconds": time.perf_counter() - began, "workers": len(matrix.parts)}
+    facts["relative_gap"] = float(estimator.certificate_.relative_gap)
+    if model is not None:
+        estimator.save(model)
+        facts["model"] = str(model)
+    show(console, "Result", facts, json)
+    console.print(estimator.certificate_.verdict)
+    if facts.get("held_out_RMSE", 0.0) > facts.get("RMSE_of_the_mean", np.inf):
+        console.print("Note: the mean predicts held-out entries better. Try another --C or --loss, or --weighting 0.")
+    end(console, estimator, checkpoint)

@@ -1,0 +1,197 @@
+"""Questions to all shards at once, which are asked again where a worker has died."""
+
+from __future__ import annotations
+
+import platform
+import weakref
+from asyncio import CancelledError
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from distributed import KilledWorker, get_worker
+from distributed.client import FutureCancelledError
+from distributed.comm.core import CommClosedError
+
+from rslm.distributed.shard import ForgottenError, Shard, add, ask
+from rslm.verbosity import logger
+from rslm.version import __version__
+
+BRANCHES = 8  # parts that are summed at a time
+INLINE = 1 << 22  # bytes that all tasks of a question may carry; larger arrays are sent to one worker, which passes on
+MOST_REPAIRS = 20
+PATIENCE = 60.0  # seconds that the scheduler may take to find a worker when all have died
+LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError, TimeoutError, ForgottenError)
+
+T = TypeVar("T")
+
+
+class Known(Protocol):
+    """What shards are told once and asked about by its name."""
+
+    def tell(self) -> object: ...
+
+    def names(self) -> set[str]: ...
+
+
+Client = Any  # of distributed, whose annotations stop here
+Future = Any
+Build = Callable[[Client, str], Future]  # makes the future of a shard, on a worker if that is there
+
+
+class Cluster:
+    """The shards of one data set on the workers of a client.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    builds : list of functions
+        Shard k comes from builds[k].
+    """
+
+    def __init__(self, client: Client, builds: list[Build]) -> None:
+        self.client, self._builds = client, builds
+        self.questions = self.bytes_sent = self.bytes_received = 0
+        workers = self.workers()
+        self._shards = [build(client, workers[k % len(workers)]) for k, build in enumerate(builds)]
+        self._homes = [[workers[k % len(workers)]] for k in range(len(builds))]
+        self.asked: Any = None  # the solver of the problem that sums were asked for last
+        self.known: weakref.WeakValueDictionary[str, Known] = weakref.WeakValueDictionary()
+        self._repairing = False
+
+    def workers(self) -> list[str]:
+        """Their addresses; waits for one if there are none."""
+        if not self._identity():
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+        return sorted(self._identity())
+
+    def _identity(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        return found
+
+    def wait(self) -> None:
+        """Until all shards are there."""
+        self.each("largest")
+
+    def each(self, question: str, *args: Any, own: list[tuple[Any, ...]] | None = None) -> list[Any]:
+        """The answers of all shards; `own` are further arguments for each of them."""
+        return self._persist(lambda: self.client.gather(self._ask(question, args, own)))
+
+    def total(self, question: str, *args: Any) -> Any:
+        """The sum of all answers, by a tree of partial sums."""
+
+        def summed() -> Any:
+            futures = self._ask(question, args, None)
+            while len(futures) > BRANCHES:
+                some = [futures[k : k + BRANCHES] for k in range(0, len(futures), BRANCHES)]
+                futures = [self.client.submit(add, part, pure=False) for part in some]
+            parts = self.client.gather(futures)
+            self.bytes_received += sum(_size(part) for part in parts)
+            return add(parts)
+
+        return self._persist(summed)
+
+    def _ask(self, question: str, args: tuple[Any, ...], own: list[tuple[Any, ...]] | None) -> list[Future]:
+        self.questions += 1
+        size = sum(_size(arg) for arg in args)
+        if size * len(self._shards) > INLINE:
+            args = tuple(self.client.scatter(a, hash=False) if isinstance(a, np.ndarray) else a for a in args)
+            self.bytes_sent += size
+        else:
+            self.bytes_sent += size * len(self._shards)
+        return [
+            self.client.submit(
+                ask,
+                shard,
+                question,
+                *args,
+                *(own[k] if own is not None else ()),
+                pure=False,
+                workers=self._homes[k],
+                allow_other_workers=True,
+            )
+            for k, shard in enumerate(self._shards)
+        ]
+
+    # ---- what goes wrong -----------------------------------------------------------------------------------------
+
+    def _persist(self, attempt: Callable[[], T]) -> T:
+        """Ask until there is an answer: shards of a worker that has died are built on another one."""
+        if self._repairing:  # the outer loop counts
+            return attempt()
+        for count in range(MOST_REPAIRS):
+            try:
+                if count > 0:
+                    self._repair()
+                return attempt()
+            except LOST as failure:
+                self._still_there(failure)
+                logger.info("a worker is lost (%s); its columns go to another one", type(failure).__name__)
+                last = failure
+        raise RuntimeError(f"workers were lost {MOST_REPAIRS} times in a row; the last time: {last!r}") from last
+
+    def _still_there(self, failure: BaseException) -> None:
+        """An error that says so if it is the scheduler that is gone."""
+        address = self.client.scheduler.address if self.client.scheduler is not None else "?"
+        try:
+            if self.client.status != "running":
+                raise OSError(f"the client is {self.client.status}")
+            self.client.sync(self.client.scheduler.identity, n_workers=0)
+        except (OSError, TimeoutError, AttributeError) as gone:
+            raise ConnectionError(
+                f"the Dask scheduler at {address} is gone ({gone}). Start it and its workers again, and repeat the "
+                "fit; with a checkpoint it goes on from there."
+            ) from failure
+
+    def _repair(self) -> None:
+        workers = self.workers()
+        for k, shard in enumerate(self._shards):
+            if shard.status in ("lost", "cancelled", "error"):
+                self._shards[k] = self._builds[k](self.client, workers[k % len(workers)])
+        where = self.client.who_has(self._shards)
+        self._homes = [list(where.get(shard.key, workers)) or workers for shard in self._shards]
+        self._repairing = True
+        try:
+            for known in list(self.known.values()):  # problems come before the points that they were solved at
+                known.tell()
+        finally:
+            self._repairing = False
+
+
+def check_versions(client: Client) -> None:
+    """Refuse workers that have another version of the library, or none."""
+    found = client.run(_versions, on_error="return")
+    wanted = _versions()
+    if not found:
+        raise RuntimeError("the cluster has no workers; start some with: dask worker ADDRESS")
+    wrong = {address: versions for address, versions in found.items() if versions != wanted}
+    if wrong:
+        listed = "; ".join(f"{address}: {_shown(versions)}" for address, versions in list(wrong.items())[:5])
+        raise RuntimeError(
+            f"{len(wrong)} of {len(found)} workers differ from this process, which has {_shown(wanted)}. {listed}. "
+            "Install the same versions everywhere."
+        )
+
+
+def _versions() -> tuple[str, str]:
+    return __version__, ".".join(platform.python_version_tuple()[:2])
+
+
+def _shown(versions: tuple[str, str] | BaseException) -> str:
+    if isinstance(versions, BaseException):
+        return f"no rslm that could be asked ({type(versions).__name__}: {versions})"
+    return f"rslm {versions[0]} on Python {versions[1]}"
+
+
+def threads_here() -> int:
+    """Threads of the worker that a task runs on."""
+    return int(get_worker().state.nthreads)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, tuple):
+        return sum(_size(v) for v in value)
+    return int(value.nbytes) if isinstance(value, np.ndarray) else 0
+
+
+__all__ = ["Cluster", "Shard", "check_versions", "threads_here"]

@@ -1,0 +1,252 @@
+"""A data matrix whose rows are shared out among the workers of a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm._typing import Floats, Indices64
+from rslm.data import ObservedMatrix
+from rslm.data.prepared.manifest import is_prepared
+from rslm.data.prepared.opened import open_prepared
+from rslm.distributed.cluster import Build, Client, Cluster, Future, check_versions, threads_here
+from rslm.distributed.recipe import Map
+from rslm.distributed.shard import Held, Shard, mixed
+from rslm.distributed.shards import Part, Shards
+from rslm.kernels import Columns
+from rslm.measurements import Entries
+from rslm.structures import Box
+from rslm.structures.box import ObservedBeyond
+
+Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+Aside = tuple[float, int]  # which part of the entries is set aside, and a seed
+
+
+class HeldOut(NamedTuple):
+    """What predictions of entries that were set aside are worth, beside the simplest guess."""
+
+    entries: int
+    rmse: float
+    rmse_of_mean: float
+    accuracy: float  #: of the sign
+    accuracy_of_majority: float
+
+
+class DistributedMatrix:
+    """An n_samples × n_features matrix of which workers keep the observed entries; `distribute` makes one.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    indptr : array of n_samples + 1
+        Where the entries of every row begin.
+    n_features : int
+    cuts : array
+        Shard k has the rows cuts[k] to cuts[k + 1] − 1.
+    row_ids, col_ids : arrays, optional
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        indptr: Indices64,
+        n_features: int,
+        cuts: Indices64,
+        row_ids: NDArray[Any] | None = None,
+        col_ids: NDArray[Any] | None = None,
+    ) -> None:
+        self.cluster, self.indptr, self.row_ids, self.col_ids = cluster, indptr, row_ids, col_ids
+        self.shape = len(indptr) - 1, n_features
+        self.parts = [Part(slice(int(a), int(b)), slice(int(indptr[a]), int(indptr[b]))) for a, b in pairwise(cuts)]
+
+    def __len__(self) -> int:
+        return int(self.indptr[-1])
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        return f"DistributedMatrix {n} × {m}, {len(self)} observed, {len(self.parts)} shards"
+
+    def measurement(self, *maps: Map) -> Shards:
+        """The entries of the transposed matrix, whose columns are samples, as the `data` of a `Problem`.
+
+        `maps` are functions that the values go through, one after the other.
+        """
+        return Shards(self.cluster, (self.shape[1], self.shape[0]), self.parts, maps=maps)
+
+    def row_counts(self) -> Indices64:
+        """How many entries every row has."""
+        return np.diff(self.indptr)
+
+    def col_counts(self) -> Indices64:
+        """How many entries every column has."""
+        return self._col_counts
+
+    @cached_property
+    def _col_counts(self) -> Indices64:
+        counts: Indices64 = self.cluster.total("row_counts")
+        return counts
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest absolute value."""
+        return float(max(self.cluster.each("largest")))
+
+    @cached_property
+    def positives(self) -> int:
+        """How many values are above 0."""
+        return int(self.cluster.total("positives"))
+
+    def has(self, value: float) -> bool:
+        """Whether an entry has this `value`."""
+        return any(self.cluster.each("has", value))
+
+    def beyond(self, box: Box) -> ObservedBeyond | None:
+        """Observed values beyond the bounds of a `box`; None if there are none."""
+        each = self.cluster.each("beyond", own=[(box.part(part.columns),) for part in self.parts])
+        found: list[ObservedBeyond] = [
+            f._replace(row=f.row + part.columns.start)
+            for f, part in zip(each, self.parts, strict=True)
+            if f is not None
+        ]
+        if not found:
+            return None
+        return max(found, key=lambda f: abs(f.by))._replace(many=sum(f.many for f in found))
+
+    def held_out(self, row_factors: Floats, col_factors: Floats) -> HeldOut:
+        """How well W = row_factors @ col_factors.T predicts what was set aside.
+
+        Parameters
+        ----------
+        row_factors, col_factors : arrays of shape (n_samples, rank) and (n_features, rank)
+
+        Returns
+        -------
+        HeldOut
+            entries, rmse, rmse_of_mean, accuracy, accuracy_of_majority
+        """
+        own = [(row_factors[part.columns],) for part in self.parts]
+        sums = np.sum(self.cluster.each("held_out", col_factors, own=own), axis=0)
+        mean = self.cluster.total("sum_of_values") / len(self)
+        count, squares, right, positive, total, total_squares = (float(s) for s in sums)
+        of_mean = total_squares - 2.0 * mean * total + count * mean**2
+        majority = positive if self.positives > len(self) / 2 else count - positive
+        rmse, rmse_of_mean = (float(np.sqrt(max(s, 0.0) / count)) for s in (squares, of_mean))
+        return HeldOut(int(count), rmse, rmse_of_mean, right / count, majority / count)
+
+    def entries(self, at: Indices64) -> tuple[Indices64, Indices64, Floats]:
+        """Row, column and value of some entries; `at` are their numbers, in ascending order."""
+        cuts = np.searchsorted(at, [part.entries.start for part in self.parts[1:]])
+        own = [(some - part.entries.start,) for some, part in zip(np.split(at, cuts), self.parts, strict=True)]
+        found = self.cluster.each("entries", own=own)
+        rows = [rows + part.columns.start for (rows, _, _), part in zip(found, self.parts, strict=True)]
+        return np.concatenate(rows), np.concatenate([c for _, c, _ in found]), np.concatenate([v for _, _, v in found])
+
+
+def distribute(X: Any, client: Client, *, holdout: float = 0.0, seed: int = 0) -> DistributedMatrix:
+    """Share out the rows of a data matrix among the workers of a client, about as many entries to each.
+
+    Parameters
+    ----------
+    X : folder of prepared data, Parquet files, Dask DataFrame, ObservedMatrix, or what makes one
+        A folder, or Parquet files, must be on storage that all workers see: they read it themselves. Of a DataFrame,
+        and of Parquet files, the columns say which row, which column and what value, as in a text file. Everything
+        else is sent from here.
+    client : distributed.Client
+    holdout : float, default=0.0
+        Part of the entries that workers set aside, for `held_out` to compare predictions with.
+    seed : int, default=0
+        Which entries these are; how rows are shared out makes no difference.
+    """
+    check_versions(client)
+    aside = (float(holdout), int(seed)) if holdout > 0 else None
+    if isinstance(X, DistributedMatrix):
+        return X
+    if hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
+        from rslm.distributed.table import from_table
+
+        return from_table(X, client, aside)
+    if isinstance(X, str | os.PathLike):
+        if not is_prepared(X):
+            from rslm.distributed.table import from_parquet
+
+            return from_parquet(X, client, aside)
+        folder, data = str(Path(X).resolve()), open_prepared(X)
+        return _cut(data, client, lambda first, last: _submitted(shard_of_folder, folder, first, last, aside), aside)
+    data = ObservedMatrix.from_any(X)
+    return _cut(data, client, lambda first, last: _sent(data, first, last, aside), aside)
+
+
+def cuts_of(indptr: Indices64, count: int) -> Indices64:
+    """Where to cut rows into about so many parts with about as many entries."""
+    wanted = np.linspace(0, int(indptr[-1]), min(count, len(indptr) - 1) + 1)[1:-1]
+    return np.unique(np.concatenate([[0], np.searchsorted(indptr, wanted), [len(indptr) - 1]])).astype(np.int64)
+
+
+def _cut(
+    data: ObservedMatrix, client: Client, build: Callable[[int, int], Build], aside: Aside | None
+) -> DistributedMatrix:
+    cuts = cuts_of(data.indptr, len(client.scheduler_info(n_workers=-1)["workers"]))
+    builds = [build(int(a), int(b)) for a, b in pairwise(cuts)]
+    cluster = Cluster(client, builds)
+    indptr = data.indptr if aside is None else left_of(cluster)
+    return DistributedMatrix(cluster, indptr, data.shape[1], cuts, data.row_ids, data.col_ids)
+
+
+def left_of(cluster: Cluster) -> Indices64:
+    """Where the entries of every row begin, without those that are set aside."""
+    return np.concatenate([[0], np.cumsum(np.concatenate(cluster.each("column_counts")))])
+
+
+def _submitted(function: Callable[..., Shard], *args: Any) -> Build:
+    def build(client: Client, worker: str) -> Future:
+        return client.submit(function, *args, pure=False, workers=[worker], allow_other_workers=True)
+
+    return build
+
+
+def _sent(data: ObservedMatrix, first: int, last: int, aside: Aside | None) -> Build:
+    def build(client: Client, worker: str) -> Future:
+        (arrays,) = client.scatter([_rows(data, first, last)], workers=[worker], hash=False)
+        return _submitted(shard_of_arrays, arrays, data.shape[1], first, aside)(client, worker)
+
+    return build
+
+
+def _rows(data: ObservedMatrix, first: int, last: int) -> Arrays:
+    at = slice(int(data.indptr[first]), int(data.indptr[last]))
+    # Copies, so that nothing is mapped from a file any more.
+    return data.indptr[first : last + 1] - at.start, np.array(data.index[at]), np.array(data.values[at])
+
+
+def shard_of_arrays(arrays: Arrays, n_features: int, first: int, aside: Aside | None) -> Shard:
+    """Rows that were sent, which count from `first`."""
+    (indptr, index, values), held = (arrays, None) if aside is None else set_aside(arrays, first, aside)
+    data = Entries.of_columns(Columns(indptr, index, n_features), values)
+    return Shard(data, (shard_of_arrays, (arrays, n_features, first, aside)), threads_here(), held)
+
+
+def shard_of_folder(folder: str, first: int, last: int, aside: Aside | None) -> Shard:
+    """Rows of prepared data, read by the worker itself."""
+    if not is_prepared(folder):
+        raise FileNotFoundError(f"a worker finds no prepared data at {folder}; put it where all workers can read it")
+    data = open_prepared(folder)
+    shard = shard_of_arrays(_rows(data, first, last), data.shape[1], first, aside)
+    shard.rebuild = shard_of_folder, (folder, first, last, aside)
+    return shard
+
+
+def set_aside(arrays: Arrays, first: int, aside: Aside) -> tuple[Arrays, Held]:
+    """Entries that are kept, and those that are not: a part of all, chosen by their places."""
+    indptr, index, values = arrays
+    fraction, seed = aside
+    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    held = mixed(rows.astype(np.uint64) + np.uint64(first), index, np.uint64(seed)) < np.uint64(fraction * 2.0**64)
+    kept = np.concatenate([[0], np.cumsum(~held)])[indptr]
+    return (kept, index[~held], values[~held]), (rows[held], index[held].astype(np.int64), values[held])

@@ -1,0 +1,65 @@
+"""A problem as workers are told of it: everything but the observations, which they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from rslm._typing import Floats
+from rslm.losses import Loss
+from rslm.measurements import Entries, Tasks
+from rslm.problem import Problem
+from rslm.structures import Box, Multipliers, SoftBox
+
+Map = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The multipliers at the solution of another problem: a worker that does not have them any more solves it again."""
+
+    recipe: Recipe
+    U: Floats
+    key: str = field(default_factory=lambda: uuid4().hex)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Loss, structure and weights of all columns, or of those of one shard."""
+
+    loss: Loss
+    C: float
+    maps: tuple[Map, ...]  #: what the observed values go through, one after the other
+    box: Box | None
+    softness: float | None  #: of the bounds; None where they hold
+    expected: Expected | None
+    row_weights: Floats | None
+    column_weights: Floats | None
+    key: str = field(default_factory=lambda: uuid4().hex)
+
+    def part(self, columns: slice) -> Recipe:
+        """What concerns some of the columns."""
+        expected, q = self.expected, self.column_weights
+        return replace(
+            self,
+            box=None if self.box is None else self.box.transposed().part(columns).transposed(),
+            expected=None if expected is None else replace(expected, recipe=expected.recipe.part(columns)),
+            column_weights=None if q is None else q[columns],
+        )
+
+    def mapped(self, values: Floats) -> Floats:
+        for function in self.maps:
+            values = function(values)
+        return values
+
+    def problem(self, data: Entries | Tasks, expected: Multipliers | None) -> Problem:
+        """The problem of a worker with its observations and, where others are expected, its multipliers."""
+        if self.maps:
+            data = data.as_targets(self.loss, self.mapped)
+        structure: Box | SoftBox | None = self.box
+        if self.box is not None and self.softness is not None:
+            structure = SoftBox(self.box, self.softness, expected)
+        return Problem(
+            self.loss, data, structure, C=self.C, row_weights=self.row_weights, column_weights=self.column_weights
+        )

@@ -1,0 +1,265 @@
+"""Some columns with their observations, as a worker keeps them, and what it is asked to do with them.
+
+A shard remembers the problems that it was told of and the points that it has solved them at. All of that is a cache: a
+shard that was built anew, because its worker has died, says that it has `ForgottenError`, and is told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm._typing import Floats, Indices64
+from rslm.distributed.recipe import Expected, Map, Recipe
+from rslm.duals import DualSums, conjugate_part
+from rslm.initial import gram_of_data
+from rslm.inner.active_set import ActiveSet, ActiveSolution
+from rslm.kernels import predict_pairs
+from rslm.measurements import Entries, Tasks
+from rslm.objective import Evaluation, Objective
+from rslm.problem import Problem
+from rslm.structures import Box, Multipliers
+from rslm.structures.box import ObservedBeyond
+
+ODD = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)  # they mix bits well
+Held = tuple[Indices64, Indices64, Floats]
+
+
+def mixed(columns: NDArray[np.uint64], rows: NDArray[Any], more: Any) -> NDArray[np.uint64]:
+    """A number for every entry, from its place and one more number, that looks random."""
+    numbers = (columns << np.uint64(32) | rows.astype(np.uint64)) * ODD[0]
+    numbers ^= numbers >> np.uint64(31)
+    numbers += more * ODD[1]
+    numbers ^= numbers >> np.uint64(29)
+    numbers *= ODD[2]
+    numbers ^= numbers >> np.uint64(32)
+    return np.asarray(numbers * ODD[1])
+
+
+class ForgottenError(LookupError):
+    """A shard does not know a problem or a point."""
+
+
+class Shard:
+    """The columns of one worker.
+
+    Parameters
+    ----------
+    data : Entries or Tasks
+    rebuild : (function, arguments)
+        How another process makes the same shard; Dask may want to move it.
+    n_threads : int
+    held : (columns, rows, values), optional
+        Observations that are set aside.
+    """
+
+    def __init__(
+        self,
+        data: Entries | Tasks,
+        rebuild: tuple[Callable[..., Shard], tuple[Any, ...]],
+        n_threads: int,
+        held: Held | None = None,
+    ) -> None:
+        self.data, self.n_threads, self.rebuild, self.held = data, n_threads, rebuild, held
+        self._problems: dict[str, Problem] = {}
+        self._objectives: dict[str, Objective] = {}  # of those that points were asked for
+        self._points: dict[str, Evaluation] = {}
+        self._multipliers: dict[str, Multipliers | None] = {}
+        self._working: dict[str, Any] = {}  # what is asked for again and again at one point
+        self._moved: Floats | None = None
+
+    def __reduce__(self) -> Any:
+        return self.rebuild
+
+    def __sizeof__(self) -> int:  # by which Dask decides what to move
+        return int(self.data.values.nbytes + self.data.columns.index.nbytes)
+
+    # ---- problems and points -------------------------------------------------------------------------------------
+
+    def learn(self, recipe: Recipe) -> None:
+        """Be told of a problem."""
+        if recipe.key not in self._problems:
+            self._problems[recipe.key] = recipe.problem(self.data, self._expected(recipe.expected))
+
+    def _expected(self, expected: Expected | None) -> Multipliers | None:
+        if expected is None:
+            return None
+        if expected.key not in self._multipliers:
+            self.learn(expected.recipe)
+            found = self._objective(expected.recipe.key).evaluate(expected.U)
+            self._multipliers[expected.key] = found.multipliers()
+        return self._multipliers[expected.key]
+
+    def problem(self, key: str) -> Problem:
+        if key not in self._problems:
+            raise ForgottenError(key)
+        return self._problems[key]
+
+    def _objective(self, key: str) -> Objective:
+        if key not in self._objectives:
+            after = next(reversed(self._objectives.values()), None)
+            self._objectives[key] = Objective(self.problem(key), self.n_threads, after=after)
+        return self._objectives[key]
+
+    def point(self, key: str) -> Evaluation:
+        if key not in self._points:
+            raise ForgottenError(key)
+        return self._points[key]
+
+    def keep(self, alive: set[str]) -> None:
+        """Let go of all problems and points but these; their memory serves those to come."""
+        self._working.clear()
+        for key in [k for k in self._points if k not in alive]:
+            self._points.pop(key).release()
+        for key in [k for k in self._problems if k not in alive]:
+            del self._problems[key]
+            self._objectives.pop(key, None)
+        for key in [k for k in self._multipliers if k not in alive]:
+            del self._multipliers[key]
+
+    def evaluate(self, problem: str, key: str, U: Floats, alive: set[str], size: float | None) -> tuple[Any, ...]:
+        """Solve a problem at U: its value, gradient and what is paid for bounds, each the part of these columns.
+
+        With a `size`, start from the columns that were moved into their bounds, times that.
+        """
+        objective = self._objective(problem)  # which starts where the last one ended
+        self.keep(alive)
+        if size is not None and self._moved is not None:
+            assert isinstance(objective._inner, ActiveSet)
+            objective._inner.begin_at(U, self._moved * size)
+            self._moved = None
+        found = self._points[key] = objective.evaluate(U)
+        return found.value, found.gradient, found.paid
+
+    # ---- sums at a point -------------------------------------------------------------------------------------------
+
+    def derivative(self, key: str, xi: Floats) -> Floats:
+        return self.point(key).hessian_product(xi)
+
+    def V(self, key: str) -> Floats:
+        return self.point(key).V
+
+    def intercepts(self, key: str) -> Floats | None:
+        return self.point(key).intercepts
+
+    def row_curvature(self, key: str, typical: float | None, bounds: bool) -> tuple[Floats, float]:
+        """The upper halves of the matrices of all rows, and what all diagonals have more."""
+        grams, more = self.point(key).row_curvature(typical, bounds)
+        return grams[:, *np.triu_indices(grams.shape[1])], more
+
+    def moved_columns(self, key: str, costs_of_rows: Floats) -> Floats:
+        """V with those columns moved into the bounds for which that is cheaper than to move rows."""
+        solution = self.point(key)._solution
+        assert isinstance(solution, ActiveSolution)
+        self._moved = solution.moved_columns(solution.hard_solver(), costs_of_rows)
+        return self._moved
+
+    def remember_multipliers(self, key: str, name: str) -> None:
+        """Those of a point, by a name of their own."""
+        self._multipliers[name] = self.point(key).multipliers()
+
+    def loss(self, key: str, problem: str) -> float:
+        return self.point(key).loss(self.problem(problem))
+
+    def least_loss(self, problem: str) -> float:
+        asked = self.problem(problem)
+        return conjugate_part(asked, np.zeros(len(asked.data)), 0.0)
+
+    def sample(self, key: str, problem: str, at: slice) -> tuple[Floats, Floats]:
+        """Some targets, and what W says of them."""
+        asked, point = self.problem(problem), self.point(key)
+        return asked.data.values[at].astype(np.float64), point.predictions(asked)[at]
+
+    def duals(self, key: str, problem: str, question: str, *args: Any) -> Any:
+        """What `DualSums` answers."""
+        name = f"duals {key} {problem}"
+        if name not in self._working:
+            self._working = {name: self.point(key).duals(self.problem(problem))}
+        duals: DualSums = self._working[name]
+        return getattr(duals, question)(*args)
+
+    # ---- sums over the data --------------------------------------------------------------------------------------
+
+    def gram(self, problem: str, usual: float, X: Floats) -> Floats:
+        name = f"gram {problem}"
+        if name not in self._working:
+            self._working = {name: gram_of_data(self.problem(problem), usual, self.n_threads)}
+        gram: Callable[[Floats], Floats] = self._working[name]
+        return gram(X)
+
+    def values(self, maps: tuple[Map, ...], at: slice) -> Floats:
+        """Some of the values, as functions make them."""
+        values = self.data.values[at]
+        for function in maps:
+            values = function(values)
+        return values
+
+    def largest(self) -> float:
+        return float(np.abs(self.data.values).max(initial=0.0))
+
+    def row_counts(self) -> Indices64:
+        """Observations of every row of W."""
+        return np.bincount(self.data.columns.index, minlength=self.data.columns.shape[0])
+
+    def column_counts(self) -> Indices64:
+        return np.diff(self.data.columns.indptr)
+
+    def sum_of_values(self) -> float:
+        return float(self.data.values.sum(dtype=np.float64))
+
+    def held_out(self, left: Floats, V: Floats) -> Floats:
+        """Sums over what is set aside: 1, (y − w)², whether the signs agree, whether y > 0, y and y²."""
+        assert self.held is not None
+        columns, rows, y = self.held
+        w = predict_pairs(rows, columns, left, V, self.n_threads)
+        y = y.astype(np.float64)
+        return np.array([len(y), ((y - w) ** 2).sum(), ((y > 0) == (w > 0)).sum(), (y > 0).sum(), y.sum(), y @ y])
+
+    def positives(self) -> int:
+        return int(np.count_nonzero(self.data.values > 0))
+
+    def has(self, value: float) -> bool:
+        return bool((self.data.values == value).any())
+
+    def beyond(self, box: Box) -> ObservedBeyond | None:
+        """Observed values beyond bounds of the transposed matrix, whose rows are the columns of this shard."""
+        rows = np.repeat(np.arange(self.data.shape[1]), np.diff(self.data.columns.indptr))
+        return box.observed_beyond(rows, self.data.columns.index, self.data.values)
+
+    def fingerprint(self, first: int) -> int:
+        """A sum over all observations, whose columns count from `first`, that is another one for other data.
+
+        It does not depend on how the columns were shared out.
+        """
+        columns, total = self.data.columns, 0
+        for start, end in columns.blocks():
+            at = slice(int(columns.indptr[start]), int(columns.indptr[end]))
+            counts = np.diff(columns.indptr[start : end + 1])
+            number = np.repeat(np.arange(first + start, first + end, dtype=np.uint64), counts)
+            bits = self.data.values[at].astype(np.float64).view(np.uint64)
+            total += int(mixed(number, columns.index[at], bits).sum(dtype=np.uint64))
+        return total
+
+    def entries(self, at: Indices64) -> tuple[Indices64, Indices64, Floats]:
+        """Column and row, among those of this shard, and value of some observations."""
+        columns = self.data.columns
+        own = np.searchsorted(columns.indptr, at, side="right") - 1
+        return own, columns.index[at].astype(np.int64), self.data.values[at]
+
+
+def ask(shard: Shard, question: str, *args: Any) -> Any:
+    """The task that Dask runs: one question to one shard."""
+    return getattr(shard, question)(*args)
+
+
+def add(parts: list[Any]) -> Any:
+    """The sum of numbers, arrays or tuples of these, in the order given."""
+    if isinstance(parts[0], tuple):
+        return tuple(add(list(each)) for each in zip(*parts, strict=True))
+    total = parts[0].copy() if isinstance(parts[0], np.ndarray) else parts[0]
+    for part in parts[1:]:
+        total += part
+    return total

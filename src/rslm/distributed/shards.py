@@ -1,0 +1,314 @@
+"""Observations on the workers of a cluster, as the measurement of a problem, and its inner solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.data.prepared.manifest import checksum
+from rslm.distributed.cluster import Cluster
+from rslm.distributed.recipe import Expected, Map, Recipe
+from rslm.inner.active_set import constant, costs, within
+from rslm.inner.base import SolutionElsewhere
+from rslm.inner.kronecker import kronecker_preconditioner
+from rslm.kernels import Bound, Factors
+from rslm.losses import BoxDual
+from rslm.measurements import Tasks
+from rslm.measurements.elsewhere import Elsewhere
+from rslm.problem import Problem
+from rslm.structures import Box, SoftBox
+
+SAMPLE = 100_000  # errors that tell what is typical
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which columns, and which observations, a shard has."""
+
+    columns: slice
+    entries: slice
+
+    def every(self, step: int) -> slice:
+        """Those of its observations whose number among all of them is a multiple of the step."""
+        return slice(-self.entries.start % step, self.entries.stop - self.entries.start, step)
+
+
+class Shards(Elsewhere):
+    """Columns that are shared out among workers.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    shape : (d, T)
+    parts : list of Part
+        What each shard has.
+    tasks : Tasks, optional
+        Where the columns are tasks: these, for what is known of their features.
+    maps : tuple of functions
+        What the values go through.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        shape: tuple[int, int],
+        parts: list[Part],
+        tasks: Tasks | None = None,
+        maps: tuple[Map, ...] = (),
+    ) -> None:
+        self.cluster, self.shape, self.parts, self.tasks, self.maps = cluster, shape, parts, tasks, maps
+
+    def __len__(self) -> int:
+        return int(self.parts[-1].entries.stop)
+
+    def __repr__(self) -> str:
+        d, T = self.shape
+        return f"Shards({d} × {T}, {len(self)} observed, {len(self.parts)} shards)"
+
+    def map(self, function: Map) -> Shards:
+        return Shards(self.cluster, self.shape, self.parts, self.tasks, (*self.maps, function))
+
+    def solver(self, problem: Problem) -> RemoteSolver:
+        return RemoteSolver(self, problem)
+
+    def gram(self, problem: Problem, usual: float) -> Callable[[Floats], Floats]:
+        solver = self.solver(problem)
+
+        def gram(X: Floats) -> Floats:
+            total: Floats = self.cluster.total("gram", solver.key, usual, X)
+            return total
+
+        return gram
+
+    def fingerprint(self) -> str:
+        own = [(part.columns.start,) for part in self.parts]
+        entries = sum(self.cluster.each("fingerprint", own=own)) % 2**64
+        if self.tasks is None:
+            return f"{entries:016x}"
+        X = self.tasks.features.X
+        return f"{entries:016x} {checksum(X.data if self.tasks.features.sparse else X):08x}"
+
+    def sample(self, size: int) -> Floats:
+        step = len(self) // size + 1
+        return np.concatenate(self.cluster.each("values", self.maps, own=[(part.every(step),) for part in self.parts]))
+
+
+class RemoteSolver:
+    """The inner solver of a problem whose columns are on workers."""
+
+    warm: Any = None  # workers remember where they were
+
+    def __init__(self, shards: Shards, problem: Problem) -> None:
+        self.shards, self.problem, self.cluster = shards, problem, shards.cluster
+        structure = problem.structure
+        assert isinstance(structure, Box | SoftBox | None)
+        soft = isinstance(structure, SoftBox)
+        self.recipe = Recipe(
+            problem.loss,
+            problem.C,
+            shards.maps,
+            structure.box if isinstance(structure, SoftBox) else structure,
+            structure.softness if isinstance(structure, SoftBox) else None,
+            structure.expected if soft else None,  # type: ignore[union-attr, arg-type]
+            problem.row_weights,
+            problem.column_weights,
+        )
+        self.tell()
+
+    def tell(self) -> None:
+        self.cluster.known[self.key] = self
+        self.cluster.each("learn", own=[(self.recipe.part(part.columns),) for part in self.shards.parts])
+
+    @property
+    def key(self) -> str:
+        return self.recipe.key
+
+    def names(self) -> set[str]:
+        """What workers have to keep for it."""
+        expected = self.recipe.expected
+        return {self.key} if expected is None else {self.key, expected.key}
+
+    @staticmethod
+    def obstacle(problem: Problem) -> str | None:
+        return None if isinstance(problem.data, Shards) else "needs columns on workers"
+
+    def free(self) -> None:
+        """Workers let go of what nobody can ask for any more."""
+
+    def solve(self, U: Floats, size: float | None = None) -> RemoteSolution:
+        return RemoteSolution(self, U, size)
+
+
+class RemoteSolution(SolutionElsewhere):
+    """The solutions of all shards at one U."""
+
+    def __init__(self, solver: RemoteSolver, U: Floats, size: float | None = None) -> None:
+        self.solver, self.U, self.key = solver, U, uuid4().hex
+        self.cluster = solver.cluster
+        self.value, self.gradient, self.paid = self.tell(size)
+
+    def tell(self, size: float | None = None) -> tuple[float, Floats, float]:
+        """Have the problem solved at U; with a `size`, from where columns were moved into their bounds."""
+        self.cluster.known[self.key] = self
+        alive = {name for known in list(self.cluster.known.values()) for name in known.names()}
+        found: tuple[float, Floats, float] = self.cluster.total(
+            "evaluate", self.solver.key, self.key, self.U, alive, size
+        )
+        return found
+
+    def names(self) -> set[str]:
+        return {self.key}
+
+    def release(self) -> None:
+        self.cluster.known.pop(self.key, None)
+
+    def _check(self) -> None:
+        if self.key not in self.cluster.known:
+            raise RuntimeError("this evaluation has been released; evaluate the point again")
+
+    @cached_property
+    def V(self) -> Floats:
+        if self.key not in self.cluster.known:
+            self.tell()
+        return np.concatenate(self.cluster.each("V", self.key))
+
+    def intercepts(self) -> Floats | None:
+        tasks = self.solver.shards.tasks
+        if tasks is None or not tasks.intercept:
+            return None
+        return np.concatenate(self.cluster.each("intercepts", self.key))
+
+    def derivative(self, xi: Floats) -> Floats:
+        self._check()
+        total: Floats = self.cluster.total("derivative", self.key, xi)
+        return total
+
+    # ---- the preconditioner ----------------------------------------------------------------------------------------
+
+    def preconditioner(self) -> Callable[[Floats], Floats]:
+        tasks, problem = self.solver.shards.tasks, self.solver.problem
+        if tasks is not None:
+            return kronecker_preconditioner(tasks.features, tasks.columns, 2.0 * problem.C, self.V, self.V)
+        factors = Factors.of(self._row_systems(bounds=True), 1)
+        return lambda eta: factors.solve(eta, 1)
+
+    def _row_systems(self, *, bounds: bool) -> Floats:
+        """(C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I of every row, where `bounds` that push are entries."""
+        self._check()
+        halves, more = self.cluster.total("row_curvature", self.key, self._typical_error(), bounds)
+        d, rank = self.U.shape
+        B = np.empty((d, rank, rank))
+        i, j = np.triu_indices(rank)
+        B[:, i, j] = B[:, j, i] = halves
+        B[:, range(rank), range(rank)] += max(more, np.finfo(float).tiny)
+        return B
+
+    def _typical_error(self) -> float | None:
+        problem = self.solver.problem
+        if not isinstance(problem.loss, BoxDual) or problem.structure is not None:
+            return None
+        y, w = self.sample(problem, SAMPLE)
+        return problem.loss.box.typical(y, y - w)
+
+    # ---- sums ------------------------------------------------------------------------------------------------------
+
+    def _asked(self, problem: Problem) -> str:
+        """What workers call a problem that sums are asked for."""
+        self._check()
+        if problem is self.solver.problem:
+            return self.solver.key
+        last = self.cluster.asked
+        if last is None or last.problem is not problem:
+            assert isinstance(problem.data, Shards)
+            last = self.cluster.asked = problem.data.solver(problem)
+        return str(last.key)
+
+    def loss(self, problem: Problem) -> float:
+        return float(self.cluster.total("loss", self.key, self._asked(problem)))
+
+    def least_loss(self, problem: Problem) -> float:
+        return float(self.cluster.total("least_loss", self._asked(problem)))
+
+    def sample(self, problem: Problem, size: int) -> tuple[Floats, Floats]:
+        shards, step = self.solver.shards, len(problem.data) // size + 1
+        name = self._asked(problem)
+        parts = self.cluster.each("sample", self.key, name, own=[(part.every(step),) for part in shards.parts])
+        y, w = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return y, w
+
+    def dual(self) -> Floats:
+        raise TypeError("dual variables are kept by the workers")
+
+    def duals(self, problem: Problem) -> RemoteDuals:
+        return RemoteDuals(self, self._asked(problem))
+
+    # ---- bounds ----------------------------------------------------------------------------------------------------
+
+    def multipliers(self) -> Any:
+        """A name of those that the workers have."""
+        if self.solver.recipe.box is None:
+            return None
+        expected = Expected(self.solver.recipe, self.U)
+        self.cluster.each("remember_multipliers", self.key, expected.key)
+        return expected
+
+    def within_bounds(self) -> tuple[Floats, RemoteSolution] | None:
+        """As `ActiveSolution.within_bounds`: rows are moved here, with all of V, columns where they are."""
+        box, problem = self.solver.recipe.box, self.solver.problem
+        if box is None:
+            return None
+        X, (lower, upper) = self.U * problem.row_scale, box.planes(problem.shape)
+        p = np.ones(len(X)) if problem.row_weights is None else problem.row_weights
+        unit = 2.0 * problem.C if problem.loss.quadratic else problem.C  # as the costs of columns have it
+        systems = self._row_systems(bounds=False) * (p / unit)[:, None, None]  # of rows u/√p
+
+        def rows(V: Floats) -> Bound:
+            return within(V, X, Factors.of(systems, 1), lower.T, upper.T, 1)
+
+        V = np.concatenate(self.cluster.each("moved_columns", self.key, costs(rows(self.V), X)))
+        U = rows(V).V / problem.row_scale
+        size = float(np.linalg.norm(U))
+        hard = self.solver.shards.solver(replace(problem, structure=box))
+        kept = U / size, hard.solve(U / size, size)
+        if np.isfinite(kept[1].value):
+            return kept
+        alike = constant(hard.problem, X, self.V)
+        return alike, hard.solve(alike)
+
+
+class RemoteDuals:
+    """Sums over the dual variables of a solution; see `DualSums`."""
+
+    def __init__(self, solution: RemoteSolution, problem: str) -> None:
+        self._solution, self._problem = solution, problem
+
+    def _each(self, question: str, *args: Any) -> list[Any]:
+        return self._solution.cluster.each("duals", self._solution.key, self._problem, question, *args)
+
+    def _total(self, question: str, *args: Any) -> Any:
+        return self._solution.cluster.total("duals", self._solution.key, self._problem, question, *args)
+
+    def largest(self) -> float:
+        return float(np.max(self._each("largest")))
+
+    def rounding(self) -> float:
+        return float(np.max(self._each("rounding")))
+
+    def gram(self, X: Floats) -> Floats:
+        total: Floats = self._total("gram", X)
+        return total
+
+    def frobenius_squared(self) -> float:
+        return float(self._total("frobenius_squared"))
+
+    def conjugate_part(self, alpha: float) -> float:
+        return float(self._total("conjugate_part", alpha))
+
+    def support(self) -> float:
+        return float(self._total("support"))

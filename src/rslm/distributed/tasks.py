@@ -1,0 +1,56 @@
+"""Tasks that are shared out among the workers of a cluster, with the rows of features that belong to them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rslm._typing import Floats
+from rslm.distributed.cluster import Build, Client, Cluster, Future, check_versions, threads_here
+from rslm.distributed.matrix import cuts_of
+from rslm.distributed.shard import Shard
+from rslm.distributed.shards import Part, Shards
+from rslm.measurements import Tasks
+
+Arguments = tuple[Any, ...]
+
+
+def distribute_tasks(tasks: Tasks, client: Client) -> Shards:
+    """Share out tasks among the workers of a client, about as many observations to each.
+
+    Parameters
+    ----------
+    tasks : Tasks
+    client : distributed.Client
+    """
+    check_versions(client)
+    indptr = tasks.columns.indptr
+    cuts = cuts_of(indptr, len(client.scheduler_info(n_workers=-1)["workers"]))
+    cluster = Cluster(client, [_sent(tasks, int(a), int(b)) for a, b in pairwise(cuts)])
+    parts = [Part(slice(int(a), int(b)), slice(int(indptr[a]), int(indptr[b]))) for a, b in pairwise(cuts)]
+    return Shards(cluster, tasks.shape, parts, tasks)
+
+
+def _sent(tasks: Tasks, first: int, last: int) -> Build:
+    def build(client: Client, worker: str) -> Future:
+        (part,) = client.scatter([_part(tasks, first, last)], workers=[worker], hash=False)
+        return client.submit(shard_of_tasks, part, pure=False, workers=[worker], allow_other_workers=True)
+
+    return build
+
+
+def _part(tasks: Tasks, first: int, last: int) -> Arguments:
+    """The rows of some tasks, and what has to be the same for all tasks."""
+    columns = tasks.columns
+    at = slice(int(columns.indptr[first]), int(columns.indptr[last]))
+    rows, index = np.unique(columns.index[at], return_inverse=True)
+    mean: Floats = tasks.features.mean
+    X, indptr = tasks.features.X[rows], columns.indptr[first : last + 1] - at.start
+    return X, indptr, index, tasks.values[at], tasks.intercept, mean, tasks.narrow
+
+
+def shard_of_tasks(part: Arguments) -> Shard:
+    """Tasks that were sent."""
+    return Shard(Tasks.of_part(*part), (shard_of_tasks, (part,)), threads_here())

@@ -1,0 +1,113 @@
+"""What a fit and the checkpoint that it goes on from must agree in: the data, and all that the numbers depend on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm._typing import Floats
+from rslm.data.prepared.manifest import checksum
+from rslm.measurements import Bilinear, Samples, Side, Tasks
+from rslm.measurements.elsewhere import Elsewhere
+from rslm.measurements.features import FeatureMatrix
+from rslm.problem import Problem
+from rslm.structures import Box, LinearStructure
+from rslm.version import __version__
+
+Settings = dict[str, str | float | None]
+
+SEED = "random state"
+SOME = 16  # observations at which the loss is looked at
+
+
+def settings_of(
+    problem: Problem, rank: int, solver: str, tol: float, start: Floats | None, random_state: object
+) -> Settings:
+    """By name, so that a difference can be told; of arrays a checksum."""
+    d, T = problem.shape
+    return {
+        "shape": f"{d} × {T}",
+        "observations": len(problem.data),
+        **_of_data(problem.data),
+        "intercepts": str(problem.data.intercept) if isinstance(problem.data, Tasks) else None,
+        "loss": repr(problem.loss),
+        "loss at some observations": _loss_at_some(problem),
+        "structure": None if problem.structure is None else repr(problem.structure),
+        "structure's numbers": _of_structure(problem.structure),
+        "C": problem.C,
+        "row weights": None if problem.row_weights is None else _sum(problem.row_weights),
+        "column weights": None if problem.column_weights is None else _sum(problem.column_weights),
+        "rank": int(rank),
+        "solver": solver,
+        "tol": float(tol),
+        "start": None if start is None else _sum(start),
+        SEED: int(random_state) if isinstance(random_state, int | np.integer) else None,
+        "version of rslm": __version__,
+    }
+
+
+def differences(before: Settings, now: Settings) -> list[str]:
+    """Everything in which they differ. Seeds do if both are numbers: of generators nothing is known."""
+    return [
+        f"{name}: {_shown(before.get(name))} in the checkpoint, {_shown(now.get(name))} now"
+        for name in {**before, **now}
+        if before.get(name) != now.get(name) and not (name == SEED and None in (before.get(name), now.get(name)))
+    ]
+
+
+def _shown(value: str | float | None) -> str:
+    return "none" if value is None else str(value)
+
+
+def _of_data(data: Any) -> Settings:
+    if isinstance(data, Elsewhere):
+        return {"values and positions": data.fingerprint()}
+    return {name: _sum(*arrays) for name, arrays in _arrays(data).items()}
+
+
+def _arrays(data: Any) -> dict[str, list[NDArray[Any]]]:
+    """All numbers of a measurement, by what they are."""
+    if isinstance(data, Samples):
+        return {"values": [data.values], "positions": [data.index]}
+    arrays: dict[str, list[NDArray[Any]]] = {
+        "values": [data.values],
+        "positions": [data.columns.indptr, data.columns.index],
+    }
+    if isinstance(data, Tasks):
+        arrays["features"] = _features(data.features)
+    if isinstance(data, Bilinear):
+        arrays |= {"row features": _side(data.rows), "column features": _side(data.cols)}
+    return arrays
+
+
+def _side(side: Side) -> list[NDArray[Any]]:
+    given = [part for part in (side.own, side.base) if part is not None]
+    return given if side.X is None else [*_features(side.X), *given]
+
+
+def _features(features: FeatureMatrix) -> list[NDArray[Any]]:
+    X = features.X
+    return [X.data, X.indices, X.indptr] if features.sparse else [X]
+
+
+def _sum(*arrays: NDArray[Any]) -> str:
+    return " ".join(f"{checksum(array):08x}" for array in arrays)
+
+
+def _loss_at_some(problem: Problem) -> str:
+    """A loss of the user's own may keep its parameters where its name does not show them."""
+    y = np.asarray(problem.data.sample(SOME), dtype=np.float64)
+    return f"{float(np.sum(problem.loss.value(y, 0.5 + np.arange(len(y))))):.9g}"
+
+
+def _of_structure(structure: object) -> str | None:
+    """Bounds by their numbers, a linear structure by what it makes of some numbers: more of it is not known."""
+    if isinstance(structure, Box):
+        return _sum(*(np.asarray(plane) for plane in structure.planes(structure.shape)))
+    if not isinstance(structure, LinearStructure):
+        return None
+    rng = np.random.default_rng(0)
+    product = structure.times(rng.standard_normal(structure.size), rng.standard_normal((structure.shape[1], 2)))
+    return f"{float(np.vdot(product, rng.standard_normal(product.shape))):.9g}"
