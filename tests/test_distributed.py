@@ -359,6 +359,22 @@ def test_a_worker_that_is_killed_changes_nothing(client, case, kind, tmp_path):
     client.wait_for_workers(3)
 
 
+@pytest.mark.parametrize("case", ["absolute", "bounds"])
+def test_a_fit_goes_on_bitwise_from_its_checkpoint(client, case, tmp_path):
+    loss, box, settings = CASES[case]
+
+    def fitted(name, **limits):
+        problem = Problem(loss, distribute(ratings(), client).measurement(), box, **settings)
+        return solve(problem, 3, random_state=0, tol=TOL, checkpoint=tmp_path / name, **limits)
+
+    whole = fitted("whole")
+    fitted("parts", max_iter=whole.n_iter // 2)
+    parts = fitted("parts")
+    np.testing.assert_array_equal(parts.U, whole.U)
+    np.testing.assert_array_equal(parts.history["objective"], whole.history["objective"])
+    assert parts.certificate == whole.certificate
+
+
 def test_other_versions_are_refused(client, monkeypatch):
     monkeypatch.setattr(cluster_module, "__version__", "9.9")
     with pytest.raises(RuntimeError, match=r"3 of 3 workers differ .* rslm 9\.9 .*Install the same versions"):

@@ -797,3 +797,12 @@ def test_weights_out_of_range(weighting):
     X[0, :4] = np.nan
     with pytest.raises(ValueError, match=f"weighting={weighting} takes the entry counts, 1 to 5"):
         MatrixCompletion(rank=1, weighting=weighting).fit(X)
+
+
+def test_a_path_is_read(tmp_path):
+    (tmp_path / "ratings.csv").write_text("user,item,rating\na,x,1\na,y,2\nb,x,2\nb,y,4\n")
+    model = MatrixCompletion(1, C=1e4).fit(tmp_path / "ratings.csv")
+    assert model.predict(["b"], ["y"]) == pytest.approx(4.0, abs=0.01)
+    assert model.fit(str(tmp_path / "ratings.csv")).row_ids_.tolist() == ["a", "b"]
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        model.fit("missing.csv")

@@ -354,6 +354,20 @@ def test_weighted_derivative_is_minus_that_of_scatter(rank):
     assert_close((by_rows(U - h * dU) - by_rows(U + h * dU)) / (2 * h), derivative, 1e-7)
 
 
+@pytest.mark.parametrize("singular", [False, True])
+@pytest.mark.parametrize(("columns", "rank"), [(1, 1), (8, 3), (21, 10)])
+def test_factors_of_systems_that_are_given(columns, rank, singular):
+    rng = np.random.default_rng(0)
+    roots = rng.standard_normal((columns, rank, rank))
+    systems = roots @ roots.transpose(0, 2, 1)
+    if singular:  # to rounding errors, which Cholesky's method may not survive
+        systems[0] = np.outer(roots[0, 0], roots[0, 0])
+    rhs = np.einsum("tkl,tl->tk", systems, rng.standard_normal((columns, rank)))
+    found = Factors.of(systems, 2).solve(rhs, 2)
+    np.testing.assert_allclose(np.einsum("tkl,tl->tk", systems, found), rhs, atol=1e-7 * np.abs(rhs).max())
+
+
+
 @pytest.mark.parametrize("rank", RANKS)
 def test_what_was_in_memory_before_does_not_matter(rank):
     c = mixed()

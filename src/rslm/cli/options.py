@@ -10,7 +10,10 @@ import typer
 READING, WRITING = "How to read the data", "What to write"
 
 DataFile = Annotated[
-    str, typer.Argument(help="CSV, TSV, '::'-separated, Parquet, MatrixMarket, npz or mat; - for standard input.")
+    str,
+    typer.Argument(
+        help="CSV, TSV, '::'-separated, Parquet, MatrixMarket, npz, mat, a folder of prepared data; - for standard input."
+    ),
 ]
 ModelFile = Annotated[Path, typer.Argument(help="A model that rslm has written.")]
 Rows = Annotated[str | None, typer.Option(help="Column of row ids: name or number.", rich_help_panel=READING)]

@@ -109,6 +109,10 @@ class Shard:
             raise ForgottenError(key)
         return self._points[key]
 
+    def forget(self, key: str) -> None:
+        """Let the next point of a problem depend on U alone."""
+        self._objective(key).forget()
+
     def keep(self, alive: set[str]) -> None:
         """Let go of all problems and points but these; their memory serves those to come."""
         self._working.clear()

@@ -102,8 +102,6 @@ class Shards(Elsewhere):
 class RemoteSolver:
     """The inner solver of a problem whose columns are on workers."""
 
-    warm: Any = None  # workers remember where they were
-
     def __init__(self, shards: Shards, problem: Problem) -> None:
         self.shards, self.problem, self.cluster = shards, problem, shards.cluster
         structure = problem.structure
@@ -128,6 +126,17 @@ class RemoteSolver:
     @property
     def key(self) -> str:
         return self.recipe.key
+
+    @property
+    def warm(self) -> bool | None:
+        """Whether workers start from their last solutions, which they keep themselves."""
+        direct = self.problem.loss.quadratic and self.problem.structure is None
+        return None if direct else True
+
+    @warm.setter
+    def warm(self, value: bool | None) -> None:
+        if value is None:
+            self.cluster.each("forget", self.key)
 
     def names(self) -> set[str]:
         """What workers have to keep for it."""

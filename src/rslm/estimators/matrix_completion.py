@@ -191,8 +191,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
-            NaN is missing in dense input; stored entries of sparse input are observed, zeros included.
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features), or a path
+            NaN is missing in dense input; stored entries of sparse input are observed, zeros included. A file is read
+            as by `ObservedMatrix.read`, a folder is one of prepared data.
         y : ignored
         checkpoint : path, optional
             A file that is written now and then, while the fit runs. If it is stopped in any way, the same `fit` goes on
@@ -591,6 +592,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     # ---- checking --------------------------------------------------------------------------------------------------
 
     def _observed(self, X: Any, *, fitting: bool) -> ObservedMatrix:
+        if isinstance(X, str | os.PathLike):
+            X = ObservedMatrix.read(X)
         if isinstance(X, ObservedMatrix):
             if fitting:
                 self.n_features_in_ = X.shape[1]

@@ -44,11 +44,15 @@ class Factors:
             roots = np.linalg.cholesky(systems)
         except np.linalg.LinAlgError:  # singular but for rounding
             values, vectors = np.linalg.eigh(systems)
-            roots = vectors * np.sqrt(np.maximum(values, np.finfo(float).tiny))[:, None, :]
+            roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
         # A system is the sum of r rᵀ over the columns r of its root.
         parts = Columns(np.arange(columns + 1) * rank, np.arange(columns * rank, dtype=np.int32), columns * rank)
         rows = roots.transpose(0, 2, 1).reshape(columns * rank, rank)
-        return parts.factorise(rows, np.zeros(columns), threads)
+        traces = np.trace(systems, axis1=1, axis2=2)
+        least = np.maximum(
+            np.finfo(float).eps * traces, np.finfo(float).tiny
+        )  # so that the kernel's pivots are positive
+        return parts.factorise(rows, least, threads)
 
     def solve(self, rhs: Floats, threads: int) -> Floats:
         """Solve the system of every column for its own row of `rhs`."""

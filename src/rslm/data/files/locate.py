@@ -6,6 +6,8 @@ import sys
 from os import PathLike, fspath
 from pathlib import Path
 
+from rslm.data.prepared.manifest import is_prepared
+
 PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
 STANDARD_INPUT = "-"
 
@@ -18,6 +20,8 @@ def located(path: str | PathLike[str]) -> tuple[str, Path | bytes]:
             raise ValueError("standard input is empty")
         return "standard input", content
     file = Path(path)
+    if is_prepared(file):
+        raise IsADirectoryError(f"{file} is prepared data, entries of a matrix; here a table in a file is needed")
     if file.is_dir():
         raise IsADirectoryError(f"{file} is a folder; name a file in it")
     if not file.exists():
