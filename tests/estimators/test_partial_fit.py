@@ -86,6 +86,15 @@ def test_what_can_be_done_with_it(tmp_path):
     np.testing.assert_allclose(rslm.load(tmp_path / "m").transform(truth), model.transform(truth), atol=1e-12)
 
 
+def test_a_stream_goes_on_from_a_file(tmp_path):
+    model = MatrixCompletion(4, C, random_state=0).partial_fit(part(MADE, 0, 1500))
+    model.save(tmp_path / "m")
+    kept = rslm.load(tmp_path / "m").partial_fit(part(MADE, 1500, 3000))
+    model.partial_fit(part(MADE, 1500, 3000))
+    np.testing.assert_array_equal(kept.col_factors_, model.col_factors_)
+    assert kept.n_iter_ == model.n_iter_
+
+
 def test_a_batch_fit_polishes_it():
     model, cold = streamed(), MatrixCompletion(4, C, random_state=0).fit(MADE)
     before = objective(model)

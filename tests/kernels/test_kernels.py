@@ -367,7 +367,6 @@ def test_factors_of_systems_that_are_given(columns, rank, singular):
     np.testing.assert_allclose(np.einsum("tkl,tl->tk", systems, found), rhs, atol=1e-7 * np.abs(rhs).max())
 
 
-
 @pytest.mark.parametrize("rank", RANKS)
 def test_what_was_in_memory_before_does_not_matter(rank):
     c = mixed()

@@ -12,7 +12,7 @@ READING, WRITING = "How to read the data", "What to write"
 DataFile = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, '::'-separated, Parquet, MatrixMarket, npz, mat, a folder of prepared data; - for standard input."
+        help="CSV, TSV, '::'-separated, Parquet, MatrixMarket, npz, mat, or a folder of prepared data; - for stdin."
     ),
 ]
 ModelFile = Annotated[Path, typer.Argument(help="A model that rslm has written.")]

@@ -538,6 +538,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         arrays |= ids_to_array("row", self._rows.ids) | ids_to_array("col", self._cols.ids)
         if hasattr(self, "feature_names_in_"):
             arrays["feature_names"] = np.asarray(self.feature_names_in_, dtype=str)
+        stream: Stream | None = getattr(self, "_stream", None)
+        arrays |= {} if stream is None else stream.to_arrays()
         facts = {name: getattr(self, name) for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")}
         facts["certificate"] = asdict(self.certificate_)
         facts["mean_count"], facts["C"] = self._subspace.mean_count, float(self._subspace.C)
@@ -560,6 +562,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         )
         model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
         model._known = Known.from_arrays(arrays)
+        if (stream := Stream.from_arrays(arrays)) is not None:
+            model._stream = stream
         model.certificate_ = Certificate(**facts["certificate"])
         model._rounding = model.certificate_.rounding
         model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}

@@ -10,6 +10,7 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.data import ObservedMatrix
+from rslm.data.sealed import Arrays
 from rslm.estimators.layout import Layout
 from rslm.losses import BoxDual, Loss
 from rslm.objective import Objective
@@ -28,6 +29,23 @@ class Stream:
     samples: int = 0
     objective: list[float] = field(default_factory=list)  #: mean of a sample, in each batch of the last call
     seconds: list[float] = field(default_factory=list)
+
+    def to_arrays(self) -> Arrays:
+        """All that the next samples need, for the file of a model."""
+        if self.steps is None:
+            return {}
+        U, curvature, shift, batches = self.steps.state()
+        counts = np.array([shift, batches, self.samples])
+        return {"stream_U": U, "stream_curvature": curvature, "stream_counts": counts}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Stream | None:
+        """The stream that the file of a model has; None if it has none."""
+        if "stream_U" not in arrays:
+            return None
+        shift, batches, samples = (float(x) for x in arrays["stream_counts"])
+        steps = StochasticSteps.of_state(arrays["stream_U"], arrays["stream_curvature"], shift, int(batches))
+        return cls(steps, int(samples))
 
     def learn(
         self, data: ObservedMatrix, loss: Loss, C: float, rank: int, rng: np.random.Generator, n_threads: int

@@ -30,7 +30,19 @@ class StochasticSteps:
         self.U = U
         self.batches = 0
         d, rank = U.shape
-        self._curvature, self._shift = np.zeros((d, rank, rank)), 0.0
+        self._curvature: Floats = np.zeros((d, rank, rank))
+        self._shift = 0.0
+
+    def state(self) -> tuple[Floats, Floats, float, int]:
+        """U, its curvature, what all diagonals have more, and how many batches there were."""
+        return self.U, self._curvature, self._shift, self.batches
+
+    @classmethod
+    def of_state(cls, U: Floats, curvature: Floats, shift: float, batches: int) -> StochasticSteps:
+        """One that goes on as the one would whose state this is."""
+        steps = cls(U)
+        steps._curvature, steps._shift, steps.batches = curvature, shift, batches
+        return steps
 
     def step(self, evaluation: Evaluation) -> None:
         """Learn from a batch of columns, evaluated at U."""
