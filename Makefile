@@ -22,7 +22,7 @@ demo: $(VENV)/.cli $(VENV)/.plot
 
 test: lint
 	@echo "pytest"
-	@$(BIN)/pytest -n auto --maxprocesses 4
+	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup
 
 lint: $(VENV)/.test
 	@echo "ruff check"

@@ -126,7 +126,7 @@ def on_cluster(workers: int) -> Callable[[Path, Path], dict[str, Any]]:
                 n_workers=workers,
                 threads_per_worker=2 // workers,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address=":0",
                 memory_limit=0,
             ) as cluster,
             Client(cluster) as client,  # type: ignore[no-untyped-call]

@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import os
+import platform
 import random
 import re
 import signal
@@ -27,6 +28,7 @@ from rslm import (
     ReducedRankRegressor,
     solve,
 )
+from rslm.data.appearing import unfinished
 from rslm.data.sealed import read_sealed, write_sealed
 from rslm.losses import Absolute, Huber, Logistic, Loss, Square
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
@@ -153,16 +155,27 @@ def test_without_a_checkpoint_nothing_is_different(path):
 
 @pytest.mark.parametrize("kind", ["square", "absolute", "bounds"])
 def test_stopped_by_a_callback_and_by_time(kind, path):
-    """Time that was spent before counts; with more of it the fit goes on."""
+    """Every call has its own time, so that a fit can go on in slots; the history counts them all."""
     whole = solved(kind, checkpoint=path)
     path.unlink()
     stopped = solved(kind, checkpoint=path, callback=lambda p: p.iteration == 6)
     assert stopped.outcome is Outcome.INTERRUPTED
     spent = stopped.history["seconds"][-1]
-    assert solved(kind, checkpoint=path, max_time=spent / 1e3).outcome is Outcome.TIME
+    assert solved(kind, checkpoint=path, max_time=1e-9).outcome is Outcome.TIME
     again = solved(kind, checkpoint=path, max_time=1e3)
     check_same(whole, again)
     assert again.history["seconds"][-1] > spent
+
+
+@pytest.mark.parametrize("first", [None, np.eye(40, 3)], ids=["from the data", "from a point"])
+def test_a_start_does_not_matter_any_more(first, path):
+    """A model that starts where its last fit has ended gives another one each time."""
+    problem = Problem(Square(), Entries(Y), C=3e4)
+    whole = solve(problem, 3, random_state=0, checkpoint=path, start=first)
+    path.unlink()
+    solve(problem, 3, random_state=0, checkpoint=path, start=first, max_iter=5)
+    other = np.ones((40, 3)) if first is None else None
+    check_same(whole, solve(problem, 3, random_state=0, checkpoint=path, start=other))
 
 
 def test_other_threads_and_limits(path):
@@ -300,10 +313,13 @@ def test_killed_at_any_moment(tmp_path):
 
 
 def test_what_a_killed_process_leaves_is_taken_away(path):
-    left = path.with_name(f".{path.name}.unfinished")
-    left.write_bytes(b"half of it")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for pid in (ended.pid, os.getppid()):  # the other one still runs, and may be writing
+        unfinished(path).with_name(unfinished(path).name.replace(f".{os.getpid()}.", f".{pid}.")).write_bytes(b"half")
     solved("square", checkpoint=path)
-    assert list(path.parent.iterdir()) == [path]
+    left = sorted(p.name for p in path.parent.iterdir())
+    assert left == [f".{path.name}.{platform.node()}.{os.getppid()}.unfinished", path.name]
 
 
 # ---- another fit --------------------------------------------------------------------------------------------
@@ -365,14 +381,17 @@ DIFFERENT = {
     "place": ({"data": Entries(changed(Y))}, {}, r"positions: .* in the checkpoint"),
     "shape": ({"data": Entries(Y[:39])}, {}, "shape: 40 × 60 in the checkpoint, 39 × 60 now"),
     "one less": ({"data": Entries(changed(Y, np.nan))}, {}, r"observations: \d+ in the checkpoint, \d+ now"),
-    "bounds": ({"structure": Box(-50.0, None)}, {}, r"structure: none in the checkpoint, Box\(-50, None\) now"),
-    "row weights": ({"row_weights": WEIGHTS}, {}, "row weights: none in the checkpoint"),
-    "column weights": ({"column_weights": np.ones(60)}, {}, "column weights: none in the checkpoint"),
+    "bounds": (
+        {"structure": Box(-50.0, None)},
+        {},
+        r"bounds or structure: none in the checkpoint, Box\(-50, None\) now",
+    ),
+    "row weights": ({"row_weights": WEIGHTS}, {}, "weighting of rows: none in the checkpoint"),
+    "column weights": ({"column_weights": np.ones(60)}, {}, "weighting of columns: none in the checkpoint"),
     "rank": ({}, {"rank": 2}, "rank: 3 in the checkpoint, 2 now"),
     "solver": ({}, {"solver": "conjugate-gradient"}, "solver: trust-region in the checkpoint, conjugate-gradient now"),
     "tol": ({}, {"tol": 1e-3}, "tol: 1e-06 in the checkpoint, 0.001 now"),
     "seed": ({}, {"random_state": 1}, "random state: 0 in the checkpoint, 1 now"),
-    "start": ({}, {"start": np.eye(40, 3)}, "start: none in the checkpoint"),
 }
 PLAIN = {"loss": Square(), "data": Entries(Y), "C": 1.0}
 PAIRS = {
@@ -599,7 +618,15 @@ def test_complete_goes_on(run, tmp_path):
     assert [found.pop("seconds") > 0 for found in facts] == [True, True]
     assert facts[0] == facts[1]
     assert facts[0]["iterations"] > 3
-    assert "another fit; " in run(*words, "--weighting", 0)[0]
+    # What the command has written, it may write again when it goes on, but not when it begins.
+    path.unlink()
+    assert run(*words, "--model", tmp_path / "m", "--max-time", 1e-6)[0] == 0
+    assert run(*words, "--model", tmp_path / "m")[0] == 0
+    path.unlink()
+    assert "m exists; add --force" in run(*words, "--model", tmp_path / "m")[0]
+    assert run(*words)[0] == 0
+    said = run(*words, "--weighting", 0)[0]
+    assert "another fit; weighting of rows: " in said
     assert "named twice" in run(*words, "--model", path)[0]
     for search in ([], ["--tune", "--C", 30]):
         said = run("complete", table, *search, "--checkpoint", tmp_path / "other")[0]

@@ -30,6 +30,7 @@ from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Entries, Tasks
 from rslm.structures import Box, Hankel
 
+pytestmark = pytest.mark.xdist_group("cluster")  # tests that run at the same time would have one each
 N, M = 90, 40  # samples and features; of so few features σ₁ is found in one product
 TOL = 1e-3  # enough for all kinds of steps to be taken
 
@@ -45,7 +46,7 @@ def ratings(n=N, m=M, seed=0):
 def client():
     # Three workers, so that two branches make a tree of two levels.
     with (
-        LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50) as c,
+        LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50) as c,
         Client(c) as client,
     ):
         yield client
@@ -59,9 +60,9 @@ def both(client, loss, box=None, data=None, rank=3, **settings):
     return solve(here, rank, random_state=0, tol=TOL), solve(there, rank, random_state=0, tol=TOL)
 
 
-def assert_same(a, b):
+def assert_same(a, b, rtol=1e-10):
     assert len(a.history["objective"]) == len(b.history["objective"])
-    np.testing.assert_allclose(b.history["objective"], a.history["objective"], rtol=1e-10)
+    np.testing.assert_allclose(b.history["objective"], a.history["objective"], rtol=rtol)
     np.testing.assert_array_equal(b.history["hessian_products"], a.history["hessian_products"])
     np.testing.assert_allclose(b.U @ b.V.T, a.U @ a.V.T, atol=1e-8 * np.abs(a.V).max())
     assert b.outcome is a.outcome
@@ -85,7 +86,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_history_is_that_of_one_process(client, case):
     loss, box, settings = CASES[case]
-    assert_same(*both(client, loss, box, **settings))
+    # With kinks the inner solver stops at a gap, where it is depends on the start, and steps make more of it.
+    assert_same(*both(client, loss, box, **settings), rtol=1e-8 if case == "absolute" else 1e-10)
 
 
 def test_two_classes(client):
@@ -328,6 +330,73 @@ def test_the_command(client, table, tmp_path, capsys, monkeypatch):
     assert f"no Dask scheduler answers at {nobody}" in run("complete", "r.parquet", "--scheduler", nobody)[0]
 
 
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (([1, 2], ["a", "b"]), "row ids are numbers in one part of the table and words in another"),
+        (([1, 2], np.array([3, 2**63 + 1], dtype=np.uint64)), "too large; write ids of this size as words"),
+        ((["a", "b\0"], ["a", "b"]), "ends in a zero byte"),
+        (([], []), "Nothing is observed: the table has no lines"),
+    ],
+    ids=["mixed", "large", "zero byte", "nothing"],
+)
+def test_ids_that_are_refused(client, tmp_path, ids, message):
+    import polars as pl
+
+    for k, some in enumerate(ids):
+        size = len(some)
+        frame = pl.DataFrame({"user": some, "item": [k] * size, "rating": [1.0] * size})
+        frame.cast({} if size else {"user": pl.Int64, "item": pl.Int64}).write_parquet(tmp_path / f"{k}.parquet")
+    with pytest.raises(ValueError, match=message):
+        distribute(tmp_path, client)
+
+
+def test_large_ids_of_two_kinds_stay_apart(client, tmp_path):
+    import polars as pl
+
+    for k, kind in enumerate((pl.Int64, pl.UInt64)):
+        users = [2**60 + i for i in range(3)]
+        frame = pl.DataFrame({"user": pl.Series(users, dtype=kind), "item": [k] * 3, "rating": [1.0, 2.0, 3.0]})
+        frame.write_parquet(tmp_path / f"{k}.parquet")
+    assert distribute(tmp_path, client).row_ids.tolist() == [2**60, 2**60 + 1, 2**60 + 2]
+
+
+def test_columns_by_their_order(client, table):
+    import dask.dataframe as dd
+
+    unnamed = table.rename(columns={"user": 0, "item": 1, "rating": 2})
+    assert distribute(dd.from_pandas(unnamed, npartitions=2), client).shape == (N, M)
+
+
+@pytest.mark.parametrize("holdout", [-0.1, 1.0, 1.5])
+def test_parts_to_set_aside_that_are_refused(client, holdout):
+    with pytest.raises(ValueError, match="holdout must be at least 0 and less than 1"):
+        distribute(ratings(), client, holdout=holdout)
+
+
+def test_almost_all_entries_are_set_aside(client):
+    matrix = distribute(ratings(), client, holdout=0.995)
+    assert len(matrix.entries(np.arange(len(matrix)))[0]) == len(matrix) < 30
+    with pytest.raises(ValueError, match="nothing was set aside"):
+        distribute(ratings(), client).held_out(np.zeros((N, 1)), np.zeros((M, 1)))
+    with pytest.raises(ValueError, match="shared out already"):
+        distribute(matrix, client, holdout=0.1)
+
+
+def test_what_is_no_client(client):
+    model = MatrixCompletion(2)
+    with pytest.raises(TypeError, match=r"client must be a distributed\.Client.*got 'tcp"):
+        model.fit(ratings(), client="tcp://127.0.0.1:8786")
+    with pytest.raises(TypeError, match=r"is on the workers of a cluster; .*client=client"):
+        model.fit(distribute(ratings(), client))
+
+
+def test_workers_forget_what_a_fit_has_left(client):
+    matrix = distribute(ratings(), client)
+    MatrixCompletion(2, C=20.0, bounds=(1, 5), random_state=0, tol=TOL).fit(matrix, client=client)
+    assert matrix.cluster.each("kept") == [0] * len(matrix.parts)
+
+
 # ---- what goes wrong -----------------------------------------------------------------------------------------------
 
 
@@ -375,12 +444,6 @@ def test_a_fit_goes_on_bitwise_from_its_checkpoint(client, case, tmp_path):
     assert parts.certificate == whole.certificate
 
 
-def test_other_versions_are_refused(client, monkeypatch):
-    monkeypatch.setattr(cluster_module, "__version__", "9.9")
-    with pytest.raises(RuntimeError, match=r"3 of 3 workers differ .* rslm 9\.9 .*Install the same versions"):
-        distribute(ratings(), client)
-
-
 @contextmanager
 def own_cluster():
     """A scheduler that can be killed."""
@@ -405,17 +468,34 @@ def own_cluster():
             address = next(word for line in scheduler.stderr for word in line.split() if word.startswith("tcp://"))
             worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
             running.append(subprocess.Popen([*worker, "--no-nanny"], **quiet))
-            yield scheduler, address
+            yield scheduler, address, running[0]
         finally:
             for process in (*running, scheduler):
                 process.kill()
                 process.wait()
 
 
+def test_all_workers_are_gone(monkeypatch):
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
+    with own_cluster() as (_, address, worker), Client(address) as client:
+        client.wait_for_workers(1, timeout=30)
+        matrix = distribute(ratings(), client)
+        matrix.cluster.wait()
+        worker.kill()
+        with pytest.raises(ConnectionError, match=r"all workers of tcp.* are gone.*with a checkpoint it goes on"):
+            MatrixCompletion(2, random_state=0).fit(matrix, client=client)
+
+
+def test_other_versions_are_refused(client, monkeypatch):
+    monkeypatch.setattr(cluster_module, "__version__", "9.9")
+    with pytest.raises(RuntimeError, match=r"3 of 3 workers differ .* rslm 9\.9 .*Install the same versions"):
+        distribute(ratings(), client)
+
+
 def test_a_scheduler_that_is_gone_is_told_and_the_checkpoint_is_whole(tmp_path):
     loss, _, settings = CASES["by way of smaller C"]
     data, path = ratings(), tmp_path / "fit.checkpoint"
-    with own_cluster() as (scheduler, address):
+    with own_cluster() as (scheduler, address, _):
         client = Client(address)
         try:
             client.wait_for_workers(1, timeout=30)
@@ -431,7 +511,7 @@ def test_a_scheduler_that_is_gone_is_told_and_the_checkpoint_is_whole(tmp_path):
         finally:
             client.close(timeout=1)
     told = []
-    with own_cluster() as (_, address), Client(address) as client:
+    with own_cluster() as (_, address, _), Client(address) as client:
         client.wait_for_workers(1, timeout=30)
         problem = Problem(loss, distribute(data, client).measurement(), **settings)
         b = solve(

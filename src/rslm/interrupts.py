@@ -29,6 +29,12 @@ class Interrupt:
 _ACTIVE: ContextVar[Interrupt | None] = ContextVar("interrupt", default=None)  # on watch; a fit may be within another
 
 
+def interrupted() -> bool:
+    """Whether Ctrl-C has been pressed while a fit runs."""
+    active = _ACTIVE.get()
+    return active is not None and active.pending
+
+
 @contextmanager
 def held_back() -> Iterator[Interrupt]:
     """Notes the first Ctrl-C in place of an exception, in the main thread and where the program does not handle it."""

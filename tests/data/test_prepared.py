@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import shutil
+import time
 
 import numpy as np
 import polars as pl
@@ -138,15 +140,67 @@ def damaged(folder, what):
         (folder / "manifest.json").write_text(json.dumps(found | {"entries": 5}))
     elif what == "ids":
         (folder / "row_ids.npy").write_bytes(b"nonsense")
+    elif what == "one id":
+        with (folder / "row_ids.npy").open("r+b") as file:
+            file.seek(-1, 2)
+            file.write(b"\x7f")
+    elif what == "no ids":
+        (folder / "col_ids.npy").unlink()
 
 
-@pytest.mark.parametrize("what", ["a value", "cut", "gone", "manifest", "newer", "another", "ids"])
+@pytest.mark.parametrize("what", ["a value", "cut", "gone", "manifest", "newer", "another", "ids", "one id", "no ids"])
 def test_damage_is_found(tmp_path, what):
     (tmp_path / "t.csv").write_text(table())
     prepare(tmp_path / "t.csv", tmp_path / "out")
     damaged(tmp_path / "out", what)
     with pytest.raises(ValueError, match="prepare"):
         open_prepared(tmp_path / "out", check=True)
+    with pytest.raises(ValueError, match="prepare"):
+        read_source(tmp_path / "out")
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_words_on_one_side_leave_the_other_one_numbers(tmp_path, side):
+    words = [["x9", "7", "4.5"], ["7", "x9", "4.5"]][side]
+    (tmp_path / "t.csv").write_text(table() + ",".join(words) + ",7\n")
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    same(open_prepared(tmp_path / "out"), read_source(tmp_path / "t.csv").data)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_path_that_is_a_pattern_too(tmp_path, kind):
+    """DuckDB would read the files of both folders."""
+    for folder in ("a*", "a1"):
+        (tmp_path / folder).mkdir()
+        frame = pl.DataFrame({"user": [1, 2, 3], "item": [1, 1, 2], "rating": [1.0, 2.0, 3.0]})
+        frame.write_csv(tmp_path / folder / "t.csv")
+        frame.write_parquet(tmp_path / folder / "t.parquet")
+    with pytest.raises(ValueError, match=r"has \*, \? or \[ in its path"):
+        prepare(tmp_path / "a*" / f"t.{kind}", tmp_path / "out")
+
+
+def test_what_is_not_ours_is_not_thrown_away(tmp_path):
+    (tmp_path / "t.csv").write_text(table())
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    (tmp_path / "out" / "fit.checkpoint").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"holds 'fit\.checkpoint', which is none of ours"):
+        prepare(tmp_path / "t.csv", tmp_path / "out", force=True)
+
+
+def test_a_killed_process_leaves_nothing_for_ever(tmp_path):
+    (tmp_path / "t.csv").write_text(table())
+    for name, age in (("old", 2 * write.OLD), ("new", 0)):
+        (tmp_path / f".out.{name}.unfinished").mkdir()
+        os.utime(tmp_path / f".out.{name}.unfinished", (time.time() - age,) * 2)
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".out.new.unfinished", "out", "t.csv"]
+
+
+def test_options_of_a_file_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text(table())
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    with pytest.raises(ValueError, match="is prepared data, which has been read; leave out rows"):
+        read_source(tmp_path / "out", rows="user")
 
 
 def test_a_folder_that_is_something_else(tmp_path):

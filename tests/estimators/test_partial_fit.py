@@ -95,6 +95,12 @@ def test_a_stream_goes_on_from_a_file(tmp_path):
     assert kept.n_iter_ == model.n_iter_
 
 
+def test_another_rank_is_refused():
+    model = MatrixCompletion(4, C, random_state=0).partial_fit(part(MADE, 0, 600))
+    with pytest.raises(ValueError, match="learned at rank 4, and rank is 5 now"):
+        model.set_params(rank=5).partial_fit(part(MADE, 600, 1200))
+
+
 def test_a_batch_fit_polishes_it():
     model, cold = streamed(), MatrixCompletion(4, C, random_state=0).fit(MADE)
     before = objective(model)

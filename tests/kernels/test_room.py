@@ -1,5 +1,9 @@
 """Arrays as long as the data lie where the data lie."""
 
+import errno
+import os
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -33,6 +37,31 @@ def test_room_is_where_the_data_are(tmp_path, where):
         assert (len(again), again.dtype) == (7, np.float64)
     assert sorted(tmp_path.iterdir()) == before  # the files have no names
     assert len(room_like(data[:0])) == 0
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
+    data = stored(tmp_path, np.arange(10.0), "disk")
+    make = tempfile.mkstemp
+
+    def refuse(dir=None, prefix=None):
+        if dir is not None:
+            raise OSError(errno.EROFS, "Read-only file system", str(dir))
+        return make(prefix=prefix)
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    room = room_like(data)
+    assert isinstance(room, np.memmap)
+    assert room.shape == data.shape
+
+
+def test_a_full_disk_is_told_with_what_is_needed(tmp_path, monkeypatch):
+    def full(handle, start, size):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match=r"No space left on device; 8e-08 GB are needed there.*" + tmp_path.name):
+        room_like(stored(tmp_path, np.arange(10.0), "disk"))
+    assert [p.name for p in tmp_path.iterdir()] == ["a.npy"]
 
 
 def test_kernels_give_the_same_bits(tmp_path):

@@ -22,12 +22,14 @@ INTERRUPTED = 130  # exit code, as of a program that Ctrl-C has ended
 
 def claim(force: bool, *paths: Path | None, checkpoint: Path | None = None) -> None:
     """See that these files can be written, before any work that would be lost without them; a checkpoint may exist."""
-    named = [path.absolute() for path in (*paths, checkpoint) if path is not None]
+    named = [path.resolve() for path in (*paths, checkpoint) if path is not None]
     if len(set(named)) < len(named):
         twice = next(path for path in named if named.count(path) > 1)
         raise ValueError(f"{twice} is named twice, for two different things; give each a file of its own")
+    # What the same command has written before it was stopped it may write again; another fit will be refused.
+    goes_on = checkpoint is not None and target_of(checkpoint).exists()
     for path in paths:
-        if path is not None and target_of(path).exists() and not force:
+        if path is not None and target_of(path).exists() and not (force or goes_on):
             raise FileExistsError(f"{path} exists; add --force to overwrite it")
 
 

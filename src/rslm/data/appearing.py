@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import platform
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,16 +27,38 @@ def appearing_bytes(path: str | os.PathLike[str], *, over_and_over: bool = False
     ----------
     path : path
     over_and_over : bool
-        Whether one process writes it many times. Until it is complete it then has a fixed name, `unfinished(path)`, so
-        that a process that was killed leaves one such file at most, which the next one overwrites.
+        Whether one process writes it many times. Until it is complete it then has a name that tells the process,
+        `unfinished(path)`: if that was killed, `remove_left_behind` finds the file.
     """
     with _appearing(path, "w+b", over_and_over) as file:
         yield file
 
 
 def unfinished(target: Path) -> Path:
-    """What a file that is written over and over is called until it is complete."""
-    return target.with_name(f".{target.name}.unfinished")
+    """What a file that this process writes over and over is called until it is complete."""
+    return target.with_name(f".{target.name}.{platform.node()}.{os.getpid()}.unfinished")
+
+
+def remove_left_behind(target: Path) -> None:
+    """Remove what processes of this machine that do not run any more have left unfinished."""
+    name = f".{target.name}.{platform.node()}."
+    for other in target.parent.glob(f"{glob.escape(name)}*.unfinished"):
+        pid = other.name.removeprefix(name).removesuffix(".unfinished")
+        if pid.isdecimal() and not _runs(int(pid)):
+            other.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is such a process; where that cannot be asked without harm, yes."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:

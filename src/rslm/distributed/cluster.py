@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import platform
+import time
 import weakref
 from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from distributed import Client as RealClient
 from distributed import KilledWorker, get_worker
 from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 
 from rslm.distributed.shard import ForgottenError, Shard, add, ask
+from rslm.interrupts import interrupted
 from rslm.verbosity import logger
 from rslm.version import __version__
 
@@ -61,9 +64,17 @@ class Cluster:
 
     def workers(self) -> list[str]:
         """Their addresses; waits for one if there are none."""
-        if not self._identity():
-            self.client.wait_for_workers(1, timeout=PATIENCE)
-        return sorted(self._identity())
+        began = time.monotonic()
+        while not (found := sorted(self._identity())):
+            if interrupted():  # Ctrl-C in a terminal ends the workers of a local cluster too
+                raise KeyboardInterrupt
+            if time.monotonic() > began + PATIENCE:
+                raise ConnectionError(
+                    f"all workers of {self.client.scheduler.address} are gone, and none has come for {PATIENCE:.0f} s. "
+                    "Start some, and repeat the fit; with a checkpoint it goes on from there."
+                )
+            time.sleep(0.2)
+        return found
 
     def _identity(self) -> dict[str, Any]:
         found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
@@ -72,6 +83,12 @@ class Cluster:
     def wait(self) -> None:
         """Until all shards are there."""
         self.each("largest")
+
+    def forget(self) -> None:
+        """Let shards give back the memory of all problems and points, when a fit has ended."""
+        self.asked = None
+        alive = {name for known in list(self.known.values()) for name in known.names()}
+        self.each("keep", alive)
 
     def each(self, question: str, *args: Any, own: list[tuple[Any, ...]] | None = None) -> list[Any]:
         """The answers of all shards; `own` are further arguments for each of them."""
@@ -160,11 +177,18 @@ class Cluster:
 
 def check_versions(client: Client) -> None:
     """Refuse workers that have another version of the library, or none."""
-    found = client.run(_versions, on_error="return")
+    if not isinstance(client, RealClient) or client.asynchronous or client.status != "running":
+        what = (
+            repr(client) if not isinstance(client, RealClient) or client.status != "running" else "an asynchronous one"
+        )
+        raise TypeError(f"client must be a distributed.Client that is connected, such as Client(address); got {what}")
+    run: Any = client.run
+    found = run(_versions, on_error="return")
     wanted = _versions()
     if not found:
         raise RuntimeError("the cluster has no workers; start some with: dask worker ADDRESS")
-    wrong = {address: versions for address, versions in found.items() if versions != wanted}
+    gone = OSError  # a worker that dies now is the business of those who ask it
+    wrong = {a: versions for a, versions in found.items() if versions != wanted and not isinstance(versions, gone)}
     if wrong:
         listed = "; ".join(f"{address}: {_shown(versions)}" for address, versions in list(wrong.items())[:5])
         raise RuntimeError(

@@ -135,6 +135,8 @@ class DistributedMatrix:
         sums = np.sum(self.cluster.each("held_out", col_factors, own=own), axis=0)
         mean = self.cluster.total("sum_of_values") / len(self)
         count, squares, right, positive, total, total_squares = (float(s) for s in sums)
+        if count == 0:
+            raise ValueError(f"no entry was set aside, of {len(self)}; use a larger holdout")
         of_mean = total_squares - 2.0 * mean * total + count * mean**2
         majority = positive if self.positives > len(self) / 2 else count - positive
         rmse, rmse_of_mean = (float(np.sqrt(max(s, 0.0) / count)) for s in (squares, of_mean))
@@ -142,9 +144,9 @@ class DistributedMatrix:
 
     def entries(self, at: Indices64) -> tuple[Indices64, Indices64, Floats]:
         """Row, column and value of some entries; `at` are their numbers, in ascending order."""
-        cuts = np.searchsorted(at, [part.entries.start for part in self.parts[1:]])
-        own = [(some - part.entries.start,) for some, part in zip(np.split(at, cuts), self.parts, strict=True)]
-        found = self.cluster.each("entries", own=own)
+        ends = [np.searchsorted(at, [part.entries.start, part.entries.stop]) for part in self.parts]
+        pairs = zip(ends, self.parts, strict=True)
+        found = self.cluster.each("entries", own=[(at[a:b] - part.entries.start,) for (a, b), part in pairs])
         rows = [rows + part.columns.start for (rows, _, _), part in zip(found, self.parts, strict=True)]
         return np.concatenate(rows), np.concatenate([c for _, c, _ in found]), np.concatenate([v for _, _, v in found])
 
@@ -165,8 +167,12 @@ def distribute(X: Any, client: Client, *, holdout: float = 0.0, seed: int = 0) -
         Which entries these are; how rows are shared out makes no difference.
     """
     check_versions(client)
+    if not 0 <= holdout < 1:
+        raise ValueError(f"holdout must be at least 0 and less than 1; got {holdout!r}")
     aside = (float(holdout), int(seed)) if holdout > 0 else None
     if isinstance(X, DistributedMatrix):
+        if aside is not None or X.cluster.client is not client:
+            raise ValueError("these data are shared out already; give the data themselves, or the same client")
         return X
     if hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
         from rslm.distributed.table import from_table
@@ -201,7 +207,10 @@ def _cut(
 
 def left_of(cluster: Cluster) -> Indices64:
     """Where the entries of every row begin, without those that are set aside."""
-    return np.concatenate([[0], np.cumsum(np.concatenate(cluster.each("column_counts")))])
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(cluster.each("column_counts")))])
+    if indptr[-1] == 0:
+        raise ValueError("nothing is left to fit; use a smaller holdout")
+    return indptr
 
 
 def _submitted(function: Callable[..., Shard], *args: Any) -> Build:

@@ -6,6 +6,7 @@ shard that was built anew, because its worker has died, says that it has `Forgot
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,7 @@ class Shard:
         held: Held | None = None,
     ) -> None:
         self.data, self.n_threads, self.rebuild, self.held = data, n_threads, rebuild, held
+        self.lock = threading.Lock()  # a question may be asked again while other shards still answer it
         self._problems: dict[str, Problem] = {}
         self._objectives: dict[str, Objective] = {}  # of those that points were asked for
         self._points: dict[str, Evaluation] = {}
@@ -112,6 +114,10 @@ class Shard:
     def forget(self, key: str) -> None:
         """Let the next point of a problem depend on U alone."""
         self._objective(key).forget()
+
+    def kept(self) -> int:
+        """How many problems and points are remembered."""
+        return len(self._problems) + len(self._points)
 
     def keep(self, alive: set[str]) -> None:
         """Let go of all problems and points but these; their memory serves those to come."""
@@ -216,7 +222,8 @@ class Shard:
 
     def held_out(self, left: Floats, V: Floats) -> Floats:
         """Sums over what is set aside: 1, (y − w)², whether the signs agree, whether y > 0, y and y²."""
-        assert self.held is not None
+        if self.held is None:
+            raise ValueError("nothing was set aside; share the data out with distribute(…, holdout=0.1)")
         columns, rows, y = self.held
         w = predict_pairs(rows, columns, left, V, self.n_threads)
         y = y.astype(np.float64)
@@ -255,8 +262,9 @@ class Shard:
 
 
 def ask(shard: Shard, question: str, *args: Any) -> Any:
-    """The task that Dask runs: one question to one shard."""
-    return getattr(shard, question)(*args)
+    """The task that Dask runs: one question to one shard, which answers one at a time."""
+    with shard.lock:
+        return getattr(shard, question)(*args)
 
 
 def add(parts: list[Any]) -> Any:

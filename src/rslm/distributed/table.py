@@ -36,8 +36,9 @@ Load = Callable[[Client], list[Future]]  # the parts of the table as futures of 
 
 def from_table(frame: Any, client: Client, aside: Aside | None) -> DistributedMatrix:
     """A Dask DataFrame with one entry a line."""
-    names = roles_by_name([str(c) for c in frame.columns], "the DataFrame")
-    parts = frame[list(names)].to_delayed()
+    labels = {str(c): c for c in frame.columns}
+    row, col, value = (labels[name] for name in roles_by_name(list(labels), "the DataFrame"))
+    names, parts = (row, col, value), frame[[row, col, value]].to_delayed()
 
     def load(client: Client) -> list[Future]:
         return [client.submit(triplets_of, client.compute(part), names, pure=False) for part in parts]
@@ -56,6 +57,9 @@ def from_parquet(path: str | os.PathLike[str], client: Client, aside: Aside | No
         )
     pl = polars()
     names = roles_by_name(list(pl.read_parquet_schema(files[0])), str(path))
+    for file in files[1:]:
+        if missing := set(names) - set(pl.read_parquet_schema(file)):
+            raise ValueError(f"{file} has no column {min(missing)!r}, which {files[0].name} has")
     lengths = [int(pl.scan_parquet(file).select(pl.len()).collect().item()) for file in files]
     pieces = [(str(f), k) for f, n in zip(files, lengths, strict=True) for k in range(0, n, ROWS)]
     return _shared_out(client, lambda c: [c.submit(read_part, *piece, names, pure=False) for piece in pieces], aside)
@@ -80,15 +84,27 @@ def _ids(given: Ids, name: str) -> Ids:
     """Numbers as they are, words as text of one width, both in an order that is the same everywhere."""
     ids = as_ids(given, name)
     if ids.dtype.kind in "iu":
-        return ids
+        if ids.size and ids.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"{name} has the id {ids.max()}, which is too large; write ids of this size as words")
+        return ids.astype(np.int64)
     if ids.dtype.kind != "U" and not all(isinstance(i, str) for i in ids.tolist()):
         raise ValueError(f"{name} has ids that are neither whole numbers nor words, or are missing")
+    if any(i.endswith("\0") for i in ids.tolist()):  # NumPy would drop it
+        raise ValueError(f"{name} has an id that ends in a zero byte; write it in another way")
     return ids.astype(str)
 
 
 def _shared_out(client: Client, load: Load, aside: Aside | None) -> DistributedMatrix:
     parts = load(client)
     counted = client.gather([client.submit(count_ids, part, pure=False) for part in parts])
+    counted = [c for c in counted if len(c[0])]
+    if not counted:
+        raise ValueError("Nothing is observed: the table has no lines. Give at least one entry.")
+    for at, side in ((0, "row"), (2, "column")):
+        if len({c[at].dtype.kind for c in counted}) > 1:
+            raise ValueError(
+                f"the {side} ids are numbers in one part of the table and words in another; make them alike"
+            )
     row_ids, counts = _merged([(rows, counts) for rows, counts, _ in counted])
     col_ids = np.unique(np.concatenate([cols for _, _, cols in counted]))
     indptr: Indices64 = np.concatenate([[0], np.cumsum(counts)])
@@ -135,6 +151,8 @@ def count_ids(part: Triplets) -> tuple[Ids, Indices64, Ids]:
 def pick(part: Triplets, ids: tuple[Ids, Ids]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Positions and values of those entries whose row a shard has."""
     rows, cols = ids
+    if not len(part[0]):  # whose ids are of no kind
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), part[2]
     mine = (part[0] >= rows[0]) & (part[0] <= rows[-1])
     return np.searchsorted(rows, part[0][mine]), np.searchsorted(cols, part[1][mine]), part[2][mine]
 

@@ -197,8 +197,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         y : ignored
         checkpoint : path, optional
             A file that is written now and then, while the fit runs. If it is stopped in any way, the same `fit` goes on
-            from there, to bitwise the same answer, and a `fit` that has converged ends at once. `max_time` and
-            `history_` count the time before. A file of other data or settings is refused; `max_iter`, `max_time`,
+            from there, to bitwise the same answer, and a `fit` that has converged ends at once. `history_` counts the
+            time before, `max_time` does not. A file of other data or settings is refused; `max_iter`, `max_time`,
             `n_threads` and `verbose` may be others.
         client : distributed.Client, optional
             Of a Dask cluster, whose workers share the samples out and solve for them. X may then also be a folder of
@@ -232,7 +232,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         if not (isinstance(X, str | os.PathLike) or hasattr(X, "map_partitions") or hasattr(X, "cluster")):
             X = self._observed(X, fitting=True)
         data = distribute(X, client)
-        self.n_features_in_ = data.shape[1]
+        if not isinstance(X, ObservedMatrix):  # of which the names have been seen to
+            self.n_features_in_ = data.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
         return data
 
     @available_if(learns_from_streams)  # type: ignore[untyped-decorator]
@@ -242,8 +244,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         Every 512 samples are a step for the subspace of the features, Newton's with the curvature of all samples so
         far; older ones are forgotten slowly, and no rate has to be chosen. Samples should come in random order, and
         hundreds of them in a call. Afterwards `transform`, `predict(X)` and `recommend_for` take any samples;
-        `row_factors_` and the like are those of the last X. A `fit` with ``warm_start=True`` polishes the answer. There
-        are no bounds, no weighting and no losses with kinks, and there is no certificate.
+        `row_factors_` and the like are those of the last X. A `fit` with ``warm_start=True`` polishes the answer; after
+        a `fit`, a new stream begins. There are no bounds, no weighting and no losses with kinks, and there is no
+        certificate.
 
         Parameters
         ----------
@@ -252,6 +255,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         y : ignored
         """
         stream: Stream = getattr(self, "_stream", None) or Stream()
+        if stream.steps is not None and stream.steps.U.shape[1] != self.rank:
+            learned = stream.steps.U.shape[1]
+            raise ValueError(f"the stream has been learned at rank {learned}, and rank is {self.rank} now; set it back")
         data = self._observed(X, fitting=stream.steps is None)
         if len(data) == 0:  # nothing to learn from; of a first call it is an error
             return self
@@ -315,6 +321,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         self.__dict__.pop("residuals_", None)
         if layout.at_hand:
             self.residuals_ = self._residuals(data)
+        else:
+            layout.data.cluster.forget()  # type: ignore[attr-defined]
         gradient = float(result.history["relative_gradient"][-1])
         warn_if_not_converged(result.outcome, self.max_iter, gradient, bounded=box is not None)
         most = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * rank
@@ -596,6 +604,10 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     # ---- checking --------------------------------------------------------------------------------------------------
 
     def _observed(self, X: Any, *, fitting: bool) -> ObservedMatrix:
+        if hasattr(X, "map_partitions") or hasattr(X, "cluster"):
+            raise TypeError(
+                f"{type(X).__name__} is on the workers of a cluster; give its client too: fit(X, client=client)"
+            )
         if isinstance(X, str | os.PathLike):
             X = ObservedMatrix.read(X)
         if isinstance(X, ObservedMatrix):

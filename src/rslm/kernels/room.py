@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from contextlib import suppress
@@ -15,22 +16,40 @@ from numpy.typing import DTypeLike, NDArray
 def room_like(like: NDArray[Any], dtype: DTypeLike | None = None, length: int | None = None) -> NDArray[Any]:
     """Room for as many numbers as `like` has, of its type, unless another number or type is given.
 
-    Where `like` is mapped from a file, so is the room, from a file without a name in the same folder: what the data do
-    not leave memory for, the system writes to disk and reads again.
+    Where `like` is mapped from a file, so is the room, from a file without a name in the same folder, or, where that
+    cannot be written to, in the folder for temporary files: what the data do not leave memory for, the system writes
+    to disk and reads again.
     """
     kind, count = like.dtype if dtype is None else np.dtype(dtype), len(like) if length is None else length
     folder = _folder(like)
     if folder is None or count == 0:
         return np.empty(count, kind)
-    handle, name = tempfile.mkstemp(dir=folder, prefix=".rslm-")
+    handle, name = _opened(folder)
     try:
         if hasattr(os, "posix_fallocate"):  # a disk that is full later, when the room is written to, would end Python
-            os.posix_fallocate(handle, 0, kind.itemsize * count)
+            _allocate(handle, kind.itemsize * count, Path(name).parent)
         return np.memmap(name, kind, "r+" if hasattr(os, "posix_fallocate") else "w+", shape=(count,))
     finally:
         os.close(handle)
         with suppress(OSError):  # where a file that is in use cannot be removed
             Path(name).unlink()
+
+
+def _opened(folder: Path) -> tuple[int, str]:
+    try:
+        return tempfile.mkstemp(dir=folder, prefix=".rslm-")
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        return tempfile.mkstemp(prefix=".rslm-")
+
+
+def _allocate(handle: int, size: int, folder: Path) -> None:
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except OSError as error:
+        why = f"{error.strerror}; {size / 1e9:.3g} GB are needed there for arrays as long as the data"
+        raise type(error)(error.errno, why, str(folder)) from None
 
 
 def _folder(array: Any) -> Path | None:

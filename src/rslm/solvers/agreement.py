@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
 from rslm.data.prepared.manifest import checksum
 from rslm.measurements import Bilinear, Samples, Side, Tasks
 from rslm.measurements.elsewhere import Elsewhere
@@ -18,13 +17,19 @@ from rslm.version import __version__
 
 Settings = dict[str, str | float | None]
 
-SEED = "random state"
+SEED, ON_WORKERS = "random state", "values and positions"
+DATA = ("observations", "values", "positions", ON_WORKERS)
+FOLLOWS = {  # what is other where something else is
+    "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns"),
+    "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns"),
+    "values": ("loss at some observations",),
+    "loss": ("loss at some observations", "values"),
+    "bounds or structure": ("numbers of these",),
+}
 SOME = 16  # observations at which the loss is looked at
 
 
-def settings_of(
-    problem: Problem, rank: int, solver: str, tol: float, start: Floats | None, random_state: object
-) -> Settings:
+def settings_of(problem: Problem, rank: int, solver: str, tol: float, random_state: object) -> Settings:
     """By name, so that a difference can be told; of arrays a checksum."""
     d, T = problem.shape
     return {
@@ -34,26 +39,33 @@ def settings_of(
         "intercepts": str(problem.data.intercept) if isinstance(problem.data, Tasks) else None,
         "loss": repr(problem.loss),
         "loss at some observations": _loss_at_some(problem),
-        "structure": None if problem.structure is None else repr(problem.structure),
-        "structure's numbers": _of_structure(problem.structure),
+        "bounds or structure": None if problem.structure is None else repr(problem.structure),
+        "numbers of these": _of_structure(problem.structure),
         "C": problem.C,
-        "row weights": None if problem.row_weights is None else _sum(problem.row_weights),
-        "column weights": None if problem.column_weights is None else _sum(problem.column_weights),
+        "weighting of rows": None if problem.row_weights is None else _sum(problem.row_weights),
+        "weighting of columns": None if problem.column_weights is None else _sum(problem.column_weights),
         "rank": int(rank),
         "solver": solver,
         "tol": float(tol),
-        "start": None if start is None else _sum(start),
         SEED: int(random_state) if isinstance(random_state, int | np.integer) else None,
         "version of rslm": __version__,
     }
 
 
 def differences(before: Settings, now: Settings) -> list[str]:
-    """Everything in which they differ. Seeds do if both are numbers: of generators nothing is known."""
+    """Everything in which they differ, but for what follows from something that is told already.
+
+    Seeds differ if both are numbers: of generators nothing is known.
+    """
+    if (ON_WORKERS in before) != (ON_WORKERS in now):
+        there, here = ("a cluster", "without") if ON_WORKERS in before else ("one process", "with")
+        return [f"it was written by a fit of {there}, and this one is {here} a client"]
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    explained = {part for name in names for part in FOLLOWS.get(name, ())}
     return [
         f"{name}: {_shown(before.get(name))} in the checkpoint, {_shown(now.get(name))} now"
-        for name in {**before, **now}
-        if before.get(name) != now.get(name) and not (name == SEED and None in (before.get(name), now.get(name)))
+        for name in names
+        if name not in explained and not (name == SEED and None in (before.get(name), now.get(name)))
     ]
 
 
@@ -63,7 +75,7 @@ def _shown(value: str | float | None) -> str:
 
 def _of_data(data: Any) -> Settings:
     if isinstance(data, Elsewhere):
-        return {"values and positions": data.fingerprint()}
+        return {ON_WORKERS: data.fingerprint()}
     return {name: _sum(*arrays) for name, arrays in _arrays(data).items()}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.data.appearing import target_of, unfinished
+from rslm.data.appearing import remove_left_behind, target_of, unfinished
 from rslm.data.sealed import Arrays, Facts, Kind, read_sealed, write_sealed
 from rslm.solvers.agreement import Settings, differences
 from rslm.solvers.result import Outcome
@@ -54,6 +54,7 @@ class OnTheWay:
 class Snapshot:
     """A fit, as far as it has come."""
 
+    from_data: bool  #: whether it has begun at the data, not at a point that was given
     ended: list[Ended]
     present: OnTheWay | None  #: None when there is no stage left
     iteration: int
@@ -120,6 +121,7 @@ def _try_out(path: str | os.PathLike[str]) -> None:
     """An error now, not after hours, if no file can be written there; and what a killed process has left is gone."""
     other = unfinished(target_of(path))
     try:
+        remove_left_behind(target_of(path))
         other.touch()
         other.unlink()
     except OSError as error:
@@ -131,6 +133,7 @@ def _packed(snapshot: Snapshot, settings: Settings) -> tuple[Facts, Arrays]:
     arrays["records"] = np.array(snapshot.records, dtype=np.float64)
     facts: Facts = {
         "settings": settings,
+        "from_data": snapshot.from_data,
         "ended": [[end.outcome.value, end.iteration] for end in snapshot.ended],
         "iteration": snapshot.iteration,
         "seconds": snapshot.seconds,
@@ -156,4 +159,5 @@ def _unpacked(facts: Facts, arrays: Arrays) -> Snapshot:
         present = OnTheWay(arrays["U"], facts["present"]["method"] | of_method, patience)
     evaluations, products = facts["work"]
     records = [tuple(row) for row in arrays["records"].tolist()]
-    return Snapshot(ended, present, facts["iteration"], facts["seconds"], (evaluations, products), records)
+    done = facts["iteration"], facts["seconds"], (evaluations, products), records
+    return Snapshot(facts["from_data"], ended, present, *done)

@@ -123,25 +123,28 @@ def solve(
         it, with kinks or a structure, it is in any case.
     checkpoint : path, optional
         A file that is written now and then, and from which the same call goes on if this one is stopped in any way, to
-        bitwise the same answer; `history` and `max_time` count the time before. `max_iter`, `max_time`, `n_threads` and
-        `callback` may be others then; a file of other data or settings is refused. After a call that has converged, the
-        same one gives the same answer at once. Where the inner solver starts from its last solution, every 25th
-        iteration is evaluated afresh, so that the last digits may differ from those without a checkpoint.
+        bitwise the same answer; `history` counts the time before, `max_time` does not. `max_iter`, `max_time`, `start`,
+        `n_threads` and `callback` may be others then; a file of other data or settings is refused. After a call that
+        has converged, the same one gives the same answer at once. Where the inner solver starts from its last solution,
+        every 25th iteration is evaluated afresh, from which on a fit can go on; the last digits may differ from those
+        without a checkpoint.
     """
     began = time.perf_counter()
     _check(problem, rank, solver, max_iter, tol, max_time)
-    limits: list[Criterion] = [IterationLimit(max_iter)]
-    if max_time is not None:
-        limits.append(TimeLimit(max_time))
     # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
     # Overflow is not warned of by NumPy but told by the outcome.
     with held_back() as interrupt, single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
         U = None if start is None else _checked_start(start, problem, rank)
         file = None
         if checkpoint is not None:
-            file = Checkpoint(checkpoint, settings_of(problem, rank, solver, tol, U, random_state))
+            file = Checkpoint(checkpoint, settings_of(problem, rank, solver, tol, random_state))
+        going_on = None if file is None else file.found
+        limits: list[Criterion] = [IterationLimit(max_iter)]
+        if max_time is not None:
+            limits.append(TimeLimit(max_time + (0.0 if going_on is None else going_on.seconds)))
         run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began, interrupt, file)
-        way = stages(problem, rank, start is None)
+        run.from_data = start is None if going_on is None else going_on.from_data
+        way = stages(problem, rank, run.from_data)
         stage: Stage | None = next(way)
         answer: _Answer | None = None
         wanted = certificate or not problem.loss.quadratic or problem.structure is not None
@@ -260,6 +263,7 @@ class _Run:
         self.rounding = self.softness = self.smoothing = 0.0
         self.certify: Callable[..., _Answer] | None = None
         self._gap, self._next_look = math.nan, began + FIRST_LOOK
+        self.from_data = True  # whether the way has begun at the data
         self.ended: list[Ended] = []  # all stages before the present one
         self._at_end = False  # of the present one
         self.patience = NoProgress()
@@ -362,7 +366,8 @@ class _Run:
 
     def _snapshot(self, present: OnTheWay | None) -> Snapshot:
         seconds = time.perf_counter() - self.began
-        return Snapshot(list(self.ended), present, self.iteration, seconds, self._work(), list(self.records))
+        done = self.iteration, seconds, self._work(), list(self.records)
+        return Snapshot(self.from_data, list(self.ended), present, *done)
 
     def keep(self, interrupted: bool) -> None:
         """See that the checkpoint has all that can be gone on from, now that the fit ends."""

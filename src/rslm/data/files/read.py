@@ -62,7 +62,17 @@ def read_source(
         What becomes of a pair that occurs more than once.
     """
     if fspath(path) != STANDARD_INPUT and is_prepared(path):
-        return Source(open_prepared(path), "prepared data")
+        given = {
+            "delimiter": delimiter,
+            "header": header,
+            "layout": layout,
+            "rows": rows,
+            "cols": cols,
+            "values": values,
+        }
+        if ignored := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"{path} is prepared data, which has been read; leave out {', '.join(ignored)}")
+        return Source(open_prepared(path, check=True), "prepared data")
     name, source = located(path)
     begins = beginning(source)
     suffixes = [] if isinstance(source, bytes) else [s.lower() for s in source.suffixes if s.lower() != ".gz"]

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "rslm prepared data", 1
+FORMAT, VERSION = "rslm prepared data", 2
 ARRAYS = ("indptr", "index", "values")
+SIDES = ("row", "col")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Manifest:
     indptr: int  #: its checksum
     shards: tuple[Shard, ...]
     how: str  #: how the data were read
+    ids: tuple[int, ...]  #: checksums of the files with the ids of rows and columns
 
     def write(self, folder: Path) -> None:
         text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
@@ -53,9 +55,15 @@ class Manifest:
             if version != VERSION:
                 raise ValueError(f"{folder} has format version {version}, but {VERSION} is needed; prepare it again")
             shards = tuple(Shard(**shard) for shard in found.pop("shards"))
-            return cls(tuple(found.pop("shape")), shards=shards, **found)
+            return cls(tuple(found.pop("shape")), shards=shards, ids=tuple(found.pop("ids")), **found)
         except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{folder / MANIFEST} is damaged ({error}); prepare the data again") from None
+
+
+def ids_file(folder: Path, side: str) -> Path:
+    """Numbers are kept as an array, words as JSON."""
+    numbers = folder / f"{side}_ids.npy"
+    return numbers if numbers.exists() else folder / f"{side}_ids.json"
 
 
 def is_prepared(path: str | os.PathLike[str]) -> bool:

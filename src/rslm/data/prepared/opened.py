@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data.observed import ObservedMatrix
-from rslm.data.prepared.manifest import ARRAYS, MANIFEST, Manifest, Shard, checksum
+from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, Manifest, Shard, checksum, ids_file
 
 
 def open_prepared(folder: str | os.PathLike[str], *, check: bool = False) -> ObservedMatrix:
@@ -34,7 +36,7 @@ def open_prepared(folder: str | os.PathLike[str], *, check: bool = False) -> Obs
     if check:
         for shard in manifest.shards:
             _check(home, shard, indptr, index, values)
-    ids = (_ids(home / f"{side}_ids") for side in ("row", "col"))
+    ids = [_ids(ids_file(home, side), known) for side, known in zip(SIDES, manifest.ids, strict=True)]
     return ObservedMatrix(np.asarray(indptr), index, values, manifest.shape, *ids)
 
 
@@ -55,13 +57,14 @@ def _mapped(path: Path) -> NDArray[Any]:
     return found
 
 
-def _ids(stem: Path) -> NDArray[Any] | None:
-    """Numbers as an array, words as JSON; None where there are no ids."""
-    if stem.with_suffix(".npy").exists():
-        return np.asarray(_mapped(stem.with_suffix(".npy")))
-    if not stem.with_suffix(".json").exists():
-        return None
+def _ids(path: Path, known: int) -> NDArray[Any]:
     try:
-        return np.array(json.loads(stem.with_suffix(".json").read_text(encoding="utf-8")), dtype=object)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{stem.with_suffix('.json')} is damaged ({error}); prepare the data again") from None
+        content = path.read_bytes()
+    except FileNotFoundError:
+        content = b""
+    if zlib.crc32(content) != known:
+        raise ValueError(f"{path} is damaged or missing; prepare the data again")
+    if path.suffix == ".json":
+        return np.array(json.loads(content), dtype=object)
+    found: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    return found

@@ -50,14 +50,14 @@ class Table:
         name, file = located(path)
         if isinstance(file, bytes):
             raise ValueError("standard input cannot be prepared; write it to a file first")
+        if set(str(file)) & set("*?["):  # DuckDB would take it for a pattern, and read other files
+            raise ValueError(f"{name} has *, ? or [ in its path; rename it, or move it, to prepare it")
         roles: dict[str, Any] = {"layout": None, "rows": rows, "cols": cols, "values": values}
         if beginning(file).startswith(PARQUET):
-            first = polars().read_parquet(file, n_rows=SOME_ROWS)
+            first = polars().read_parquet(file, n_rows=SOME_ROWS, glob=False)
             chosen = guess_roles(first, name, True, **roles)
             how, source, parameters = "Parquet", "read_parquet($path)", dict[str, Any]()
         else:
-            if set(file.name) & set("*?["):  # DuckDB would take it for a pattern
-                raise ValueError(f"{name} has *, ? or [ in its name; rename it to prepare it")
             text = TextTable.of(name, _beginning(file), delimiter, header)
             first = text.beginning()
             chosen = guess_roles(first, name, text.dialect.header, **roles)
@@ -75,10 +75,15 @@ class Table:
     def load(self, database: Any, keep_order: bool) -> None:
         """Make the table t of all entries: r, c, v."""
         database.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
-        try:
-            self._load(database, self.types)
-        except duckdb().ConversionException:  # perhaps ids that are numbers at first, and something else later
-            self._load(database, ("VARCHAR", "VARCHAR"))
+        # Ids may be numbers at first and something else later: of the rows, the columns or both.
+        ways = [self.types, ("VARCHAR", self.types[1]), (self.types[0], "VARCHAR"), ("VARCHAR", "VARCHAR")]
+        for k, types in enumerate(ways):
+            try:
+                self._load(database, types)
+                break
+            except duckdb().ConversionException:
+                if k == len(ways) - 1:
+                    raise
         count, empty = database.execute(
             "SELECT count(*), count(*) FILTER (r IS NULL OR c IS NULL OR v IS NULL OR NOT isfinite(v)) FROM t"
         ).fetchone()

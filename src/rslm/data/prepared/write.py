@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
 import tempfile
+import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data.convert import Duplicates, canonical
-from rslm.data.prepared.manifest import Manifest, Shard, checksum, is_prepared
+from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, Manifest, Shard, checksum, ids_file, is_prepared
 from rslm.data.prepared.table import Table, duckdb, line_of
 
 SHARD = 4_000_000  # entries that are in memory at a time
+WORK, OLD = ".unfinished", 86_400  # how a folder ends that is worked in; seconds after which nobody does
+OURS = {MANIFEST, *(f"{name}.npy" for name in ARRAYS), *(f"{s}_ids.{kind}" for s in SIDES for kind in ("npy", "json"))}
 MERGED = {"sum": "sum(v)", "mean": "avg(v)", "last": "arg_max(v, t.rowid)"}  # of entries that occur more than once
 
 Progress = Callable[[str], None]  #: called with what is being done
@@ -59,9 +64,12 @@ def prepare(
         raise FileExistsError(f"{target} exists; {remedy}")
     if not target.absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
+    if target.exists() and (others := sorted({p.name for p in target.iterdir()} - OURS)):
+        raise FileExistsError(f"{target} holds {others[0]!r}, which is none of ours; move it away to replace the rest")
     told = progress or (lambda _: None)
     table = Table.of(path, delimiter, header, rows, cols, values)
-    work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=f".{target.name}."))
+    _remove_left_behind(target.absolute())
+    work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=f".{target.name}.", suffix=WORK))
     try:
         with _database(work, memory, table.name) as database:
             manifest = _write(database, table, work / "out", duplicates, told)
@@ -75,17 +83,26 @@ def prepare(
     return manifest
 
 
+def _remove_left_behind(target: Path) -> None:
+    """Work folders of processes that were killed; one that is a day old is not in use."""
+    for other in target.parent.glob(f".{glob.escape(target.name)}.*{WORK}"):
+        if time.time() - other.stat().st_mtime > OLD:
+            shutil.rmtree(other, ignore_errors=True)
+
+
 @contextmanager
 def _database(work: Path, memory: str, name: str) -> Iterator[Any]:
-    database = duckdb().connect(str(work / "work.duckdb"))
+    database = None
     try:
+        database = duckdb().connect(str(work / "work.duckdb"))
         database.execute("SET memory_limit = ?", [memory])
         database.execute("SET temp_directory = ?", [str(work)])
         yield database
     except duckdb().Error as error:
         raise ValueError(f"{name}: {line_of(error)}") from None
     finally:
-        database.close()
+        if database is not None:
+            database.close()
 
 
 def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, told: Progress) -> Manifest:
@@ -135,7 +152,8 @@ def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, to
     for side, column in (("row", row_ids), ("col", col_ids)):
         _write_ids(folder / f"{side}_ids", column)
     shape = len(row_ids), len(col_ids)
-    manifest = Manifest(shape, int(indptr[-1]), checksum(indptr), tuple(shards), table.how)
+    named = tuple(zlib.crc32(ids_file(folder, side).read_bytes()) for side in SIDES)
+    manifest = Manifest(shape, int(indptr[-1]), checksum(indptr), tuple(shards), table.how, named)
     manifest.write(folder)
     return manifest
 
