@@ -23,7 +23,7 @@ from rslm.distributed.shards import Part, Shards
 from rslm.kernels import Columns
 from rslm.measurements import Entries
 from rslm.structures import Box
-from rslm.structures.box import ObservedBeyond
+from rslm.structures.box import ObservedBeyond, worst
 
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 Aside = tuple[float, int]  # which part of the entries is set aside, and a seed
@@ -110,14 +110,8 @@ class DistributedMatrix:
     def beyond(self, box: Box) -> ObservedBeyond | None:
         """Observed values beyond the bounds of a `box`; None if there are none."""
         each = self.cluster.each("beyond", own=[(box.part(part.columns),) for part in self.parts])
-        found: list[ObservedBeyond] = [
-            f._replace(row=f.row + part.columns.start)
-            for f, part in zip(each, self.parts, strict=True)
-            if f is not None
-        ]
-        if not found:
-            return None
-        return max(found, key=lambda f: abs(f.by))._replace(many=sum(f.many for f in found))
+        pairs = zip(each, self.parts, strict=True)
+        return worst(f if f is None else f._replace(row=f.row + part.columns.start) for f, part in pairs)
 
     def held_out(self, row_factors: Floats, col_factors: Floats) -> HeldOut:
         """How well W = row_factors @ col_factors.T predicts what was set aside.

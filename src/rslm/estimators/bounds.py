@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.data import ObservedMatrix
 from rslm.data.labels import show_id
+from rslm.kernels import Columns
 from rslm.structures import Box
-from rslm.structures.box import ObservedBeyond
+from rslm.structures.box import ObservedBeyond, worst
 
 FORMS = "bounds must be None, (lower, upper), each a number, an array or None, or a rslm.structures.Box"
 
@@ -67,6 +69,16 @@ def _check_order(lower: Floats | None, upper: Floats | None, shape: tuple[int, i
 
 def _feature(j: int, names: Any) -> str:
     return f"feature {j}" if names is None else f"feature {names[j]!r}"
+
+
+def beyond(box: Box, data: ObservedMatrix) -> ObservedBeyond | None:
+    """Observed values that are beyond their bounds, looked for some rows at a time."""
+    found = []
+    for first, last in Columns(data.indptr, data.index, data.shape[1]).blocks():
+        at = slice(int(data.indptr[first]), int(data.indptr[last]))
+        rows = np.repeat(np.arange(first, last), np.diff(data.indptr[first : last + 1]))
+        found.append(box.observed_beyond(rows, data.index[at], data.values[at]))
+    return worst(found)
 
 
 def tell_of_beyond(box: Box, data: Any, found: ObservedBeyond | None) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rslm._typing import Floats, Indices64
 from rslm.data import Labels, ObservedMatrix
+from rslm.estimators.bounds import beyond
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.scaling import count_weights, extreme_scale
@@ -51,7 +52,7 @@ class Layout:
 
     def beyond(self, box: Box) -> ObservedBeyond | None:
         """Observed values that are beyond bounds."""
-        return box.observed_beyond(self.data.rows_of_entries(), self.data.index, self.data.values)
+        return beyond(box, self.data)
 
     def seen(self) -> FittedSamples:
         return FittedSamples.of(self.data)

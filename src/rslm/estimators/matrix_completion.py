@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,6 +21,7 @@ from rslm.certificate import Certificate, no_certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
 from rslm.data.convert import to_array
 from rslm.data.sealed import Arrays, Facts
+from rslm.duals import sum_in_blocks
 from rslm.estimators.bounds import as_box, clipped, from_plain, tell_of_beyond
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.choices import as_loss, as_seed, needs_distributed, warn_if_not_converged
@@ -456,16 +456,21 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         data = self._observed(X, fitting=False)
         rows = self._fitted_rows(data)
         if rows is not None:
-            rows, cols = rows[data.rows_of_entries()], data.index.astype(np.int64)
-            prediction = predict_pairs(rows, cols, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
+            columns = Columns(data.indptr, data.index, data.shape[1])
+            prediction = columns.predict(self.col_factors_, self.row_factors_[rows], thread_count(self.n_threads))
         else:
             prediction = self._subspace.left_out(data, self._solved_loss(), thread_count(self.n_threads))
         return self._score(data, prediction)
 
     def _score(self, data: ObservedMatrix, prediction: Floats) -> float:
+        y, n = data.values, len(data)
         if self.classes_ is not None:
-            return float(np.mean((prediction > 0) == (data.values > 0)))
-        return float(r2_score(self._checked_loss().targets(data.values), prediction))
+            return sum_in_blocks(lambda at: (prediction[at] > 0) == (y[at] > 0), n) / n
+        targets = self._checked_loss().targets
+        mean = sum_in_blocks(lambda at: targets(y[at]), n) / n
+        left = sum_in_blocks(lambda at: (targets(y[at]) - prediction[at]) ** 2, n)
+        total = sum_in_blocks(lambda at: (targets(y[at]).astype(np.float64) - mean) ** 2, n)
+        return 1.0 - left / total if total > 0 else float(left == 0)
 
     def certify(self, X: Any) -> Certificate:
         """How far the learned subspace of the features is from the optimum on other data, solved at that subspace.

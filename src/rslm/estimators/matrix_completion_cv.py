@@ -17,7 +17,7 @@ from sklearn.callback import with_callbacks
 from rslm._typing import Floats
 from rslm.data import ObservedMatrix, as_generator, holdout
 from rslm.data.sealed import Arrays, Facts
-from rslm.estimators.bounds import as_box, tell_of_beyond
+from rslm.estimators.bounds import as_box, beyond, tell_of_beyond
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion
@@ -137,7 +137,7 @@ class MatrixCompletionCV(MatrixCompletion):
         box = as_box(self.bounds, data.shape, data.col_ids)
         loss, weighting = self._checked_loss(), float(self.weighting)
         if box is not None and not loss.binary:
-            tell_of_beyond(box, data, box.observed_beyond(data.rows_of_entries(), data.index, data.values))
+            tell_of_beyond(box, data, beyond(box, data))
         teller = Teller(self, X, several=True)
         check_max_time(self.max_time)
         deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time

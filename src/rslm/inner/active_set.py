@@ -28,6 +28,7 @@ from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton, sums_of
 from rslm.inner.weighted import STIFFEST, WeightedColumns, not_entries
 from rslm.kernels import Bound, Columns, Factors, Piece, bound, padded
+from rslm.kernels.room import room_like
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.structures import Box, Multipliers, SoftBox
@@ -221,7 +222,8 @@ class ActiveSolution:
         return np.asarray(np.clip(w - s * h / np.maximum(rest, STIFFEST), lower, upper))
 
     def dual(self) -> Floats:
-        return self.solver.unit * self.s
+        dual: Floats = np.multiply(self.s, self.solver.unit, out=room_like(self.s))
+        return dual
 
     def multipliers(self) -> Multipliers:
         return Multipliers(self.bound.entries, self.solver.unit * self.bound.s)

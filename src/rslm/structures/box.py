@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -138,6 +139,12 @@ class Box:
             return None
         k = int(np.argmax(np.abs(by)))
         return ObservedBeyond(count, int(rows[k]), int(columns[k]), float(values[k]), float(by[k]))
+
+
+def worst(found: Iterable[ObservedBeyond | None]) -> ObservedBeyond | None:
+    """What is to be said of several parts of the data together."""
+    each = [f for f in found if f is not None]
+    return max(each, key=lambda f: abs(f.by))._replace(many=sum(f.many for f in each)) if each else None
 
 
 def _plane(name: str, given: ArrayLike | None, none: float) -> Floats:
