@@ -56,9 +56,9 @@ def client():
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def processes():
-    """Workers that can be killed, over TCP."""
+    """Workers that can be killed, over TCP. One that was killed need not come back, so each test has its own."""
     with local(2, processes=True) as client:
         yield client
 
@@ -101,9 +101,8 @@ def test_the_history_is_that_of_one_process(client, case):
     assert_same(*both(client, loss, box, **settings), rtol=1e-8 if case == "absolute" else 1e-10)
 
 
-@pytest.mark.parametrize("case", ["square", "huber"])
-def test_workers_that_are_processes(processes, case):
-    loss, box, settings = CASES[case]
+def test_workers_that_are_processes(processes):
+    loss, box, settings = CASES["huber"]
     assert_same(*both(processes, loss, box, **settings))
 
 
@@ -442,7 +441,6 @@ def test_a_worker_that_is_killed_changes_nothing(processes, case, kind, tmp_path
         b.history["objective"], a.history["objective"], rtol=1e-6 if kind == "prepared" else 1e-10
     )
     assert b.certificate.dual == pytest.approx(a.certificate.dual, rel=1e-6)
-    processes.wait_for_workers(2)
 
 
 @pytest.mark.parametrize("case", ["absolute", "bounds"])
