@@ -206,6 +206,17 @@ def test_a_fingerprint_tells_data_and_not_shards(client, monkeypatch):
     assert distribute(data.with_values(values), client).measurement().fingerprint() != one
 
 
+def test_a_fingerprint_of_tasks(client):
+    X, y, tasks = regressions()
+    with local(2, processes=False) as other:
+        one, same = (distribute_tasks(Tasks(X, y, tasks), c).fingerprint() for c in (client, other))
+    assert one == same
+    moved = X.copy()
+    moved[3, 2] += 1.0
+    for different in (Tasks(moved, y, tasks), Tasks(X, y[::-1], tasks), Tasks(X, y, tasks[::-1])):
+        assert distribute_tasks(different, client).fingerprint() != one
+
+
 def test_a_text_file_is_refused(client, tmp_path):
     (tmp_path / "ratings.csv").write_text("user,item,rating\n1,1,5\n")
     with pytest.raises(ValueError, match=r"neither prepared data nor Parquet.*rslm prepare"):

@@ -15,7 +15,7 @@ from distributed import KilledWorker, get_worker
 from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 
-from rslm.distributed.shard import ForgottenError, Shard, add, ask
+from rslm.distributed.shard import ForgottenError, add, ask
 from rslm.interrupts import interrupted
 from rslm.verbosity import logger
 from rslm.version import __version__
@@ -178,21 +178,19 @@ class Cluster:
 def check_versions(client: Client) -> None:
     """Refuse workers that have another version of the library, or none."""
     if not isinstance(client, RealClient) or client.asynchronous or client.status != "running":
-        what = (
-            repr(client) if not isinstance(client, RealClient) or client.status != "running" else "an asynchronous one"
-        )
-        raise TypeError(f"client must be a distributed.Client that is connected, such as Client(address); got {what}")
+        wanted = "a distributed.Client that is connected, and not an asynchronous one, such as Client(address)"
+        raise TypeError(f"client must be {wanted}; got {client!r}")
     run: Any = client.run
     found = run(_versions, on_error="return")
-    wanted = _versions()
+    here = _versions()
     if not found:
         raise RuntimeError("the cluster has no workers; start some with: dask worker ADDRESS")
     gone = OSError  # a worker that dies now is the business of those who ask it
-    wrong = {a: versions for a, versions in found.items() if versions != wanted and not isinstance(versions, gone)}
+    wrong = {a: versions for a, versions in found.items() if versions != here and not isinstance(versions, gone)}
     if wrong:
         listed = "; ".join(f"{address}: {_shown(versions)}" for address, versions in list(wrong.items())[:5])
         raise RuntimeError(
-            f"{len(wrong)} of {len(found)} workers differ from this process, which has {_shown(wanted)}. {listed}. "
+            f"{len(wrong)} of {len(found)} workers differ from this process, which has {_shown(here)}. {listed}. "
             "Install the same versions everywhere."
         )
 
@@ -216,6 +214,3 @@ def _size(value: Any) -> int:
     if isinstance(value, tuple):
         return sum(_size(v) for v in value)
     return int(value.nbytes) if isinstance(value, np.ndarray) else 0
-
-
-__all__ = ["Cluster", "Shard", "check_versions", "threads_here"]

@@ -1,7 +1,7 @@
 """Some columns with their observations, as a worker keeps them, and what it is asked to do with them.
 
 A shard remembers the problems that it was told of and the points that it has solved them at. All of that is a cache: a
-shard that was built anew, because its worker has died, says that it has `ForgottenError`, and is told again.
+shard that was built anew, because its worker has died, answers with a `ForgottenError`, and is told again.
 """
 
 from __future__ import annotations

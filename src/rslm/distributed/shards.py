@@ -87,12 +87,12 @@ class Shards(Elsewhere):
         return gram
 
     def fingerprint(self) -> str:
+        if (tasks := self.tasks) is not None:  # which are at hand; shards number the rows of X on their own
+            X, columns = tasks.features.X, tasks.columns
+            features = (X.data, X.indices, X.indptr) if tasks.features.sparse else (X,)
+            return " ".join(f"{checksum(a):08x}" for a in (columns.indptr, columns.index, tasks.values, *features))
         own = [(part.columns.start,) for part in self.parts]
-        entries = sum(self.cluster.each("fingerprint", own=own)) % 2**64
-        if self.tasks is None:
-            return f"{entries:016x}"
-        X = self.tasks.features.X
-        return f"{entries:016x} {checksum(X.data if self.tasks.features.sparse else X):08x}"
+        return f"{sum(self.cluster.each('fingerprint', own=own)) % 2**64:016x}"
 
     def sample(self, size: int) -> Floats:
         step = len(self) // size + 1
@@ -106,17 +106,11 @@ class RemoteSolver:
         self.shards, self.problem, self.cluster = shards, problem, shards.cluster
         structure = problem.structure
         assert isinstance(structure, Box | SoftBox | None)
-        soft = isinstance(structure, SoftBox)
-        self.recipe = Recipe(
-            problem.loss,
-            problem.C,
-            shards.maps,
-            structure.box if isinstance(structure, SoftBox) else structure,
-            structure.softness if isinstance(structure, SoftBox) else None,
-            structure.expected if soft else None,  # type: ignore[union-attr, arg-type]
-            problem.row_weights,
-            problem.column_weights,
-        )
+        box, softness, expected = structure, None, None
+        if isinstance(structure, SoftBox):
+            box, softness, expected = structure.box, structure.softness, structure.expected
+        weights = problem.row_weights, problem.column_weights
+        self.recipe = Recipe(problem.loss, problem.C, shards.maps, box, softness, expected, *weights)  # type: ignore[arg-type]
         self.tell()
 
     def tell(self) -> None:
