@@ -6,12 +6,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # Folders too, so that a file that was removed is noticed.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test lint docs dist clean
+.PHONY: help demo test fuzz lint docs dist clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up and run the demonstration"
 	@echo "make test    set up, then lint and run the tests"
+	@echo "make fuzz    set up and run the fuzzers, each for SECONDS=60"
 	@echo "make lint    style and types only"
 	@echo "make docs    set up and build the documentation: site/index.html"
 	@echo "make dist    the sources as one file, and a wheel that is built from it: dist/"
@@ -23,6 +24,11 @@ demo: $(VENV)/.cli $(VENV)/.plot
 test: lint
 	@echo "pytest"
 	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup
+
+# Random inputs from seeds; a failure is printed as the command that repeats it.
+SECONDS := 60
+fuzz: $(VENV)/.test
+	@$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
 
 lint: $(VENV)/.test
 	@echo "ruff check"

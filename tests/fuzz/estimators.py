@@ -1,0 +1,5 @@
+"""Placeholder."""
+
+
+def case(seed: int) -> None:
+    pass
