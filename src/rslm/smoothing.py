@@ -8,6 +8,10 @@ not small beside the errors. So the way leads from a square loss, over δ of abo
 - else δ is made smaller until rounding can change no more than a small part of the objective;
 - and further, if it may be rounding that keeps the duality gap open.
 
+Where a loss has bends, truncated conjugate gradients soon amplify a rounding error to the accuracy of a step, so two
+machines take two paths. The answer must not depend on that: δ is a power of 2 times the reciprocal of the slope, and
+the last problems are solved so far beyond the tolerance that what is left of the path is negligible.
+
 The dual variables of the rounded loss are feasible for the loss with its kinks, so the certificate is about that one.
 Losses that are smooth but for a narrow part of them, such as Huber's with a small δ, are reached in the same way, and
 all other losses over a square one.
@@ -48,6 +52,7 @@ class Stage:
     rounding: float | None = None  #: δ; None where the problem is not the one that was asked for, rounded
     softness: float | None = 0.0  #: ε of soft bounds; None where there should be bounds, but are none yet
     smoothing: float = 0.0  #: δ of a smoothed linear structure
+    sharp: bool = False  #: it is solved beyond the tolerance, because rounding errors decide the path to its answer
     start: Floats | None = None  #: where to begin, if not where the stage before has ended
     tries: int | None = None  #: after so many iterations it is left, for the next stage or the answer of the one before
 
@@ -58,6 +63,7 @@ class Reached:
 
     evaluation: Evaluation
     certificate: Certificate | None  #: after a last stage
+    kept: float | None = None  #: the objective of this stage where W keeps the bounds, after a last stage
 
 
 Stages = Generator[Stage, Reached, None]
@@ -82,21 +88,21 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
         # Where no error is beyond ε, the loss is 0 already; any width will do.
         errors = Errors(problem, loss, reached.evaluation)
         width = FIRST * (errors.typical or usual)
-    delta = width / reach - own
+    delta = 2.0 ** np.floor(np.log2(width)) / reach - own
     while delta > own:
         rounded = replace(problem, loss=loss.smoothed(delta))
         reached = yield Stage(rounded, rounding=delta, tries=ON_THE_WAY)
         errors = Errors(problem, loss, reached.evaluation)
         if own == 0 and (delta * reach <= LEAST * usual or errors.settled(delta)):
-            reached = yield Stage(rounded, last=True, rounding=delta)
+            reached = yield Stage(rounded, last=True, rounding=delta, sharp=True)
             while errors.may_explain(reached.certificate, delta) and delta * reach > LEAST_FOR_GAP * usual:
                 delta *= FASTER
                 finer = replace(problem, loss=loss.smoothed(delta))
-                reached = yield Stage(finer, last=True, rounding=delta, tries=TRIES)
+                reached = yield Stage(finer, last=True, rounding=delta, sharp=True, tries=TRIES)
                 errors = Errors(problem, loss, reached.evaluation)
             return
         delta *= FASTER if errors.within(delta) > DECISIVE else SLOWER
-    yield Stage(problem, last=True, rounding=0.0)
+    yield Stage(problem, last=True, rounding=0.0, sharp=True)
 
 
 def advance(way: Stages, reached: Reached) -> Stage | None:

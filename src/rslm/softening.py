@@ -51,7 +51,7 @@ def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
         if rounding > 0:  # zeros alone are solved without rounding where there are no bounds
             stage = replace(stage, rounding=rounding)
         if from_data:
-            reached = yield replace(stage, last=False, softness=None)
+            reached = yield replace(stage, last=False, sharp=False, softness=None)
             start, from_data = moved_inward(box, reached.evaluation, free.row_scale), False
         while True:
             soft = replace(stage, problem=replace(free, structure=SoftBox(box, epsilon, expected)), softness=epsilon)
@@ -126,6 +126,11 @@ def _negligible(evaluation: Evaluation) -> bool:
 
 
 def _may_explain(reached: Reached) -> bool:
-    """Whether the duality gap may be open because the bounds were soft."""
+    """Whether the duality gap may be open because the bounds were soft.
+
+    What softness explains is what keeping the bounds costs in this very problem. The primal value of the certificate
+    knows the loss with its kinks, and the difference to that is explained by rounding.
+    """
     assert reached.certificate is not None
-    return OPEN * reached.certificate.gap <= reached.certificate.primal - reached.evaluation.value
+    assert reached.kept is not None
+    return OPEN * reached.certificate.gap <= reached.kept - reached.evaluation.value

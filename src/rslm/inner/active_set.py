@@ -77,7 +77,9 @@ class ActiveSet(WeightedColumns):
         return solution
 
     def _bound(self, X: Floats, centre: Floats, factors: Factors, before: Bound | None) -> Bound:
-        most = None if before is None or self.stiffness == math.inf else FAR * (len(before.s) + len(self.y))
+        # The first point is looked at however far it is: there is no other to go back to.
+        first = before is None or self.warm is None
+        most = None if first or self.stiffness == math.inf else FAR * (len(before.s) + len(self.y))
         return bound(
             X, centre, factors, self.lower, self.upper, self.stiffness, self.n_threads, before, self.shift, most
         )

@@ -22,6 +22,7 @@ from rslm.problem import Problem
 from rslm.verbosity import logger
 
 UNSOLVED = 1e-8  # relative duality gap of a column that is worth mentioning
+BROAD = 1.1  # in medians of the errors; not 1, where rounding would decide on which side the median error itself is
 STIFF = 1e8  # D |x|² beside the ridge where δ = 0: its inverse and its product with the rounding error are negligible
 
 
@@ -78,7 +79,7 @@ class BoxSolution(WeightedSolution):
         """
         solver, box = self.solver, self.solver.box
         typical = box.typical(solver.y, self.error) if typical is None else typical
-        wide = typical / box.reach  # 0 where the box has no end
+        wide = BROAD * typical / box.reach  # 0 where the box has no end
         broad = replace(box, smoothing=max(wide, box.smoothing))
         if broad.smoothing == 0.0:
             return super().broad_curvature_by_rows(typical)
