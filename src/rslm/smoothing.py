@@ -19,6 +19,7 @@ all other losses over a square one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +30,7 @@ from rslm._typing import Floats
 from rslm.certificate import Certificate
 from rslm.losses import BoxDual, Square
 from rslm.losses.checked import CheckedLoss, usual_size
+from rslm.manifold import norm
 from rslm.objective import Evaluation
 from rslm.problem import Problem
 
@@ -39,6 +41,7 @@ SLOWER = 0.3  # and by this else
 NEGLIGIBLE = 0.1  # part of the objective that rounding may change in the end; it changes the optimum by far less
 SAMPLE = 100_000  # entries that are looked at
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
+STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1, where the gap stays open
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
 ON_THE_WAY, TRIES = 200, 100  # iterations that a stage on the way, and a smaller gap, are worth
 
@@ -88,7 +91,7 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
         # Where no error is beyond ε, the loss is 0 already; any width will do.
         errors = Errors(problem, loss, reached.evaluation)
         width = FIRST * (errors.typical or usual)
-    delta = 2.0 ** np.floor(np.log2(width)) / reach - own
+    delta = 2.0 ** math.floor(math.log2(width)) / reach - own
     while delta > own:
         rounded = replace(problem, loss=loss.smoothed(delta))
         reached = yield Stage(rounded, rounding=delta, tries=ON_THE_WAY)
@@ -98,7 +101,8 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
             while errors.may_explain(reached.certificate, delta) and delta * reach > LEAST_FOR_GAP * usual:
                 delta *= FASTER
                 finer = replace(problem, loss=loss.smoothed(delta))
-                reached = yield Stage(finer, last=True, rounding=delta, sharp=True, tries=TRIES)
+                start = stirred(reached.evaluation.U)
+                reached = yield Stage(finer, last=True, rounding=delta, sharp=True, tries=TRIES, start=start)
                 errors = Errors(problem, loss, reached.evaluation)
             return
         delta *= FASTER if errors.within(delta) > DECISIVE else SLOWER
@@ -111,6 +115,13 @@ def advance(way: Stages, reached: Reached) -> Stage | None:
         return way.send(reached)
     except StopIteration:
         return None
+
+
+def stirred(U: Floats) -> Floats:
+    """U with a little of everything: a finer problem may need directions that a coarser one had given up."""
+    noise = np.random.default_rng(0).standard_normal(U.shape)
+    U = U + noise * (STIRRED / norm(noise))
+    return np.asarray(U / norm(U))
 
 
 def _squared(problem: Problem, curvature: float) -> Problem:

@@ -21,7 +21,7 @@ from rslm.losses import BoxDual
 from rslm.manifold import norm
 from rslm.objective import Evaluation
 from rslm.problem import Problem
-from rslm.smoothing import Reached, Stage, Stages, advance, typical_curvature
+from rslm.smoothing import Reached, Stage, Stages, advance, stirred, typical_curvature
 from rslm.structures import Box, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, beside that of an observed entry
@@ -31,7 +31,6 @@ PART = 0.4  # of what it costs to keep bounds that is paid, at most, for going b
 STIFFEST = 1e8  # curvature beside that of an observed entry beyond which nothing is gained
 NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
 OPEN = 0.1  # softness may be the reason of a gap of which it can explain this part
-STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1, where the gap stays open
 TRIES = 300  # iterations that a stage on the way, and a smaller gap, are worth
 SPREAD = 2.0  # rows of the start are moved until their bounds are so many standard deviations from their mean
 
@@ -110,13 +109,6 @@ def _without_kinks(problem: Problem) -> tuple[Problem, float]:
         return problem, 0.0
     rounding = NEAR / _curvature(problem)
     return replace(problem, loss=loss.smoothed(rounding)), rounding
-
-
-def stirred(U: Floats) -> Floats:
-    """U with a little of everything: stiffer bounds may need directions that softer ones had given up."""
-    noise = np.random.default_rng(0).standard_normal(U.shape)
-    U = U + noise * (STIRRED / norm(noise))
-    return np.asarray(U / norm(U))
 
 
 def _negligible(evaluation: Evaluation) -> bool:

@@ -161,9 +161,9 @@ def solve(
             run.certify = partial(_answer, problem, stage, tol=tol, outcome=Outcome.TRIED) if stage.last else None
             outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else [])])
             point, found, kept = run.point, None, None
+            U, goes_on = point.U, outcome in ENDS
             if outcome in SHORT_OF_SHARP and point.relative_gradient <= tol:
                 outcome = Outcome.STATIONARY
-            U, goes_on = point.U, outcome in ENDS
             if answer is not None and not goes_on:  # what was found before is as good as it gets
                 if outcome is Outcome.INTERRUPTED:
                     answer = replace(answer, outcome=outcome)
