@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from rslm.cli.interrupts import interruptible
+
 NEEDED = "The command line needs some more packages: pip install 'rslm[cli]'"
 
 
@@ -43,7 +45,7 @@ def main() -> None:
     ) -> None: ...
 
     for command in (complete, prepare, predict, recommend, denoise, multitask, certify, info, demo):
-        app.command()(command)
+        app.command()(interruptible(command))
     try:
         app(prog_name="rslm")
     except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:  # a sentence, not a traceback

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rslm.cli.output import INTERRUPTED
+from rslm.cli.interrupts import INTERRUPTED
 from rslm.cli.tour.image import repair
 from rslm.cli.tour.ratings import predict_ratings
 from rslm.cli.tour.series import forecast
