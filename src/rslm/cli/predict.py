@@ -86,9 +86,7 @@ def recommend(
         row = [at] if fitted.row_ids_ is None else fitted.row_ids_[[at]]
         (ids,), (scores,) = fitted.recommend(row, top, None if known is None else known_of_row(fitted, at, known))
     numbered = (fitted.row_ids_ if similar else fitted.col_ids_) is None  # positions, that people count from 1
-    found = [
-        (plain_number(k + 1 if numbered else k), float(s)) for k, s in zip(ids, scores, strict=True) if np.isfinite(s)
-    ]
+    found = [(plain_number(k + 1 if numbered else k), float(s)) for k, s in zip(ids, scores, strict=True)]
     if json:
         print(as_json([{"id": name, "score": value} for name, value in found]))
         return
