@@ -39,7 +39,7 @@ INTRODUCTION = (
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write the report and its pictures into.")] = Path("out"),
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
 ) -> None:
     """Repair an image, predict ratings, forecast a series, learn related regressions: half a minute, one report.
 
