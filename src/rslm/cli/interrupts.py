@@ -5,6 +5,7 @@ Nothing slow is imported here: until `program` runs, Ctrl-C is a traceback of Py
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -23,22 +24,17 @@ def program() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a script's background jobs ignore it
         signal.signal(signal.SIGINT, leave)
+        # The last to run. While Python takes modules apart, the signal would end a command that is done.
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     from rslm.cli.app import main
 
     main()
 
 
-def leave(
-    number: int,
-    frame: FrameType | None,
-    write: Callable[[int, bytes], object] = os.write,  # bound here: when Python ends, it clears globals
-    end: Callable[[int], object] = os._exit,
-    line: bytes = LINE.encode(),
-    code: int = INTERRUPTED,
-) -> None:
+def leave(number: int, frame: FrameType | None) -> None:
     """A handler that ends the process at once, for moments when nothing has to be cleaned up."""
-    write(2, line)
-    end(code)
+    os.write(2, LINE.encode())
+    os._exit(INTERRUPTED)
 
 
 def interruptible(command: Callable[..., None]) -> Callable[..., None]:
