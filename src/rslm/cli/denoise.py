@@ -29,8 +29,8 @@ def denoise(
     series: Annotated[str, typer.Argument(help="A table with a column of samples; - for standard input.")],
     column: Annotated[str | None, typer.Option(help="Name or number; the last column of numbers if not given.")] = None,
     forecast: Annotated[int, typer.Option(min=0, help="How many values to forecast.")] = 0,
-    rank: Annotated[int | None, typer.Option(min=1, help="Largest order; found from the data if not given.")] = None,
-    log: Annotated[bool, typer.Option("--log", help="Work on the logarithm: growth and swings in proportion.")] = False,
+    rank: Annotated[int | None, typer.Option(min=1, help="Maximum order; found from the data if not given.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="Fit the logarithm, for swings that grow with the level.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write signal and forecast here, as CSV.")] = None,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
     report: Annotated[
@@ -41,7 +41,7 @@ def denoise(
     force: o.Force = False,
     json: o.Json = False,
 ) -> None:
-    """Find the signal in a noisy series, fill its gaps, and forecast how it goes on.
+    """Find the signal in a noisy series, fill its gaps, and forecast its next values.
 
     Example: rslm denoise passengers.csv --log --forecast 24 --out next.csv
     """
@@ -84,7 +84,7 @@ def denoise(
 
 def oscillations(model: HankelModel) -> Table:
     """The parts of the signal: each pair of conjugate poles once."""
-    table = Table("period", "halves in", "size", title="Parts of the signal (in samples)")
+    table = Table("period (samples)", "half-life (samples)", "amplitude", title="Oscillations")
     for k, frequency in enumerate(model.frequencies_):
         if frequency < 0:
             continue

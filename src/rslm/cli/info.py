@@ -12,7 +12,7 @@ from rslm.data import read_source
 
 
 def info(model: o.ModelFile, json: o.Json = False) -> None:
-    """What a model is, and how its fit has ended.
+    """Show what a model is, and how its fit ended.
 
     Example: rslm info ratings.rslm
     """
@@ -43,7 +43,7 @@ def certify(
     duplicates: o.Duplicates = "error",
     json: o.Json = False,
 ) -> None:
-    """How far the subspace of a model is from the optimum on these data.
+    """Bound how far the subspace of a model is from the optimum on these data.
 
     Example: rslm certify ratings.rslm ratings.csv
     """

@@ -31,7 +31,7 @@ Duplicates = Annotated[str, typer.Option(help="error, sum, mean or last.", rich_
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        help="Write how far the fit has come here, now and then; the same command goes on from there.",
+        help="Save the progress of the fit here from time to time; the same command resumes from it.",
         rich_help_panel=WRITING,
     ),
 ]

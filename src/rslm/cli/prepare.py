@@ -18,9 +18,7 @@ def prepare(
         Path, typer.Argument(help="CSV, TSV, '::'-separated, also compressed, or Parquet: one entry a line.")
     ],
     out: Annotated[Path, typer.Argument(help="The folder to write.")],
-    memory: Annotated[
-        str, typer.Option(help="What sorting may take, such as 500MB; what is more goes to disk.")
-    ] = "1GB",
+    memory: Annotated[str, typer.Option(help="Memory for sorting, such as 500MB; the rest goes to disk.")] = "1GB",
     rows: o.Rows = None,
     cols: o.Cols = None,
     values: o.Values = None,

@@ -244,7 +244,9 @@ class InductiveCompletion(MatrixCompletion):
         bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
         return self._score(data, self._subspace.left_out(data, bases, self._solved_loss(), threads))
 
-    def recommend_for(self, X: Any, top: int = 10, *, row_features: Any = None) -> tuple[NDArray[Any], Floats]:
+    def recommend_for(
+        self, X: Any, top: int = 10, *, row_features: Any = None
+    ) -> tuple[list[NDArray[Any]], list[Floats]]:
         """As of `MatrixCompletion`, with the features of the samples.
 
         Parameters
@@ -257,8 +259,8 @@ class InductiveCompletion(MatrixCompletion):
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
         factors, features = self._folded(data, row_features)
-        columns, scores = largest(np.arange(len(factors)), factors, features, top, Known.of(data))
-        return self._named_columns(columns), scores
+        rows = np.arange(len(factors))
+        return self._listed(rows, *largest(rows, factors, features, top, Known.of(data)))
 
     def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
         bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)

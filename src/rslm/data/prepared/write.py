@@ -60,7 +60,11 @@ def prepare(
     """
     target = Path(out)
     if target.exists() and not (force and is_prepared(target)):
-        remedy = "force replaces it" if is_prepared(target) else "it is no prepared data, so it is not replaced"
+        remedy = (
+            "force=True or --force replaces it"
+            if is_prepared(target)
+            else "it is no prepared data, so it is not replaced"
+        )
         raise FileExistsError(f"{target} exists; {remedy}")
     if not target.absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
