@@ -9,6 +9,13 @@ NEEDED = "The command line needs some more packages: pip install 'rslm[cli]'"
 
 def main() -> None:
     try:
+        run()
+    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:  # a sentence, not a traceback
+        sys.exit(f"Error: {error or type(error).__name__}")
+
+
+def run() -> None:
+    try:
         import typer
     except ModuleNotFoundError:
         sys.exit(NEEDED)
@@ -44,7 +51,4 @@ def main() -> None:
 
     for command in (complete, prepare, predict, recommend, denoise, multitask, certify, info, demo):
         app.command()(command)
-    try:
-        app(prog_name="rslm")
-    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:  # a sentence, not a traceback
-        sys.exit(f"Error: {error or type(error).__name__}")
+    app(prog_name="rslm")

@@ -394,11 +394,8 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
     for (int64_t j = 0; j < p.rows; j++) squares[j] = BoxColumn<Q>::square(Row<Q>::at(u + j * 4 * Q));
     int64_t most = 1;
     for (int64_t t = 0; t < p.columns; t++) most = std::max(most, p.indptr[t + 1] - p.indptr[t]);
-#pragma omp parallel num_threads(threads)
-    {
-        BoxColumn<Q> column(box, rank, most);
-#pragma omp for schedule(dynamic, 16)
-        for (int64_t t = 0; t < p.columns; t++) {
+    each(threads, p.columns, 16, [&] {
+        return [&, column = BoxColumn<Q>(box, rank, most)](int64_t t) mutable {
             column.begin(p, t, u, squares, y, dual, c[t]);
             int count = 0;
             value[t] = column.solve(gap[t], count);
@@ -411,8 +408,8 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
                 put_value(dual, at, column.s[i]);
                 put_value(error, at, column.e[i]);
             }
-        }
-    }
+        };
+    });
 }
 
 void run_box(const Pattern &p, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *c, const Box &box,
@@ -422,14 +419,15 @@ void run_box(const Pattern &p, Workspace &w, int threads, const Values &y, const
 
 void box_curvature(int64_t n, int threads, const Values &y, const Values &error, const int64_t *order, const Box &box, const Values &out) {
     const double stiff = 1 / box.smoothing;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t k = 0; k < n; k++) {
-        const int64_t p = order ? order[k] : k;
-        const bool turned = box.mirrored && value_at(y, p) < 0;
-        const double excess = shrunk(value_at(error, p), box.epsilon) * (turned ? -stiff : stiff);
-        const bool free = (excess > box.lower) & (excess < box.upper) & ((excess != 0) | (box.epsilon == 0));
-        put_value(out, k, double(free) * stiff);
-    }
+    each(threads, n, even(n, threads), [&] {
+        return [&](int64_t k) {
+            const int64_t p = order ? order[k] : k;
+            const bool turned = box.mirrored && value_at(y, p) < 0;
+            const double excess = shrunk(value_at(error, p), box.epsilon) * (turned ? -stiff : stiff);
+            const bool free = (excess > box.lower) & (excess < box.upper) & ((excess != 0) | (box.epsilon == 0));
+            put_value(out, k, double(free) * stiff);
+        };
+    });
 }
 
 } // namespace
