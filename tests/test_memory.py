@@ -47,8 +47,8 @@ def test_a_kernel_without_memory_is_a_memory_error():
         rows, columns, rank = 20_000, 40, 40
         c, rng = pattern(rows, columns, 500), np.random.default_rng(1)
         U, V, u = (rng.standard_normal((n, rank)) for n in (rows, columns, 300))
-        ones, y, other, by_rows, by_features = np.ones(columns), np.ones(c.entries), np.ones(c.entries), U.copy(), u.copy()
-        numbers, rounds, dual = np.ones(columns), np.ones(columns, dtype=np.int32), np.ones(c.entries)
+        ones, by_rows, by_features = np.ones(columns), U.copy(), u.copy()
+        numbers, rounds, (y, other, dual) = np.ones(columns), np.ones(columns, dtype=np.int32), np.ones((3, c.entries))
         factors, x = c.factorise(U, ones, 2), FeatureRows(rng.standard_normal((rows, 300)), (rows, 300))
         grams = np.ones((columns, rank, rank))
         F, box, wide = factors.data, (-1.0, 1.0, False, 0.0, 0.0), np.broadcast_to(1e9, (rows, columns))
@@ -84,7 +84,7 @@ def test_a_kernel_without_memory_is_a_memory_error():
     """)
     lines = [line.split(", ") for line in said.splitlines()]
     assert len(lines) == 13
-    for name, *outcomes in lines:
+    for _, *outcomes in lines:
         assert outcomes == ["a sentence", "done"], said
 
 
@@ -92,7 +92,8 @@ def test_threads_that_cannot_be_had_are_done_without():
     """A thread's stack takes some MB of address space: none, some or all of them can be made."""
     said = run("""
         c = pattern(rows=500, columns=3000, entries=200)
-        V, y, alone, together = np.random.default_rng(1).standard_normal((3000, 20)), np.ones(c.entries), *np.empty((2, 500, 20))
+        V, y = np.random.default_rng(1).standard_normal((3000, 20)), np.ones(c.entries)
+        alone, together = np.empty((2, 500, 20))
         c._native.scatter(y, V, alone, 1)
         for room in (0, 1 << 20, 1 << 25, 1 << 27, 1 << 30):
             for threads in (2, 7, 10_000):
