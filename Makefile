@@ -6,13 +6,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # Folders too, so that a file that was removed is noticed.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test fuzz lint docs dist clean
+.PHONY: help demo test test-sets fuzz sanitize lint docs dist clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up and run the demonstration"
 	@echo "make test    set up, then lint and run the tests"
+	@echo "make test-sets  the tests on each instruction set that this machine has"
 	@echo "make fuzz    set up and run the fuzzers, each for SECONDS=60"
+	@echo "make sanitize   the kernels compiled with sanitizers, their tests and their fuzzer for SECONDS=60"
 	@echo "make lint    style and types only"
 	@echo "make docs    set up and build the documentation: site/index.html"
 	@echo "make dist    the sources as one file, and a wheel that is built from it: dist/"
@@ -25,10 +27,42 @@ test: lint
 	@echo "pytest"
 	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup
 
+test-sets: $(VENV)/.test
+	@for set in $$($(BIN)/python -c 'from rslm import kernels; print(*kernels.instruction_sets())'); do \
+	  echo "pytest with RSLM_INSTRUCTION_SET=$$set"; \
+	  RSLM_INSTRUCTION_SET=$$set $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup || exit 1; \
+	done
+
 # Random inputs from seeds; a failure is printed as the command that repeats it.
 SECONDS := 60
 fuzz: $(VENV)/.test
 	@$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+
+# Python itself is not compiled with sanitizers, so their library has to be there before it. What Python never frees is no leak
+# of ours. One folder for each, beside a package that is otherwise the one in src.
+SANITIZED := build/sanitized
+sanitized_run = cd $(SANITIZED)/$(1) && PYTHONPATH=$(CURDIR)/$(SANITIZED)/$(1) \
+  LD_PRELOAD="$$($(SANITIZER_CXX) -print-file-name=$(2)) $$($(SANITIZER_CXX) -print-file-name=libstdc++.so)" \
+  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 TSAN_OPTIONS=halt_on_error=1 $(CURDIR)/$(BIN)/python
+SANITIZER_CXX := $(if $(filter default undefined,$(origin CXX)),g++,$(CXX))
+sanitize: $(VENV)/.test
+	@$(PIP) install nanobind cmake ninja
+	@for kind in address,undefined thread; do \
+	  echo "compiling with -fsanitize=$$kind" && \
+	  $(BIN)/cmake -S . -B $(SANITIZED)/$$kind/build -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DRSLM_SANITIZE=$$kind \
+	    -DCMAKE_CXX_COMPILER=$(SANITIZER_CXX) -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+	    -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) > /dev/null && \
+	  $(BIN)/cmake --build $(SANITIZED)/$$kind/build > $(SANITIZED)/$$kind/log || exit 1; \
+	  rm -rf $(SANITIZED)/$$kind/rslm && cp -r src/rslm $(SANITIZED)/$$kind/ && \
+	  cp $(SANITIZED)/$$kind/build/_native* $(SANITIZED)/$$kind/rslm/kernels/ || exit 1; \
+	done
+	@echo "kernels with the address and undefined-behaviour sanitizers"
+	@$(call sanitized_run,address$(comma)undefined,libasan.so) -m pytest -n0 -p no:cacheprovider $(CURDIR)/tests/kernels
+	@$(call sanitized_run,address$(comma)undefined,libasan.so) $(CURDIR)/tests/fuzz/run.py kernels --seconds $(SECONDS) --longest 60
+	@echo "kernels with the thread sanitizer"
+	@$(call sanitized_run,thread,libtsan.so) -m pytest -n0 -p no:cacheprovider $(CURDIR)/tests/kernels -k thread
+	@$(call sanitized_run,thread,libtsan.so) $(CURDIR)/tests/fuzz/run.py kernels --seconds $(SECONDS) --longest 60
+comma := ,
 
 lint: $(VENV)/.test
 	@echo "ruff check"

@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from rslm import kernels
+
+# One that was asked for is enough.
+SETS = [kernels.instruction_set()] if os.environ.get("RSLM_INSTRUCTION_SET") else kernels.instruction_sets()
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Callable[[str], Path]:
@@ -19,3 +24,12 @@ def shared_data() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(params=SETS)
+def instruction_set(request):
+    """A test that asks for this one runs on every instruction set of this machine."""
+    default = kernels.instruction_set()
+    kernels.use_instruction_set(request.param)
+    yield request.param
+    kernels.use_instruction_set(default)

@@ -213,6 +213,7 @@ def test_against_logistic_regression(C, weighted):
         np.testing.assert_allclose(s.e.V[t], other.coef_[0], rtol=0, atol=1e-6 * np.abs(s.e.V).max())
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("C", [0.1, 2.0, 1e3, 1e6])
 @pytest.mark.parametrize("rank", RANKS)
 @pytest.mark.parametrize("name", LOSSES)
@@ -276,6 +277,7 @@ def test_errors_that_vanish(name, C):
         assert np.mean(np.abs(s.y - s.w) < 1e-6) > 0.9
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("delta", [1e-2, 1e-6])
 @pytest.mark.parametrize("C", [1.0, 1e6])
 @pytest.mark.parametrize("name", KINKS)
@@ -371,6 +373,7 @@ def sides(p, U):
     return [*((s <= lower + near) * 1 + (s >= upper - near) * 2 + (np.abs(s) <= near) * 4)]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("C", [0.5, 10.0])
 @pytest.mark.parametrize("name", LOSSES)
 def test_derivatives(name, C, weighted):

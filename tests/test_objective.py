@@ -83,6 +83,7 @@ def weighted(request):
 RANKS = [1, 3, D]  # the last one is more than any column but one has entries
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("C", [1e-3, 2.0, 1e3])
 @pytest.mark.parametrize("rank", RANKS)
 def test_value(rank, C, weighted):
@@ -108,6 +109,7 @@ def test_value_is_the_largest_of_the_dual(rank, weighted):
             assert dual_value(p, U, other) < e.value
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("rank", RANKS)
 def test_v_and_the_gradient_are_those_of_the_dual_matrix(rank, weighted):
     p, U = problem(weighted=weighted), position(rank)
@@ -118,6 +120,7 @@ def test_v_and_the_gradient_are_those_of_the_dual_matrix(rank, weighted):
     np.testing.assert_allclose(e.gradient, -S @ (S.T @ U), atol=1e-12)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("C", [0.1, 2.0, 1e3])
 @pytest.mark.parametrize("rank", RANKS)
 def test_derivatives(rank, C, weighted):

@@ -41,6 +41,7 @@ def problem_of(loss, C=2.0, **options):
     return Problem(loss, Tasks(X, y, tasks, **options), C=C)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("loss", SMOOTH, ids=repr)
 @pytest.mark.parametrize("rank", [1, 3])

@@ -147,6 +147,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="how many cases each fuzzer runs")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this case alone, in this process")
+    parser.add_argument("--longest", type=float, default=LONGEST, help="seconds that a case may take")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     if unknown := set(options.fuzzers) - set(FUZZERS):
@@ -160,7 +161,8 @@ def main() -> int:
         parser.error("say how long: --seconds or --cases")
     reports = []
     for fuzzer in options.fuzzers or FUZZERS:
-        reports.append(run(fuzzer, options.first, options.cases, options.seconds, options.processes))
+        limits = options.cases, options.seconds, options.processes, options.longest
+        reports.append(run(fuzzer, options.first, *limits))
         print(reports[-1], flush=True)
     return 1 if any(report.failures for report in reports) else 0
 

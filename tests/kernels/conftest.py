@@ -3,8 +3,6 @@
 import pytest
 from threadpoolctl import threadpool_limits
 
-from rslm import kernels
-
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread_for_numpy():
@@ -13,9 +11,6 @@ def one_thread_for_numpy():
         yield
 
 
-@pytest.fixture(params=kernels.instruction_sets(), autouse=True)
-def instruction_set(request):
-    default = kernels.instruction_set()
-    kernels.use_instruction_set(request.param)
-    yield request.param
-    kernels.use_instruction_set(default)
+@pytest.fixture(autouse=True)
+def on_every_set(instruction_set):
+    """All tests of this folder."""

@@ -1,5 +1,9 @@
 """The compiled kernels against their NumPy twins, on every instruction set of this machine."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -473,6 +477,17 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.25])
+def test_kinks_that_are_hardly_rounded_at_a_large_rank(epsilon):
+    """δ is 1e-9 of c|x|²: Newton's method in v does not get there, and must not undo what has been found in s."""
+    rng = np.random.default_rng(0)
+    U, y = rng.standard_normal((266, 40)), rng.standard_normal(266)
+    c, s = pattern(266, [266]), rng.standard_normal(266)
+    found = c.solve_box(y, U, np.array([10.0]), (-1.0, 1.0, False, epsilon, 1e-6), s, np.empty(266), 1)
+    assert found.gap[0] <= DOUBLE * found.value[0]
+    assert found.rounds[0] < 1000  # 2000 is the end
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_arguments_that_are_refused(what):
     change, message = WRONG[what]
@@ -641,5 +656,19 @@ def test_pairs_that_are_refused(i, t, rank, message):
 
 
 def test_an_unknown_instruction_set_is_refused():
-    with pytest.raises(ValueError, match="not available"):
+    with pytest.raises(ValueError, match="'mmx' is not available on this machine, which has baseline"):
         kernels.use_instruction_set("mmx")
+
+
+@pytest.mark.parametrize("name", [*kernels.instruction_sets(), "mmx", ""])
+def test_the_environment_names_an_instruction_set(name, instruction_set):
+    if instruction_set != kernels.instruction_sets()[0]:
+        pytest.skip("once is enough")
+    code = "from rslm import kernels; print(kernels.instruction_set())"
+    system = os.environ | {"RSLM_INSTRUCTION_SET": name}
+    done = subprocess.run([sys.executable, "-c", code], env=system, capture_output=True, text=True, check=False)
+    if name == "mmx":
+        assert done.returncode == 1
+        assert "RSLM_INSTRUCTION_SET is 'mmx', and this machine has baseline" in done.stderr
+    else:
+        assert done.stdout.split() == [name or kernels.instruction_sets()[-1]]

@@ -11,6 +11,13 @@ NEEDED = "The command line needs some more packages: pip install 'rslm[cli]'"
 
 def main() -> None:
     try:
+        run()
+    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:  # a sentence, not a traceback
+        sys.exit(f"Error: {sentence(error)}")
+
+
+def run() -> None:
+    try:
         import typer
     except ModuleNotFoundError:
         sys.exit(NEEDED)
@@ -46,10 +53,7 @@ def main() -> None:
 
     for command in (complete, prepare, predict, recommend, denoise, multitask, certify, info, demo):
         app.command()(interruptible(command))
-    try:
-        app(prog_name="rslm")
-    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:  # a sentence, not a traceback
-        sys.exit(f"Error: {sentence(error)}")
+    app(prog_name="rslm")
 
 
 def sentence(error: Exception) -> str:

@@ -2,18 +2,10 @@
 
 import os
 
-# Threads that wait for each other would spin for long, at the cost of whoever else needs the core. The library of the
-# threads reads this once, when it is loaded; the environment is left as it was.
-_spin = os.environ.get("GOMP_SPINCOUNT")
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-from rslm.kernels import _native  # noqa: E402
-
-if _spin is None:
-    del os.environ["GOMP_SPINCOUNT"]
-
-from rslm.kernels._native import instruction_set, instruction_sets, use_instruction_set  # noqa: E402
-from rslm.kernels.bounded import Bound, bound  # noqa: E402
-from rslm.kernels.columns import (  # noqa: E402
+from rslm.kernels import _native
+from rslm.kernels._native import instruction_set, instruction_sets, use_instruction_set
+from rslm.kernels.bounded import Bound, bound
+from rslm.kernels.columns import (
     LANES,
     BoxNumbers,
     BoxSolved,
@@ -26,6 +18,15 @@ from rslm.kernels.columns import (  # noqa: E402
     padded,
     predict_pairs,
 )
+
+_wanted = os.environ.get("RSLM_INSTRUCTION_SET")
+if _wanted:  # else the best one
+    if _wanted not in instruction_sets():
+        raise ValueError(
+            f"the environment variable RSLM_INSTRUCTION_SET is {_wanted!r}, and this machine has "
+            f"{', '.join(instruction_sets())}: set it to one of these, or leave it out for the best"
+        )
+    use_instruction_set(_wanted)
 
 if hasattr(os, "register_at_fork"):
     # The threads of a process are not in its children, where waiting for them would never end.

@@ -4,12 +4,12 @@
 // row j. With a finite stiffness k the bounds are soft: ½ k · distance² is added instead. Few rows are beyond their bounds at
 // a solution. They are found by the products of all rows with sixteen columns at a time, and the problem is solved for
 // those that have been found so far, until there are no others.
+#include "loops.hpp"
 #include "systems.hpp"
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <omp.h>
 #include <vector>
 
 namespace {
@@ -561,21 +561,18 @@ void bound(int64_t rows, int64_t columns, int threads, const double *X, int rank
     Job job{rows, columns, X, rank, bounds, stiffness, out};
     job.measure_rows();
     std::atomic<int64_t> counted{0}, columns_counted{0};
-#pragma omp parallel num_threads(threads)
-    {
-        Worker worker(job);
-        if (out.most < std::numeric_limits<int64_t>::max()) { // a look at some columns: where far too much is beyond, nothing is solved
-#pragma omp for schedule(dynamic, 1)
-            for (int64_t first = 0; first < columns; first += SAMPLE * BLOCK) {
-                const int64_t last = std::min(columns, first + BLOCK);
+    if (out.most < std::numeric_limits<int64_t>::max()) { // a look at some columns: where far too much is beyond, nothing is solved
+        each(threads, (columns + SAMPLE * BLOCK - 1) / (SAMPLE * BLOCK), 1, [&] {
+            return [&, worker = Worker(job)](int64_t sample) mutable {
+                const int64_t first = sample * SAMPLE * BLOCK, last = std::min(columns, first + BLOCK);
                 counted += worker.count(first, last), columns_counted += last - first;
-            }
-#pragma omp single
-            if (double(counted) / double(columns_counted) * double(columns) > double(out.most)) job.met = std::numeric_limits<int64_t>::max();
-        }
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t first = 0; first < columns; first += BLOCK) worker.block(first, std::min(columns, first + BLOCK));
+            };
+        });
+        if (double(counted) / double(columns_counted) * double(columns) > double(out.most)) job.met = std::numeric_limits<int64_t>::max();
     }
+    each(threads, (columns + BLOCK - 1) / BLOCK, 1, [&] {
+        return [&, worker = Worker(job)](int64_t b) mutable { worker.block(b * BLOCK, std::min(columns, (b + 1) * BLOCK)); };
+    });
     if (job.too_many())
         for (int64_t t = 0; t < columns; t++) out.excess[t] = INF, out.margin[t] = -INF, job.found[size_t(t)].clear();
     active.indptr[0] = 0;

@@ -16,7 +16,7 @@ using rslm::Box;
 
 #define RSLM_APART __attribute__((noinline))
 constexpr double EPS = std::numeric_limits<double>::epsilon(), INF = std::numeric_limits<double>::infinity();
-constexpr int MOST_ROUNDS = 2000, NEWTON_EVERY = 20, FACE_STEPS = 4, ACTIVE_PASSES = 3, MOST_NEWTON = 50, MOST_TRIALS = 20;
+constexpr int MOST_ROUNDS = 2000, NEWTON_AFTER = 20, FACE_STEPS = 4, ACTIVE_PASSES = 3, MOST_NEWTON = 50, MOST_TRIALS = 20;
 constexpr double PROXIMAL = 1e-8; // keeps the free variables apart where rows are alike, relative to their curvature
 constexpr double SMALL_GAP = 1e-12, TINY = 1e-290;
 
@@ -42,7 +42,7 @@ template <int Q> struct BoxColumn {
     double c = 1;
     Buffer<double> x, y, s, lower, upper, h; // rows, targets, dual variables and their bounds, curvature c|x|² + δ
     Buffer<double> e;                        // errors y − x v, as the last pass over all entries has seen them
-    Buffer<double> gradient, step;
+    Buffer<double> gradient, step, kept;
     Buffer<int32_t> active, face;
     Buffer<double> gram;
     Row<Q> v;
@@ -51,7 +51,7 @@ template <int Q> struct BoxColumn {
 
     BoxColumn(const Box &box, int rank, int64_t n)
         : box(box), rank(rank), x((n + LANES) * width), y(n + LANES), s(n + LANES), lower(n + LANES), upper(n + LANES), h(n + LANES),
-          e(n + LANES), gradient(n + LANES), step(n + LANES), active(n + LANES), face(n + LANES), gram((MOST_TILE_ROWS + 1) * MOST_TILE_PARTS * 8) {}
+          e(n + LANES), gradient(n + LANES), step(n + LANES), kept(n + LANES), active(n + LANES), face(n + LANES), gram((MOST_TILE_ROWS + 1) * MOST_TILE_PARTS * 8) {}
 
     RSLM_INLINE const double *row(int i) const { return x + int64_t(i) * width; }
     RSLM_INLINE double error(int i) const { return y[i] - sum(v.product(row(i))); }
@@ -290,6 +290,16 @@ template <int Q> struct BoxColumn {
         return sum(loss) + 0.5 * square(v) / c;
     }
 
+    // Of the dual variables, with v = c Σ s x.
+    RSLM_APART double dual() const {
+        vec total = {};
+        for (int i = 0; i < padded; i += LANES) {
+            const vec now = load<vec>(s + i);
+            total += now * (load<vec>(y + i) - 0.5 * box.smoothing * now) - box.epsilon * size_of(now);
+        }
+        return sum(total) - 0.5 * square(v) / c;
+    }
+
     RSLM_INLINE vec slopes(vec error, int i) const { // −ℓ' of eight neighbours, δ > 0
         return clamped(shrunk(error, box.epsilon) / box.smoothing, load<vec>(lower + i), load<vec>(upper + i));
     }
@@ -358,6 +368,7 @@ template <int Q> struct BoxColumn {
     double solve(double &gap, int &rounds) {
         all_active();
         double noise = refresh();
+        int next_newton = 1, pause = NEWTON_AFTER;
         for (rounds = 1;; rounds++) {
             find_face();
             for (int k = 0; k < FACE_STEPS && face_step(noise); k++) {}
@@ -372,8 +383,17 @@ template <int Q> struct BoxColumn {
                 for (int i = 0; i < padded; i += LANES) store(e + i, errors(i));
                 return primal(gap);
             }
-            if (box.smoothing > 0 && rounds % NEWTON_EVERY == 1) { // far from it; near the solution, s is more accurate
+            if (box.smoothing > 0 && rounds == next_newton) { // far from it; near the solution, s is more accurate
+                const double before = dual();
+                std::memcpy(kept.data, s.data, sizeof(double) * size_t(padded));
                 newton(1e-6 * largest_target);
+                noise = refresh();
+                if (!(dual() > before)) { // where δ is tiny it may not get there, and what s had would be lost
+                    std::memcpy(s.data, kept.data, sizeof(double) * size_t(padded));
+                    noise = refresh();
+                    pause *= 4;
+                }
+                next_newton += pause;
                 all_active();
                 continue;
             }
@@ -394,11 +414,8 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
     for (int64_t j = 0; j < p.rows; j++) squares[j] = BoxColumn<Q>::square(Row<Q>::at(u + j * 4 * Q));
     int64_t most = 1;
     for (int64_t t = 0; t < p.columns; t++) most = std::max(most, p.indptr[t + 1] - p.indptr[t]);
-#pragma omp parallel num_threads(threads)
-    {
-        BoxColumn<Q> column(box, rank, most);
-#pragma omp for schedule(dynamic, 16)
-        for (int64_t t = 0; t < p.columns; t++) {
+    each(threads, p.columns, 16, [&] {
+        return [&, column = BoxColumn<Q>(box, rank, most)](int64_t t) mutable {
             column.begin(p, t, u, squares, y, dual, c[t]);
             int count = 0;
             value[t] = column.solve(gap[t], count);
@@ -411,8 +428,8 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
                 put_value(dual, at, column.s[i]);
                 put_value(error, at, column.e[i]);
             }
-        }
-    }
+        };
+    });
 }
 
 void run_box(const Pattern &p, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *c, const Box &box,
@@ -422,14 +439,15 @@ void run_box(const Pattern &p, Workspace &w, int threads, const Values &y, const
 
 void box_curvature(int64_t n, int threads, const Values &y, const Values &error, const int64_t *order, const Box &box, const Values &out) {
     const double stiff = 1 / box.smoothing;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t k = 0; k < n; k++) {
-        const int64_t p = order ? order[k] : k;
-        const bool turned = box.mirrored && value_at(y, p) < 0;
-        const double excess = shrunk(value_at(error, p), box.epsilon) * (turned ? -stiff : stiff);
-        const bool free = (excess > box.lower) & (excess < box.upper) & ((excess != 0) | (box.epsilon == 0));
-        put_value(out, k, double(free) * stiff);
-    }
+    each(threads, n, even(n, threads), [&] {
+        return [&](int64_t k) {
+            const int64_t p = order ? order[k] : k;
+            const bool turned = box.mirrored && value_at(y, p) < 0;
+            const double excess = shrunk(value_at(error, p), box.epsilon) * (turned ? -stiff : stiff);
+            const bool free = (excess > box.lower) & (excess < box.upper) & ((excess != 0) | (box.epsilon == 0));
+            put_value(out, k, double(free) * stiff);
+        };
+    });
 }
 
 } // namespace

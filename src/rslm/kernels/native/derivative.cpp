@@ -14,7 +14,8 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
 
     const auto make = [&] {
         // change = dX v for the entries of a group
-        return [&, change = Buffer<double>(c.most_entries), rows = Buffer<double>(LANES * padded), lanes = Buffer<vec>(padded)](
+        // The rest is copied, so that it stays in registers whatever is stored.
+        return [=, change = Buffer<double>(c.most_entries), rows = Buffer<double>(LANES * padded), lanes = Buffer<vec>(padded)](
                    int64_t, const Group &group, double *sum) {
             double *a = change.data;
             for (int l = 0; l < group.lanes; l++) {

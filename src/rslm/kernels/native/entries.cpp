@@ -59,11 +59,8 @@ double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, 
 }
 
 void solve_columns(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution) {
-#pragma omp parallel num_threads(threads)
-    {
-        Buffer<vec> b(rank);
-#pragma omp for schedule(static)
-        for (int64_t g = 0; g < blocks_of(columns); g++) {
+    each(threads, blocks_of(columns), even(blocks_of(columns), threads), [&] {
+        return [&, b = Buffer<vec>(rank)](int64_t g) {
             const int64_t first = LANES * g;
             const int lanes = columns - first < LANES ? int(columns - first) : LANES;
             for (int k = 0; k < rank; k++)
@@ -71,8 +68,8 @@ void solve_columns(int64_t columns, int threads, const double *factors, int rank
             ::solve(rank, factors + size_t(g) * size_t(triangle(rank)) * LANES, b.data);
             for (int l = 0; l < lanes; l++)
                 for (int k = 0; k < rank; k++) solution[(first + l) * rank + k] = b[k][l];
-        }
-    }
+        };
+    });
 }
 
 template <int Q>
@@ -81,7 +78,8 @@ void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, 
     double *x = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.sum_count() * c.rows) * width);
     pad<Q>(X, c.rows, rank, x);
     const auto make = [&] {
-        return [&](int64_t, const Group &group, double *sum) {
+        // copies, which stay in registers whatever is stored
+        return [=](int64_t, const Group &group, double *sum) {
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l), end = c.indptr[t + 1];
                 Row<Q> even, odd;
@@ -127,16 +125,17 @@ RSLM_INLINE double dot(const double *a, const double *b, int n) {
 }
 
 void predict(const Pattern &c, int threads, const double *U, const double *V, int rank, double *prediction) {
-#pragma omp parallel for schedule(dynamic, 256) num_threads(threads)
-    for (int64_t t = 0; t < c.columns; t++)
-        for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++)
-            prediction[p] = dot(U + int64_t(c.index[p]) * rank, V + t * rank, rank);
+    each(threads, c.columns, 256, [&] {
+        return [&](int64_t t) {
+            for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++)
+                prediction[p] = dot(U + int64_t(c.index[p]) * rank, V + t * rank, rank);
+        };
+    });
 }
 
 void predict_pairs(const int64_t *i, const int64_t *t, int64_t n, int threads, const double *U, const double *V, int rank,
                    double *prediction) {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t p = 0; p < n; p++) prediction[p] = dot(U + i[p] * rank, V + t[p] * rank, rank);
+    each(threads, n, even(n, threads), [&] { return [&](int64_t p) { prediction[p] = dot(U + i[p] * rank, V + t[p] * rank, rank); }; });
 }
 
 double run_evaluate(Part part, const Pattern &c, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *ridge,

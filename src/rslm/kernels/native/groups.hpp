@@ -1,7 +1,7 @@
 // How the columns of a pattern are walked: in groups of eight, shard by shard.
 #pragma once
+#include "loops.hpp"
 #include "systems.hpp"
-#include <omp.h>
 
 namespace {
 using rslm::Workspace;
@@ -24,28 +24,27 @@ template <int Q, class Make>
 void sum_over_shards(const Pattern &c, int64_t rows, bool apart, double *sums, int rank, int threads, double *out, Make &&make) {
     constexpr int width = 4 * Q;
     const int64_t size = rows * width, sum_count = apart ? 1 : c.shard_count;
-#pragma omp parallel num_threads(threads)
-    {
-        auto work = make();
-        if (apart) {
-#pragma omp for schedule(static)
-            for (int64_t i = 0; i < rows; i++) std::memset(sums + i * width, 0, sizeof(double) * size_t(width));
-        }
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t s = 0; s < c.shard_count; s++) {
+    if (apart)
+        each(threads, rows, even(rows, threads), [&] {
+            return [&](int64_t i) { std::memset(sums + i * width, 0, sizeof(double) * size_t(width)); };
+        });
+    each(threads, c.shard_count, 1, [&] {
+        return [&, work = make()](int64_t s) mutable {
             double *sum = apart ? sums : sums + s * size;
             if (!apart) std::memset(sum, 0, sizeof(double) * size_t(size));
             for (int64_t g = c.shards[s]; g < c.shards[s + 1]; g++) work(s, Group(c, g), sum);
-        }
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < (out ? rows : 0); i++) {
-            Row<Q> total = Row<Q>::at(sums + i * width);
-            for (int64_t s = 1; s < sum_count; s++) total.add(Row<Q>::at(sums + s * size + i * width));
-            double row[8 * Row<Q>::N];
-            total.put(row);
-            std::memcpy(out + i * rank, row, sizeof(double) * size_t(rank));
-        }
-    }
+        };
+    });
+    if (out)
+        each(threads, rows, even(rows, threads), [&] {
+            return [&](int64_t i) {
+                Row<Q> total = Row<Q>::at(sums + i * width);
+                for (int64_t s = 1; s < sum_count; s++) total.add(Row<Q>::at(sums + s * size + i * width));
+                double row[8 * Row<Q>::N];
+                total.put(row);
+                std::memcpy(out + i * rank, row, sizeof(double) * size_t(rank));
+            };
+        });
 }
 
 // Of the rows of the pattern.

@@ -85,9 +85,15 @@ struct Active {
     int64_t *indptr;       // columns + 1 numbers, room for which is given; the others are made with `allocate`
     int32_t *row = nullptr;
     double *s = nullptr, *weight = nullptr;
+    ~Active(); // releases them
 };
-void *allocate(size_t bytes); // aligned to a cache line; ends the program where there is no memory, as threads cannot throw
+void *allocate(size_t bytes); // aligned to a cache line
 void release(void *);         // what `allocate` gave
+[[noreturn]] void out_of_memory();
+
+// body(context) in this thread and in up to threads − 1 others at once: in fewer where the system has no more. Returns when all have
+// returned, and throws what the first of them has thrown.
+void in_team(int threads, void (*body)(void *), void *context);
 
 // Factors hold an upper triangle of rank × rank for every column, eight columns interleaved:
 // groups × rank (rank + 1) / 2 × 8 numbers, with the diagonal inverted.

@@ -2,8 +2,7 @@
 #include "kernels.hpp"
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -14,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nb = nanobind;
@@ -24,22 +24,17 @@ double *rslm::Workspace::reserve(size_t n) {
     if (n > size) {
         release(data);
         data = nullptr, size = 0;
-        data = static_cast<double *>(::operator new(n * sizeof(double), CACHE_LINE));
+        data = static_cast<double *>(allocate(n * sizeof(double)));
         size = n;
     }
     return data;
 }
 rslm::Workspace::~Workspace() { release(data); }
+rslm::Active::~Active() { release(row), release(s), release(weight); }
 
-void *rslm::allocate(size_t bytes) {
-    void *p = ::operator new((bytes / 64 + 1) * 64, CACHE_LINE, std::nothrow); // whole lines, as rows are read by whole vectors
-    if (!p) {
-        std::fputs("rslm: out of memory\n", stderr);
-        std::abort();
-    }
-    return p;
-}
+void *rslm::allocate(size_t bytes) { return ::operator new((bytes / 64 + 1) * 64, CACHE_LINE); } // whole lines, as rows are read by whole vectors
 void rslm::release(void *p) { ::operator delete(p, CACHE_LINE); }
+void rslm::out_of_memory() { throw std::bad_alloc(); }
 
 namespace {
 using rslm::Kernels, rslm::LANES, rslm::Part, rslm::Pattern, rslm::Values, rslm::Workspace;
@@ -73,7 +68,9 @@ void use_instruction_set(const std::string &name) {
             chosen = k;
             return;
         }
-    throw std::invalid_argument("instruction set '" + name + "' is not available on this machine");
+    std::string all;
+    for (const std::string &other : instruction_sets()) all += (all.empty() ? "" : ", ") + other;
+    throw std::invalid_argument("instruction set '" + name + "' is not available on this machine, which has " + all);
 }
 
 // ---- arrays ---------------------------------------------------------------------------------------------------
@@ -426,9 +423,9 @@ void solve(const Vector &factors, const Matrix &rhs, const MatrixOut &solution, 
 
 // A scalar, a row, a column or a matrix of bounds, by its strides.
 using Plane = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
-template <class T> auto owned(T *data, size_t n) {
+template <class T> auto owned(T *&data, size_t n) { // takes it over
     nb::capsule owner(data, [](void *p) noexcept { rslm::release(p); });
-    return nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {n}, owner);
+    return nb::ndarray<nb::numpy, T, nb::ndim<1>>(std::exchange(data, nullptr), {n}, owner);
 }
 
 nb::tuple bound(const Matrix &X, const MatrixOut &V, const VectorOut &factors, const Plane &lower, const Plane &upper, double stiffness,
@@ -498,6 +495,13 @@ void padded(const Matrix &U, const MatrixOut &out) {
 } // namespace
 
 NB_MODULE(_native, m) {
+    nb::register_exception_translator([](const std::exception_ptr &p, void *) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const std::bad_alloc &) {
+            PyErr_SetString(PyExc_MemoryError, "there is not enough memory for the kernels: a smaller rank, fewer threads or less data need less");
+        }
+    });
     nb::set_leak_warnings(false);  // objects that live until the interpreter ends are no concern of the user
     const auto IN = nb::arg();
     const auto OUT = nb::arg().noconvert();

@@ -252,25 +252,23 @@ void predict_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace &wo
     const Features x(rows_of_x);
     double *u = workspace.reserve(size_t(x.padded + 1) * (4 * Q));
     x.pad_factor<Q>(U, rank, u);
-#pragma omp parallel num_threads(threads)
-    {
-        Buffer<double> a(x.padded);
-#pragma omp for schedule(dynamic, 16)
-        for (int64_t t = 0; t < c.columns; t++) {
+    each(threads, c.columns, 16, [&] {
+        return [&, a = Buffer<double>(x.padded)](int64_t t) {
             x.products<Q>(u, Row<Q>::of(V + t * rank, rank), a.data);
             for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++) prediction[p] = x.product(c.index[p], a.data);
-        }
-    }
+        };
+    });
 }
 
 // X_tᵀ z_t by tasks
 void features_of_tasks(const Pattern &c, const FeatureRows &rows_of_x, int threads, const Values &z, double *out) {
     const Features x(rows_of_x);
-#pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
-    for (int64_t t = 0; t < c.columns; t++) {
-        std::memset(out + t * x.d, 0, sizeof(double) * size_t(x.d));
-        for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++) x.add(c.index[p], value_at(z, p), out + t * x.d);
-    }
+    each(threads, c.columns, 16, [&] {
+        return [&](int64_t t) {
+            std::memset(out + t * x.d, 0, sizeof(double) * size_t(x.d));
+            for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++) x.add(c.index[p], value_at(z, p), out + t * x.d);
+        };
+    });
 }
 
 double run_evaluate_tasks(const Pattern &c, const FeatureRows &x, bool centred, Workspace &w, int threads, const Values &y, const double *U,

@@ -61,11 +61,8 @@ void factorise(const Pattern &c, Workspace &workspace, int threads, const double
                const Values &more_weight, const double *ridge, double *factors) {
     double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
     pad<Q>(X, c.rows, rank, x);
-#pragma omp parallel num_threads(threads)
-    {
-        Systems systems(rank, false);
-#pragma omp for schedule(dynamic, 16)
-        for (int64_t g = 0; g < c.groups(); g++) {
+    each(threads, c.groups(), 16, [&] {
+        return [&, systems = Systems(rank, false)](int64_t g) mutable {
             const Group group(c, g);
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);
@@ -76,8 +73,8 @@ void factorise(const Pattern &c, Workspace &workspace, int threads, const double
             systems.turn_and_factorise(group.shifts(ridge));
             const size_t size = size_t(triangle(rank)) * LANES;
             std::memcpy(factors + size_t(g) * size, systems.factors(), sizeof(double) * size);
-        }
-    }
+        };
+    });
 }
 
 template <int Q>
@@ -107,36 +104,34 @@ void scatter(const Pattern &c, Workspace &workspace, int threads, const Values &
 template <int Q> void gather(const Pattern &c, Workspace &workspace, int threads, const Values &s, const double *X, int rank, double *by_columns) {
     double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q + 8);
     pad<Q>(X, c.rows, rank, x);
-#pragma omp parallel for schedule(dynamic, 64) num_threads(threads)
-    for (int64_t g = 0; g < c.groups(); g++) {
-        const Group group(c, g);
-        for (int l = 0; l < group.lanes; l++) {
-            const int64_t t = group.column(l), end = c.indptr[t + 1];
-            Row<Q> even, odd; // two: an addition need not wait for the one before it
-            even.clear(), odd.clear();
-            int64_t p = c.indptr[t];
-            for (; p + 1 < end; p += 2) {
-                even.add(value_at(s, p), x + int64_t(c.index[p]) * (4 * Q));
-                odd.add(value_at(s, p + 1), x + int64_t(c.index[p + 1]) * (4 * Q));
+    each(threads, c.groups(), 64, [&] {
+        return [&](int64_t g) {
+            const Group group(c, g);
+            for (int l = 0; l < group.lanes; l++) {
+                const int64_t t = group.column(l), end = c.indptr[t + 1];
+                Row<Q> even, odd; // two: an addition need not wait for the one before it
+                even.clear(), odd.clear();
+                int64_t p = c.indptr[t];
+                for (; p + 1 < end; p += 2) {
+                    even.add(value_at(s, p), x + int64_t(c.index[p]) * (4 * Q));
+                    odd.add(value_at(s, p + 1), x + int64_t(c.index[p + 1]) * (4 * Q));
+                }
+                if (p < end) even.add(value_at(s, p), x + int64_t(c.index[p]) * (4 * Q));
+                even.add(odd);
+                double row[8 * Row<Q>::N];
+                even.put(row);
+                std::memcpy(by_columns + t * rank, row, sizeof(double) * size_t(rank));
             }
-            if (p < end) even.add(value_at(s, p), x + int64_t(c.index[p]) * (4 * Q));
-            even.add(odd);
-            double row[8 * Row<Q>::N];
-            even.put(row);
-            std::memcpy(by_columns + t * rank, row, sizeof(double) * size_t(rank));
-        }
-    }
+        };
+    });
 }
 
 template <int Q, bool WEIGHTED>
 void grams(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const Values &weight, double *grams) {
     double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
     pad<Q>(X, c.rows, rank, x);
-#pragma omp parallel num_threads(threads)
-    {
-        Systems systems(rank, false);
-#pragma omp for schedule(dynamic, 16)
-        for (int64_t g = 0; g < c.groups(); g++) {
+    each(threads, c.groups(), 16, [&] {
+        return [&, systems = Systems(rank, false)](int64_t g) mutable {
             const Group group(c, g);
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);
@@ -148,8 +143,8 @@ void grams(const Pattern &c, Workspace &workspace, int threads, const double *X,
                 for (int i = 0; i < rank; i++)
                     for (int j = i; j < rank; j++) out[i * rank + j] = out[j * rank + i] = systems.lanes[packed(rank, i, j)][l];
             }
-        }
-    }
+        };
+    });
 }
 
 void run_newton(const Pattern &c, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const Values &z,
