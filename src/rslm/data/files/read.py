@@ -39,6 +39,7 @@ def read_source(
     *,
     delimiter: str | None = None,
     header: bool | None = None,
+    encoding: str | None = None,
     layout: str | None = None,
     rows: str | int | None = None,
     cols: str | int | None = None,
@@ -53,6 +54,8 @@ def read_source(
     path : text (.csv, .tsv, .dat, any delimiter, .gz), Parquet, MatrixMarket (.mtx), NumPy (.npz) or MATLAB (.mat)
         Or a folder that `rslm prepare` has written, of which the arrays stay on disk.
     delimiter, header : of text; guessed if None
+    encoding : of text, by the name that Python knows it by, such as "cp1252"
+        If None, UTF-8, UTF-16 with its mark, or Windows-1252 or Latin-1 where it cannot be UTF-8, which is said.
     layout : {"triplets", "dense"}, optional
         One entry a line, or a matrix with empty cells; guessed if None.
     rows, cols, values : name of a column, or its number from 1, optional
@@ -65,6 +68,7 @@ def read_source(
         given = {
             "delimiter": delimiter,
             "header": header,
+            "encoding": encoding,
             "layout": layout,
             "rows": rows,
             "cols": cols,
@@ -89,7 +93,7 @@ def read_source(
             return Source(*read_mat(name, source, variable))
         if ending == ".mtx" or begins.lower().startswith(b"%%matrix"):
             return Source(*read_market(name, source))
-        return _from_text(TextTable.of(name, source, delimiter, header), roles, duplicates)
+        return _from_text(TextTable.of(name, source, delimiter, header, encoding), roles, duplicates)
     except MemoryError:
         raise ValueError(f"{name} claims more than there is memory for") from None
 
@@ -99,11 +103,12 @@ def read_pairs(
     *,
     delimiter: str | None = None,
     header: bool | None = None,
+    encoding: str | None = None,
     rows: str | None = None,
     cols: str | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Ids of rows and columns: the first two columns of a text table or Parquet file, or those that are named."""
-    table = read_table(path, delimiter=delimiter, header=header)
+    table = read_table(path, delimiter=delimiter, header=header, encoding=encoding)
     return table.ids(rows or "1"), table.ids(cols or "2")
 
 

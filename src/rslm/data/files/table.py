@@ -83,7 +83,13 @@ class NamedColumns:
         return numbers
 
 
-def read_table(path: str | PathLike[str], *, delimiter: str | None = None, header: bool | None = None) -> NamedColumns:
+def read_table(
+    path: str | PathLike[str],
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+) -> NamedColumns:
     """A text table or Parquet file as it is; a single column will do."""
     name, source = located(path)
     begins = beginning(source)
@@ -91,7 +97,7 @@ def read_table(path: str | PathLike[str], *, delimiter: str | None = None, heade
         return NamedColumns(name, parquet(source, name), "Parquet")
     if begins.startswith(ZIP):
         refuse_archive(source, name)
-    table = TextTable.of(name, source, delimiter, header, one_column=True)
+    table = TextTable.of(name, source, delimiter, header, encoding, one_column=True)
     frame = table.texts(table.first_lines().columns)
     table.refuse_nul(frame)
     if not table.dialect.header:
