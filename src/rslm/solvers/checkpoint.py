@@ -8,6 +8,7 @@ stage with the same numbers. Of that one there is a point on the way, with what 
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.data.appearing import remove_left_behind, target_of, unfinished
+from rslm.data.appearing import UNFINISHED, beginning_of_unfinished, remove_left_behind, target_of
 from rslm.data.sealed import Arrays, Facts, Kind, read_sealed, write_sealed
 from rslm.solvers.agreement import Settings, differences
 from rslm.solvers.result import Outcome
@@ -119,11 +120,12 @@ def iterations_and_seconds(path: str | os.PathLike[str]) -> tuple[int, float] | 
 
 def _try_out(path: str | os.PathLike[str]) -> None:
     """An error now, not after hours, if no file can be written there; and what a killed process has left is gone."""
-    other = unfinished(target_of(path))
+    target = target_of(path)
     try:
-        remove_left_behind(target_of(path))
-        other.touch()
-        other.unlink()
+        remove_left_behind(target)
+        prefix = beginning_of_unfinished(target)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=prefix, suffix=UNFINISHED):
+            pass
     except OSError as error:
         raise type(error)(error.errno, f"{error.strerror}; no checkpoint can be written", os.fspath(path)) from None
 

@@ -21,6 +21,8 @@ NAMES = {"::": "'::'", "\t": "tab", ",": "comma", ";": "semicolon", "|": "'|'", 
 ONE_COLUMN = "\x1f"  # ASCII's own separator, which is in no text: so nothing is split
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 UNSPLIT = re.compile("::|[\t;|]|[0-9] [0-9]")  # in a cell: perhaps another delimiter
+ESCAPE = re.compile(r'\\"(?![,;|\t\r\n: ]|$)')  # no end of a cell, so an escaped quote within it
+ESCAPED = re.compile(r'\\(["\\])')
 Record = tuple[int, list[str]]  # line from 1, cells
 
 
@@ -60,6 +62,8 @@ def guess(
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
         raise ValueError(f"{name} is empty")
+    if ESCAPE.search(text):  # to look at only; how the whole file is to be read, `rslm.data.files.quotes` finds out
+        text = ESCAPED.sub(lambda found: '""' if found[1] == '"' else "\\", text)
     cut = len(sample) >= SAMPLE
     chosen = delimiter if delimiter is not None else _delimiter(text, cut, name, one_column)
     records = _sampled(text, chosen, cut, MORE_LINES)
