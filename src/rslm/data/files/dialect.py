@@ -46,7 +46,9 @@ def guess(
 ) -> Dialect:
     """The dialect of a file that begins so; what is given is not guessed. `one_column`: that will do."""
     if delimiter is not None and (not delimiter or set(delimiter) & set('"\r\n\0')):
-        raise ValueError(f"the delimiter is {delimiter!r}, but a sign that separates cells is needed, such as ',' or ';'")
+        raise ValueError(
+            f"the delimiter is {delimiter!r}, but a sign that separates cells is needed, such as ',' or ';'"
+        )
     if b"\0" in sample:
         line = sample[: sample.index(b"\0")].count(b"\n") + 1
         raise ValueError(

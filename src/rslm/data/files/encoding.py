@@ -37,7 +37,9 @@ def told(given: str) -> Encoding:
     except (LookupError, ValueError):  # a name with NUL in it is a ValueError
         found = None
     if found is None or not getattr(found, "_is_text_encoding", True):
-        raise ValueError(f"there is no encoding {given!r}; such as utf-8, latin-1, cp1252, utf-16 and shift_jis are known")
+        raise ValueError(
+            f"there is no encoding {given!r}; such as utf-8, latin-1, cp1252, utf-16 and shift_jis are known"
+        )
     return Encoding(found.name, "" if found.name in UTF8 else f"in {NAMES.get(found.name, found.name)}")
 
 
@@ -64,7 +66,9 @@ def no_utf8(source: Path | bytes, name: str) -> Encoding:
         wrong += np.count_nonzero(strange)
         right += np.count_nonzero(signs >= 0x80) - np.count_nonzero(strange)
     if right > wrong:
-        raise not_in(source, name, "utf-8", "it is UTF-8 otherwise; mend that line, or say which encoding it is: encoding")
+        raise not_in(
+            source, name, "utf-8", "it is UTF-8 otherwise; mend that line, or say which encoding it is: encoding"
+        )
     windows = seen[0x80:0xA0].any() and not seen[list(UNDEFINED)].any()
     codec = "cp1252" if windows else "iso8859-1"
     return Encoding(codec, f"in {NAMES[codec]} as it is not UTF-8 (if it is another, say which: encoding)")

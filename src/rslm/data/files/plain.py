@@ -68,7 +68,9 @@ class Plain:
         elif breaks:
             line = line_at(source, name, found.first)
         if breaks:
-            remarks.append(f"{breaks:,} line break{'s' if breaks > 1 else ''} within cells (the first in line {line:,})")
+            remarks.append(
+                f"{breaks:,} line break{'s' if breaks > 1 else ''} within cells (the first in line {line:,})"
+            )
         dialect = replace(dialect, remarks=tuple(remarks), bare_returns=dialect.bare_returns and not shaped)
         return cls(source, dialect, shaped)
 

@@ -112,9 +112,7 @@ class Table:
         )
 
 
-def _csv(
-    text: TextTable, plain: Plain, names: list[str], triplets: tuple[str, ...]
-) -> tuple[str, dict[str, Any]]:
+def _csv(text: TextTable, plain: Plain, names: list[str], triplets: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
     """read_csv with nothing left to guess."""
     row, col, value = triplets
     known = {row: "{r}", col: "{c}", value: "DOUBLE"}

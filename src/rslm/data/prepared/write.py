@@ -81,9 +81,7 @@ def prepare(
     return manifest
 
 
-def _written(
-    table: Table, work: Path, target: Path, duplicates: Duplicates, memory: str, told: Progress
-) -> Manifest:
+def _written(table: Table, work: Path, target: Path, duplicates: Duplicates, memory: str, told: Progress) -> Manifest:
     try:
         with _database(work, memory, table.name) as database:
             manifest = _write(database, table, work / "out", duplicates, told)
