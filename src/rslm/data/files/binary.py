@@ -41,8 +41,8 @@ def _of_entries(
     most = max(SIDE, EMPTY * len(values))
     if max(shape) > most:
         raise ValueError(
-            f"{name} claims to be {shape[0]:,} × {shape[1]:,} with {len(values):,} entries, so nearly all rows or columns "
-            "are empty; is it damaged? Leave them out"
+            f"{name} claims to be {shape[0]:,} × {shape[1]:,} with {len(values):,} entries, so nearly all rows or "
+            "columns are empty; is it damaged? If not, leave them out"
         )
     try:
         return ObservedMatrix.from_triplets(rows, cols, values, shape)

@@ -17,10 +17,11 @@ from rslm.data.files.dialect import NAMES
 from rslm.data.files.fill import OR_ENTRIES, dense_from_text, entries_from_text
 from rslm.data.files.foreign import refuse_archive
 from rslm.data.files.locate import PARQUET, STANDARD_INPUT, ZIP, beginning, located
+from rslm.data.files.parquet import read_parquet
 from rslm.data.files.roles import Roles, guess_roles
 from rslm.data.files.table import read_table
 from rslm.data.files.text import TextTable
-from rslm.data.files.tools import parquet, polars
+from rslm.data.files.tools import polars
 from rslm.data.observed import ObservedMatrix
 from rslm.data.prepared.manifest import is_prepared
 from rslm.data.prepared.opened import open_prepared
@@ -132,7 +133,7 @@ def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) 
 
 
 def _from_parquet(name: str, source: Path | bytes, roles: dict[str, Any], duplicates: Duplicates) -> Source:
-    frame = parquet(source, name)
+    frame = read_parquet(source, name)
     if frame.height == 0 or frame.width == 0:
         raise ValueError(f"{name} is a table without rows or columns")
     columns = described_by_type(frame)

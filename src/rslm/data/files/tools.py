@@ -25,15 +25,6 @@ def polars() -> Any:
     return pl
 
 
-def parquet(source: Path | bytes, name: str) -> Any:
-    """A Parquet file as a frame."""
-    pl = polars()
-    try:
-        return pl.read_parquet(source, glob=False)  # a name with [1] in it is a name
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-        raise ValueError(f"{name} is damaged or no Parquet file: {str(error).splitlines()[0][:200]}") from None
-
-
 def opened_if_compressed(source: Path | bytes, name: str) -> Path | bytes:
     """The content of a gzip file; anything else as it is."""
     if beginning(source, 2) != GZIP:

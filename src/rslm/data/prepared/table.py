@@ -10,10 +10,11 @@ from typing import Any
 
 from rslm.data.files.dialect import MISSING
 from rslm.data.files.locate import PARQUET, beginning, located
+from rslm.data.files.parquet import read_parquet
 from rslm.data.files.plain import Plain
 from rslm.data.files.roles import guess_roles
 from rslm.data.files.text import FIRST, TextTable
-from rslm.data.files.tools import GZIP, polars
+from rslm.data.files.tools import GZIP
 
 SOME_ROWS = 10_000
 
@@ -58,7 +59,7 @@ class Table:
             raise ValueError(f"{name} has *, ? or [ in its path; rename it, or move it, to prepare it")
         roles: dict[str, Any] = {"layout": None, "rows": rows, "cols": cols, "values": values}
         if beginning(file).startswith(PARQUET):
-            first = polars().read_parquet(file, n_rows=SOME_ROWS, glob=False)
+            first = read_parquet(file, name, SOME_ROWS)
             chosen = guess_roles(first, name, True, **roles)
             how, source, parameters = "Parquet", "read_parquet($path)", dict[str, Any]()
         else:
