@@ -4,14 +4,12 @@ import errno
 import json
 import logging
 import os
-import platform
 import random
 import re
 import signal
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,7 +257,6 @@ def test_interrupted_by_the_user(path):
 
 KILLED = """
 import json, os, random, signal, sys, time, warnings
-from pathlib import Path
 import numpy as np
 from rslm import MatrixCompletion
 from rslm.solvers.checkpoint import iterations_and_seconds
@@ -507,7 +504,9 @@ def test_errors_come_before_the_work(tmp_path, monkeypatch):
     def denied(**_):
         raise PermissionError(errno.EACCES, "Permission denied", "a temporary file")
 
-    monkeypatch.setattr(tempfile, "NamedTemporaryFile", denied)  # the superuser, who may run the tests, is never denied anything
+    monkeypatch.setattr(
+        tempfile, "NamedTemporaryFile", denied
+    )  # the superuser, who may run the tests, is never denied anything
     with pytest.raises(PermissionError, match=r"no checkpoint can be written: '.*/file'"):
         solve(Problem(**PLAIN), 3, checkpoint=tmp_path / "file")
     assert list(tmp_path.iterdir()) == []

@@ -37,9 +37,7 @@ def expected(content, encoding):
 
 def triples(data):
     rows = data.rows_of_entries()
-    return {
-        (data.row_ids[i], data.col_ids[j]): v for i, j, v in zip(rows, data.index, data.values, strict=True)
-    }
+    return {(data.row_ids[i], data.col_ids[j]): v for i, j, v in zip(rows, data.index, data.values, strict=True)}
 
 
 @pytest.mark.parametrize("way", ["read", "read from disk", "prepare", "compressed"])

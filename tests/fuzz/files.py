@@ -49,24 +49,29 @@ WRONG = (None, True, -1, 0, 2**70, 1e308, float("nan"), float("inf"), "", "text"
 def case(seed: int) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="rslm-fuzz-") as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read = rng.choices(list(FORMATS), list(FORMATS.values()))[0](rng, Path(folder))
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", UserWarning)  # what data are like, told to the user
         try:
-            FORMATS[rng.choice(list(FORMATS))](rng, Path(folder))
+            read()
         except Exception as error:
-            check_refusal(error)
+            check_refusal(error, folder)
 
 
-class Unusable(Exception):
+Read = Callable[[], None]  # what a case does with a damaged file
+
+
+class UnusableError(Exception):
     """Something was loaded, and is then of no use."""
 
 
-def check_refusal(error: Exception) -> None:
+def check_refusal(error: Exception, folder: str) -> None:
     if type(error) not in EXPECTED and not isinstance(error, OSError):
         raise error
     said = str(error)
-    if len(said.split()) < 3 or "\n" in said:
-        raise Unusable(f"this is no sentence: {said!r}") from error
+    if len(said.split()) < 3 or "\n" in said or folder not in said:
+        raise UnusableError(f"this is no sentence: {said!r}") from error
 
 
 def usable(use: Callable[[], Any]) -> None:
@@ -74,7 +79,7 @@ def usable(use: Callable[[], Any]) -> None:
     try:
         use()
     except Exception as error:
-        raise Unusable(f"{type(error).__name__}: {error}") from error
+        raise UnusableError(f"{type(error).__name__}: {error}") from error
 
 
 # ---- damage ----------------------------------------------------------------------------------------------------
@@ -109,7 +114,14 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
     return bytes(text)
 
 
-def damaged_array(array: np.ndarray, rng: random.Random) -> Any:
+def damaged_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
+    try:
+        return _damaged_array(array, rng)
+    except (ValueError, TypeError):  # of this dtype there is no other
+        return array[..., None]
+
+
+def _damaged_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
     way = rng.randrange(9)
     if way == 0 and array.dtype.kind in "fiu" and array.size:
         array = array.copy()
@@ -215,26 +227,29 @@ def check_data(data: Any) -> None:
         assert ids is None or len(ids) == count
 
 
-def text(rng: random.Random, folder: Path) -> None:
+def text(rng: random.Random, folder: Path) -> Read:
     content, told = rng.choice((text_table, text_table, matrix_text))(rng)
     content = damaged(content, rng)
     if rng.random() < 0.1:
         content = damaged(gzip.compress(content), rng)
     path = folder / "table.csv"
     path.write_bytes(content)
-    way = rng.randrange(5)
-    if way == 0:
-        read = read_table(path, **told)
-        y = read.numbers(None)[1]
-        usable(lambda: y.sum())
-    elif way == 1:
-        read_pairs(path, **told)
-    elif way == 2 and rng.random() < 0.5:  # a database each: slower
-        prepare(path, folder / "out", duplicates="last", **told)
-        usable(lambda: check_data(open_prepared(folder / "out", check=True)))
-    else:
-        source = read_source(path, duplicates=rng.choice(("last", "error", "mean")), **told)
-        usable(lambda: check_data(source.data))
+    way, again = rng.randrange(6), rng.choice(("last", "error", "mean"))
+
+    def read() -> None:
+        if way == 0:
+            y = read_table(path, **told).numbers(None)[1]
+            usable(lambda: y.sum())
+        elif way == 1:
+            read_pairs(path, **told)
+        elif way == 2:
+            prepare(path, folder / "out", duplicates="last", **told)
+            usable(lambda: check_data(open_prepared(folder / "out", check=True)))
+        else:
+            source = read_source(path, duplicates=again, **told)
+            usable(lambda: check_data(source.data))
+
+    return read
 
 
 # ---- matrices in binary formats, and MatrixMarket ----------------------------------------------------------------
@@ -256,7 +271,13 @@ def binary_files(kind: str) -> list[bytes]:
         files = [saved(lambda f, x=x: scipy.io.mmwrite(f, x)) for x in (X, dense, whole, square + square.T)]
         return [*files, gzip.compress(files[0])]
     if kind == ".npz":
-        forms = [sparse.csr_array(X), sparse.csc_array(X), sparse.coo_array(X), sparse.bsr_array(X), sparse.dia_array(X)]
+        forms = [
+            sparse.csr_array(X),
+            sparse.csc_array(X),
+            sparse.coo_array(X),
+            sparse.bsr_array(X),
+            sparse.dia_array(X),
+        ]
         files = [saved(lambda f, x=x, c=c: sparse.save_npz(f, x, compressed=c)) for x in forms for c in (True, False)]
         i, j = X.coords
         files += [saved(lambda f: np.savez(f, X=dense)), saved(lambda f: np.savez_compressed(f, X=dense))]
@@ -264,7 +285,9 @@ def binary_files(kind: str) -> list[bytes]:
     if kind == ".mat":
         more = {"X": dense, "name": "text", "s": {"a": 1.0}, "cell": np.array([dense, "a"], dtype=object)}
         files = [saved(lambda f, c=c: scipy.io.savemat(f, more, do_compression=c)) for c in (True, False)]
-        files += [saved(lambda f, c=c: scipy.io.savemat(f, {"X": sparse.csc_array(X)}, do_compression=c)) for c in (0, 1)]
+        files += [
+            saved(lambda f, c=c: scipy.io.savemat(f, {"X": sparse.csc_array(X)}, do_compression=c)) for c in (0, 1)
+        ]
         files.append(saved(lambda f: scipy.io.savemat(f, {"X": dense.astype(np.uint8)})))
         old = [{"X": dense}, {"X": sparse.csc_array(X)}]
         return files + [saved(lambda f, x=x: scipy.io.savemat(f, x, format="4")) for x in old]
@@ -286,20 +309,23 @@ def resealed_npz(content: bytes, rng: random.Random) -> bytes:
     return saved(lambda f: np.savez(f, **arrays))
 
 
-def binary(kind: str) -> Callable[[random.Random, Path], None]:
-    def read(rng: random.Random, folder: Path) -> None:
+def binary(kind: str) -> Callable[[random.Random, Path], Read]:
+    def make(rng: random.Random, folder: Path) -> Read:
         content = rng.choice(binary_files(kind))
         again = kind == ".npz" and rng.random() < 0.6
-        path = folder / f"matrix{kind}{'.gz' if content.startswith(gzip.compress(b'')[:2]) else ''}"
+        path = folder / f"matrix{kind}{'.gz' if content[:2] == gzip.compress(b'')[:2] else ''}"
         path.write_bytes(resealed_npz(content, rng) if again else damaged(content, rng))
-        if kind == ".parquet" and rng.random() < 0.3:
-            prepare(path, folder / "out", duplicates="last")
-            usable(lambda: check_data(open_prepared(folder / "out", check=True)))
-            return
-        source = read_source(path)
-        usable(lambda: check_data(source.data))
+        prepares = kind == ".parquet" and rng.random() < 0.3
 
-    return read
+        def read() -> None:
+            if prepares:
+                prepare(path, folder / "out", duplicates="last")
+            data = open_prepared(folder / "out", check=True) if prepares else read_source(path).data
+            usable(lambda: check_data(data))
+
+        return read
+
+    return make
 
 
 # ---- models --------------------------------------------------------------------------------------------------------
@@ -322,7 +348,9 @@ def models() -> list[bytes]:
     X, (Z, y, tasks) = ratings_array(), tasks_data()
     given = {"rank": 2, "C": 10.0, "random_state": 0, "max_iter": 20}
     signs = np.where(np.isnan(X), np.nan, np.sign(X))
-    named = rslm.ObservedMatrix.from_ratings([u for u, _, _ in ENTRIES], [f for _, f, _ in ENTRIES], [v for *_, v in ENTRIES])
+    named = rslm.ObservedMatrix.from_ratings(
+        [u for u, _, _ in ENTRIES], [f for _, f, _ in ENTRIES], [v for *_, v in ENTRIES]
+    )
     rows, cols = np.random.default_rng(1).random((12, 3)), np.random.default_rng(2).random((8, 3))
     fitted = [
         rslm.MatrixCompletion(**given).fit(X),
@@ -334,7 +362,8 @@ def models() -> list[bytes]:
         rslm.MatrixCompletionCV([2], [1.0, 10.0], random_state=0).fit(X),
         rslm.InductiveCompletion(**given).fit(X, row_features=rows, column_features=cols),
         rslm.MultiTaskRegressor(2, 1.0).fit(Z, y, tasks=tasks),
-        rslm.MultiTaskClassifier(2, 1.0).fit(Z, np.sign(y), tasks=tasks),
+        rslm.MultiTaskClassifier(2, 1.0).fit(Z, np.arange(len(y)) % 2, tasks=tasks),
+        rslm.MultiTaskClassifier(2, 1.0).fit(Z, np.arange(len(y)) % 3),
         rslm.ReducedRankRegressor(2, 1.0).fit(Z, np.column_stack([y, -y, 2 * y])),
         rslm.HankelModel(2).fit(datasets.make_series(60, random_state=0).y),
     ]
@@ -351,19 +380,21 @@ def models() -> list[bytes]:
 
 
 def use_model(model: Any, path: Path) -> None:
-    X, (Z, _, tasks) = ratings_array(), tasks_data()
+    X, Z = ratings_array(), tasks_data()[0]
     assert isinstance(repr(model), str)
     assert model.certificate_ is None or isinstance(model.certificate_.verdict, str)
-    for name in ("rank_", "outcome_", "n_iter_"):
-        getattr(model, name)
+    assert isinstance(model.outcome_, str)
+    assert isinstance(model.n_iter_, int)
     if isinstance(model, rslm.InductiveCompletion):
         found = model.predict(np.zeros(1, int), np.zeros(1, int))
     elif isinstance(model, rslm.MatrixCompletion):
-        named = model.row_ids_ is not None
-        row, col = (model.row_ids_[:1], model.col_ids_[:1]) if named else ([0], [0])
+        named = [model.row_ids_, model.col_ids_]
+        if any(ids is not None and len(set(ids.tolist())) < len(ids) for ids in named):
+            return  # as a fit may have them: they do not tell one position
+        row, col = ([0] if ids is None else ids[:1] for ids in named)
         found = model.predict(row, col)
         model.recommend(row, 3)
-        if len(model.col_factors_) == X.shape[1] and not named:
+        if len(model.col_factors_) == X.shape[1] and named == [None, None]:
             signs = np.where(np.isnan(X), np.nan, np.sign(X))
             model.transform(signs if model.classes_ is not None else X)
     elif isinstance(model, rslm.HankelModel):
@@ -371,12 +402,15 @@ def use_model(model: Any, path: Path) -> None:
     elif isinstance(model, rslm.ReducedRankRegressor):
         found = model.predict(Z)
     else:
-        found = model.predict(Z, tasks)
+        labels = None if getattr(model, "_by_pairs", False) else model.tasks_
+        if labels is not None and len(set(labels.tolist())) < len(labels):
+            return
+        found = model.predict(Z, None if labels is None else labels[:1])
     assert np.isfinite(np.asarray(found, dtype=float)).all()
     model.save(path)
 
 
-def model(rng: random.Random, folder: Path) -> None:
+def model(rng: random.Random, folder: Path) -> Read:
     path = folder / "model.rslm"
     content = rng.choice(models())
     if rng.random() < 0.8:
@@ -384,8 +418,12 @@ def model(rng: random.Random, folder: Path) -> None:
         damaged_sealed(path, MODEL, rng)
     else:
         path.write_bytes(damaged(content, rng))
-    found = rslm.load(path)
-    usable(lambda: use_model(found, path))
+
+    def read() -> None:
+        found = rslm.load(path)
+        usable(lambda: use_model(found, path))
+
+    return read
 
 
 # ---- prepared folders ----------------------------------------------------------------------------------------------
@@ -405,7 +443,7 @@ def prepared_files() -> list[dict[str, bytes]]:
     return found
 
 
-def prepared(rng: random.Random, folder: Path) -> None:
+def prepared(rng: random.Random, folder: Path) -> Read:
     files = dict(rng.choice(prepared_files()))
     again = rng.random() < 0.6
     name = rng.choice(sorted(files))
@@ -422,8 +460,12 @@ def prepared(rng: random.Random, folder: Path) -> None:
         files[MANIFEST] = resealed_manifest(files)
     for other, content in files.items():
         (folder / other).write_bytes(content)
-    data = open_prepared(folder, check=True)
-    usable(lambda: check_data(data))
+
+    def read() -> None:
+        data = open_prepared(folder, check=True)
+        usable(lambda: check_data(data))
+
+    return read
 
 
 def resealed_manifest(files: dict[str, bytes]) -> bytes:
@@ -473,7 +515,7 @@ def checkpoints() -> list[bytes]:
     return files
 
 
-def checkpoint(rng: random.Random, folder: Path) -> None:
+def checkpoint(rng: random.Random, folder: Path) -> Read:
     path = folder / "fit.checkpoint"
     which = rng.randrange(len(checkpoints()))
     path.write_bytes(checkpoints()[which])
@@ -481,8 +523,12 @@ def checkpoint(rng: random.Random, folder: Path) -> None:
         damaged_sealed(path, CHECKPOINT, rng)
     else:
         path.write_bytes(damaged(path.read_bytes(), rng))
-    found = fits()[which // 3](max_iter=30, checkpoint=path)
-    usable(lambda: check_answer(found))
+
+    def read() -> None:
+        found = fits()[which // 3](max_iter=30, checkpoint=path)
+        usable(lambda: check_answer(found))
+
+    return read
 
 
 def check_answer(found: Any) -> None:
@@ -543,7 +589,7 @@ def _tar(file: Any, name: str, content: bytes, mode: str) -> None:
         archive.addfile(info, io.BytesIO(content))
 
 
-def dataset(rng: random.Random, folder: Path) -> None:
+def dataset(rng: random.Random, folder: Path) -> Read:
     name = rng.choice((*LINES, "combined_data_1.txt", "school.mat", "parkinsons_updrs.data"))
     content = published(name)
     if rng.random() < 0.5:
@@ -554,17 +600,21 @@ def dataset(rng: random.Random, folder: Path) -> None:
         content = damaged(content, rng)
     path = folder / called
     path.write_bytes(content)
-    if name in LINES:
-        which = {"u.data": "100k", "ratings.dat": "1m", "ratings.csv": "20m"}[name]
-        data = datasets.load_movielens(which, path)
-        usable(lambda: check_data(data))
-    elif name.startswith("combined"):
-        ratings = datasets.load_netflix(path)
-        usable(lambda: check_data(ratings))
-    else:
-        load = datasets.load_school if name.startswith("school") else datasets.load_parkinsons
-        rows = load(path)
-        usable(lambda: check_rows(rows))
+
+    def read() -> None:
+        if name in LINES:
+            which = {"u.data": "100k", "ratings.dat": "1m", "ratings.csv": "20m"}[name]
+            data = datasets.load_movielens(which, path)
+            usable(lambda: check_data(data))
+        elif name.startswith("combined"):
+            ratings = datasets.load_netflix(path)
+            usable(lambda: check_data(ratings))
+        else:
+            load = datasets.load_school if name.startswith("school") else datasets.load_parkinsons
+            rows = load(path)
+            usable(lambda: check_rows(rows))
+
+    return read
 
 
 def check_rows(rows: Any) -> None:
@@ -573,16 +623,14 @@ def check_rows(rows: Any) -> None:
     assert np.isfinite(rows.y).all()
 
 
-FORMATS: dict[str, Callable[[random.Random, Path], None]] = {
-    "text": text,
-    "text again": text,
-    "MatrixMarket": binary(".mtx"),
-    "npz": binary(".npz"),
-    "MATLAB": binary(".mat"),
-    "Parquet": binary(".parquet"),
-    "model": model,
-    "model again": model,
-    "prepared": prepared,
-    "checkpoint": checkpoint,
-    "data set": dataset,
+FORMATS: dict[Callable[[random.Random, Path], Read], int] = {  # and how often
+    text: 8,
+    binary(".mtx"): 3,
+    binary(".npz"): 4,
+    binary(".mat"): 4,
+    binary(".parquet"): 1,  # takes longer, as a process is started for each
+    model: 8,
+    prepared: 4,
+    checkpoint: 4,
+    dataset: 4,
 }

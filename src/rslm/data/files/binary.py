@@ -147,7 +147,7 @@ def _only_matrix(name: str, arrays: dict[str, Any], kind: str) -> tuple[Observed
         raise ValueError(f"{name}: one matrix of numbers is needed, or rows, cols and values; the arrays are {found}")
     ((key, matrix),) = matrices.items()
     if sparse.issparse(matrix):
-        coo = matrix.tocoo()
+        coo: Any = matrix
         data = _of_entries(name, coo.row, coo.col, coo.data, coo.shape)
     else:
         try:

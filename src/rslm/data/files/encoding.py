@@ -63,8 +63,8 @@ def no_utf8(source: Path | bytes, name: str) -> Encoding:
         seen += np.bincount(np.frombuffer(block, dtype=np.uint8), minlength=256)
         signs = np.frombuffer(decoder.decode(block).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         strange = (signs >= 0xDC80) & (signs < 0xDD00)
-        wrong += np.count_nonzero(strange)
-        right += np.count_nonzero(signs >= 0x80) - np.count_nonzero(strange)
+        wrong += int(np.count_nonzero(strange))
+        right += int(np.count_nonzero((signs >= 0x80) & ~strange))
     if right > wrong:
         raise not_in(
             source, name, "utf-8", "it is UTF-8 otherwise; mend that line, or say which encoding it is: encoding"

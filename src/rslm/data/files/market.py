@@ -15,6 +15,7 @@ FIELDS = ("real", "double", "integer", "pattern", "complex")
 SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 NUMBERS = b"0123456789+-.eE \t\r\nnNaAiIfFtTyY"  # what bodies are made of: numbers, nan and infinity
 BLOCK = 1 << 22  # bytes of text that are read at once
+LONGEST = 400  # signs of a number that are looked at
 LEAST = {"coordinate": 4, "array": 2}  # bytes that an entry takes: its numbers, and what is between them
 
 
@@ -94,7 +95,7 @@ def _end(text: bytes, begin: int) -> int:
 
 def _body(text: bytes, begin: int, line: int, width: int) -> Floats:
     """All numbers below the header; `width`: of a line."""
-    found = [np.empty(0)]
+    found: list[Floats] = [np.empty(0)]
     while begin < len(text):
         end = _end(text, min(begin + BLOCK, len(text)))
         block = text[begin:end]
@@ -117,13 +118,23 @@ def _numbers(block: bytes, line: int, width: int) -> Floats:
         raise ValueError(f"line {line + int(wrong[0])}: {counts[wrong[0]]} numbers, where {width} are needed")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of text that is no number, which is told below
-        numbers: Floats = np.fromstring(block.decode("ascii"), dtype=np.float64, sep=" ")
+        try:
+            numbers: Floats = np.fromstring(block.decode("ascii"), dtype=np.float64, sep=" ")
+        except ValueError:  # newer ones raise
+            numbers = np.empty(0)
     if len(numbers) != len(begins):
-        at = int(begins[min(len(numbers), len(begins) - 1)])
-        raise ValueError(
-            f"line {line + block[:at].count(10)}: {block[at:].split(None, 1)[0][:40].decode()!r} is no number"
-        )
+        words = ((int(at), block[at : at + LONGEST].split(None, 1)[0]) for at in begins)
+        at, word = next((found for found in words if not _is_number(found[1])), (0, b"a word"))
+        raise ValueError(f"line {line + block[:at].count(10)}: {word[:40].decode()!r} is no number")
     return numbers
+
+
+def _is_number(word: bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _whole(numbers: Floats, most: int) -> NDArray[np.int64]:

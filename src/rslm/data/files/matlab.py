@@ -123,6 +123,8 @@ class _Elements:
             raise ValueError(
                 f"variable {name!r} claims to be {' × '.join(map(str, dims))}, but has {len(parts[0])} numbers"
             )
+        if parts[0].dtype.kind == "f" and dtype.kind != "f":
+            raise ValueError(f"variable {name!r} has fractions where whole numbers are needed")
         values = parts[0] + 1j * parts[1] if is_complex else parts[0].astype(dtype)
         return values.reshape(dims, order="F")
 
@@ -138,7 +140,7 @@ class _Elements:
         if count and not 0 <= int(rows.min()) <= int(rows.max()) < dims[0]:
             raise ValueError(f"an entry of the sparse variable {name!r} is not within its {dims[0]} rows")
         values = parts[0][:count] + 1j * parts[1][:count] if is_complex else parts[0][:count].astype(np.float64)
-        cols = np.repeat(np.arange(dims[1], dtype=np.int64), np.diff(starts.astype(np.int64)))
+        cols = np.repeat(np.arange(dims[1], dtype=np.int64), starts[1:].astype(np.int64) - starts[:-1].astype(np.int64))
         return sparse.coo_array((values, (rows.astype(np.int64), cols)), shape=(dims[0], dims[1]))
 
     def _cells(self, dims: list[int]) -> Any:
@@ -194,7 +196,7 @@ def _old(content: bytes) -> Variables:
 
 def _old_sparse(name: str, values: NDArray[Any]) -> Any:
     """Rows of row, column and value; the last one has the size."""
-    if values.ndim != 2 or values.shape[1] != 3 or not len(values) or not np.isfinite(values[:, :2]).all():
+    if values.ndim != 2 or values.shape[1] != 3 or not len(values) or not (np.abs(values[:, :2]) < 2**53).all():
         raise ValueError(f"the sparse variable {name!r} has no triples")
     rows, cols = (values[:, k].astype(np.int64) - 1 for k in (0, 1))
     shape = int(rows[-1]) + 1, int(cols[-1]) + 1
