@@ -257,6 +257,7 @@ def test_interrupted_by_the_user(path):
 
 KILLED = """
 import json, os, random, signal, sys, time, warnings
+from pathlib import Path
 import numpy as np
 from rslm import MatrixCompletion
 from rslm.solvers.checkpoint import iterations_and_seconds

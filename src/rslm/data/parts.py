@@ -27,7 +27,7 @@ def floats(arrays: Arrays, name: str, *shape: int | None, finite: bool = True) -
     found = _array(arrays, name, "f", shape)
     if found.dtype.itemsize not in (4, 8) or (finite and not (np.abs(found) <= LARGEST).all()):
         raise ValueError(name)
-    return found.astype(found.dtype.newbyteorder("="), copy=False)
+    return np.ascontiguousarray(found, dtype=found.dtype.newbyteorder("="))
 
 
 def positions(arrays: Arrays, name: str, length: int | None, most: int) -> NDArray[Any]:
@@ -62,10 +62,10 @@ def _array(arrays: Arrays, name: str, kinds: str, shape: tuple[int | None, ...])
     return found
 
 
-def number(facts: Any, name: Any, least: float = -LARGEST) -> float:
-    """A finite number, not less than `least`."""
+def number(facts: Any, name: Any, least: float = -LARGEST, most: float = LARGEST) -> float:
+    """A finite number from `least` to `most`."""
     value = facts[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise ValueError(name)
     return float(value)
 

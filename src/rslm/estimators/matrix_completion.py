@@ -578,7 +578,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         rows, rank = model.row_factors_.shape
         model.col_factors_ = parts.floats(arrays, "col_factors_", None, rank)
         shape = rows, len(model.col_factors_)
-        if min(*shape, rank) < 1:
+        if min(*shape, rank) < 1 or model.row_factors_.dtype != model.col_factors_.dtype:
             raise ValueError("row_factors_")
         model._rows = _labels("row", rows, ids_from_array("row", arrays))
         model._cols = _labels("column", shape[1], ids_from_array("col", arrays))
@@ -586,8 +586,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         model._subspace = Subspace(
             parts.floats(arrays, "subspace", shape[1], rank),
             cls._C_of(params, facts),
-            parts.number(params, "weighting"),
-            parts.number(facts, "mean_count", least=0.0),
+            parts.number(params, "weighting", least=-100.0, most=100.0),
+            parts.number(facts, "mean_count", least=np.finfo(float).tiny),
             model._box,
         )
         model._seen = FittedSamples.from_arrays(arrays, shape)

@@ -168,10 +168,10 @@ def _packed(snapshot: Snapshot, settings: Settings) -> tuple[Facts, Arrays]:
     return facts, arrays
 
 
-def _method(facts: Facts, arrays: Arrays, shape: tuple[int, ...]) -> State:
+def _method(facts: Facts, arrays: Arrays, shape: tuple[int, ...], trust_region: bool) -> State:
     """What a method remembers: conjugate gradients, or a trust region, which begins with some of them."""
     state: State = {}
-    if "opening_steps" in facts:
+    if trust_region:
         state["opening_steps"] = parts.whole(facts, "opening_steps")
         for name in ("radius", "first_gradient"):
             state[name] = facts[name] if facts[name] is None else parts.number(facts, name, least=TINY)
@@ -200,7 +200,7 @@ def _unpacked(facts: Facts, arrays: Arrays, settings: Settings, recorded: int) -
     present = None
     if (now := facts["present"]) is not None:
         U = point("U")
-        method = _method(now["method"], arrays, U.shape)
+        method = _method(now["method"], arrays, U.shape, settings["solver"] == "trust-region")
         patience = [(parts.number(pair, 0), parts.number(pair, 1)) for pair in now["patience"]]
         present = OnTheWay(U, method, patience)
     records = parts.floats(arrays, "records", *((None, recorded) if arrays["records"].size else (None,)), finite=False)
