@@ -492,6 +492,36 @@ def test_another_version(path):
         solve(Problem(**PLAIN), 3, checkpoint=path)
 
 
+DAMAGED = {
+    "no point": lambda _, arrays: arrays.pop("U"),
+    "a point elsewhere": lambda _, arrays: arrays.update(U=2 * arrays["U"]),
+    "a point of another shape": lambda _, arrays: arrays.update(U=arrays["U"].T),
+    "no numbers": lambda _, arrays: arrays.update(U=arrays["U"] * np.nan),
+    "too few records": lambda _, arrays: arrays.update(records=arrays["records"][:, 1:]),
+    "records as text": lambda _, arrays: arrays.update(records=arrays["records"].astype(str)),
+    "no end of a stage": lambda facts, _: facts.update(ended=[["stationary", 1]]),
+    "another end": lambda facts, _: facts.update(ended=[["happy", 1]]),
+    "no iteration": lambda facts, _: facts.pop("iteration"),
+    "time that flows back": lambda facts, _: facts.update(seconds=-1.0),
+    "no settings": lambda facts, _: facts.pop("settings"),
+    "no patience": lambda facts, _: facts["present"].pop("patience"),
+    "no radius": lambda facts, _: facts["present"]["method"].pop("radius"),
+    "half a step": lambda facts, _: facts["present"]["method"].update(opening_steps=0.5),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_parts_that_are_missing_or_wrong(kind, path):
+    """With a checksum that is right."""
+    solve(Problem(**PLAIN), 3, random_state=0, checkpoint=path, max_iter=2)
+    facts, arrays = read_sealed(path, checkpoint.CHECKPOINT)
+    DAMAGED[kind](facts, arrays)
+    write_sealed(path, checkpoint.CHECKPOINT, facts, arrays)
+    before = path.read_bytes()
+    refused(path, "is damaged: .* is missing or wrong. Delete it")
+    assert path.read_bytes() == before
+
+
 # ---- where none can be written ----------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ import scipy.io
 from scipy import sparse
 
 from rslm.cli import main
-from rslm.data.files import read_pairs, read_source, read_table
+from rslm.data.files import parquet, read_pairs, read_source, read_table
 from rslm.data.files.text import FIRST
 from rslm.data.files.zeros import CHUNK, may_have_leading_zeros
 
@@ -194,6 +194,12 @@ def test_leading_zeros_are_found_wherever_a_chunk_ends(at):
     assert may_have_leading_zeros(b"07," + before, ",")
 
 
+def test_ids_that_are_no_numbers_at_first(tmp_path):
+    """The largest number among the first ids is then none."""
+    path = written(tmp_path, entries(" 7,x,1", " 7,y,2", " 8,x,3"))
+    assert len(read_source(path).data.row_ids) == 2
+
+
 def test_rows_of_a_matrix_may_have_codes(tmp_path):
     data = read_source(written(tmp_path, "007,1.5,2\n008,2.5,3\n")).data
     assert data.row_ids.tolist() == ["007", "008"]
@@ -331,6 +337,41 @@ def test_parquet(tmp_path):
     check_ratings(read_source(path).data)
 
 
+def test_a_parquet_file_that_ends_the_process_which_reads_it(tmp_path, monkeypatch):
+    path = written(tmp_path, PARQUET, "a.parquet")
+    monkeypatch.setattr(parquet, "TRIAL", "import os; os.abort()")
+    for read in (read_source, read_table):
+        with pytest.raises(ValueError, match=r"a\.parquet is damaged .* ended with exit code -6"):
+            read(path)
+
+
+@pytest.mark.parametrize("at", [-7, -5, -2])
+def test_a_damaged_end_of_a_parquet_file(tmp_path, at):
+    content = bytearray(PARQUET)
+    content[at] ^= 0xFF
+    with pytest.raises(ValueError, match=r"a\.parquet is damaged or no Parquet file"):
+        read_source(written(tmp_path, bytes(content), "a.parquet"))
+
+
+POSITIONS = {
+    "csr": {"indices": np.array([0, 99], dtype=np.int32)},
+    "csc": {"indptr": np.array([0, 5, 2, 2], dtype=np.int32)},
+    "coo": {"row": np.array([0, -1], dtype=np.int32), "coords": np.array([[0, 99], [0, 1]])},
+    "bsr": {"indices": np.array([-5], dtype=np.int32)},
+    "dia": {"offsets": np.array([2**31 - 1], dtype=np.int32)},
+}
+
+
+@pytest.mark.parametrize("form", POSITIONS)
+def test_positions_outside_of_a_sparse_matrix(tmp_path, form):
+    """SciPy would write to memory that is not its own."""
+    X = sparse.coo_array(([1.0, 2.0], ([0, 1], [0, 1])), shape=(2, 3)).asformat(form)
+    with np.load(io.BytesIO(saved(lambda f: sparse.save_npz(f, X)))) as file:
+        arrays = dict(file) | {k: v for k, v in POSITIONS[form].items() if k in file.files}
+    with pytest.raises(ValueError, match=r"a\.npz"):
+        read_source(written(tmp_path, saved(lambda f: np.savez(f, **arrays)), "a.npz"))
+
+
 def test_binary_formats(tmp_path):
     X = sparse.coo_array(([1.0, 0.0, 3.0], ([0, 1, 1], [1, 0, 2])), shape=(2, 3))
     dense = np.array([[np.nan, 1.0, np.nan], [0.0, np.nan, 3.0]])
@@ -461,6 +502,16 @@ BAD = {
         "a.mat",
         saved(lambda f: scipy.io.savemat(f, {"X": np.ones((30, 30))}))[:400],
         "MATLAB file|memory|one matrix",
+    ),
+    "an npz with a header that is no header": (
+        "a.npz",
+        saved(lambda f: zipped(f, "X.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((((")),
+        "damaged or no npz file",
+    ),
+    "an npz with a file in it that is none": (
+        "a.npz",
+        saved(lambda f: zipped(f, "X.npy", b"")),
+        "damaged or no npz file",
     ),
     "no such column": ("a.csv", table().encode(), "no column 'stars'", {"values": "stars"}),
     "one column twice": ("a.csv", table().encode(), "three different columns", {"rows": "item", "cols": "item"}),

@@ -89,14 +89,14 @@ def from_sparse(X: Any) -> tuple[Indices64, Indices32, Floats, tuple[int, int]]:
         csr = csr if csr.has_sorted_indices else csr.sorted_indices()
         return *canonical(csr.indptr, csr.indices, csr.data), shape
     if X.format == "dia":
-        rows, cols, data = diagonals(X)
+        rows, cols, data = _diagonals(X)
     else:
         coo = X.tocoo(copy=False)
         rows, cols, data = coo.row, coo.col, coo.data
     return *compress(rows, cols, real_numbers(data, "X"), shape, "error"), shape
 
 
-def diagonals(X: Any) -> tuple[Indices32, Indices32, NDArray[Any]]:
+def _diagonals(X: Any) -> tuple[Indices32, Indices32, NDArray[Any]]:
     """The stored entries of a matrix in DIA format; SciPy's own conversion forgets the zeros among them."""
     column = np.arange(X.data.shape[1], dtype=np.int32)[None, :]
     row = column - X.offsets[:, None].astype(np.int32)

@@ -22,10 +22,12 @@ def part_of(error: Exception) -> str:
     return said if named else f"a part of it ({said or type(error).__name__})"
 
 
-def floats(arrays: Arrays, name: str, *shape: int | None, finite: bool = True) -> Floats:
-    """An array of numbers of this shape; None stands for any length."""
+def floats(arrays: Arrays, name: str, *shape: int | None, finite: bool = True, single: bool = False) -> Floats:
+    """An array of numbers of this shape; None stands for any length. `single`: such of single precision will do."""
     found = _array(arrays, name, "f", shape)
-    if found.dtype.itemsize not in (4, 8) or (finite and not (np.abs(found) <= LARGEST).all()):
+    if found.dtype.itemsize != 8 and not (single and found.dtype.itemsize == 4):
+        raise ValueError(name)
+    if finite and not (np.abs(found) <= LARGEST).all():
         raise ValueError(name)
     return np.ascontiguousarray(found, dtype=found.dtype.newbyteorder("="))
 

@@ -55,4 +55,4 @@ class FittedSamples:
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], shape: tuple[int, int]) -> Self:
         rows = parts.positions(arrays, "seen_rows", None, shape[0])
         cols = parts.positions(arrays, "seen_cols", len(rows), shape[1])
-        return cls(shape, rows, cols, parts.floats(arrays, "seen_values", len(rows)))
+        return cls(shape, rows, cols, parts.floats(arrays, "seen_values", len(rows), single=True))

@@ -578,7 +578,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         rows, rank = model.row_factors_.shape
         model.col_factors_ = parts.floats(arrays, "col_factors_", None, rank)
         shape = rows, len(model.col_factors_)
-        if min(*shape, rank) < 1 or model.row_factors_.dtype != model.col_factors_.dtype:
+        if min(*shape, rank) < 1:
             raise ValueError("row_factors_")
         model._rows = _labels("row", rows, ids_from_array("row", arrays))
         model._cols = _labels("column", shape[1], ids_from_array("col", arrays))

@@ -172,11 +172,11 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = cls(**params | {"loss": loss_from_plain(params["loss"])})
         check_settings(model.n_threads, model.loss)
-        model.coef_ = parts.floats(arrays, "coef", None, None).astype(np.float64, copy=False)
+        model.coef_ = np.asarray(parts.floats(arrays, "coef", None, None), dtype=np.float64)
         tasks, features = model.coef_.shape
         if min(tasks, features) < 1:
             raise ValueError("coef")
-        model.intercept_ = parts.floats(arrays, "intercept", tasks).astype(np.float64, copy=False)
+        model.intercept_ = np.asarray(parts.floats(arrays, "intercept", tasks), dtype=np.float64)
         model._U = parts.floats(arrays, "U", features, None)
         known = facts_of_fit(facts) | {"rank_": parts.whole(facts, "rank_", most=min(model._U.shape))}
         known["n_features_in_"] = parts.whole(facts, "n_features_in_", features, features)

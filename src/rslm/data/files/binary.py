@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rslm.data.convert import diagonals
-from rslm.data.files import market, matlab
+from rslm.data.files import market, matlab, stored_sparse
 from rslm.data.files.tools import opened_if_compressed
 from rslm.data.observed import ObservedMatrix
 
@@ -38,10 +37,10 @@ def _of_entries(
     name: str, rows: NDArray[Any], cols: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]
 ) -> ObservedMatrix:
     """Entries at positions that have been checked."""
-    most = max(SIDE, EMPTY * len(values))
+    most = max(SIDE, EMPTY * values.size)
     if max(shape) > most:
         raise ValueError(
-            f"{name} claims to be {shape[0]:,} × {shape[1]:,} with {len(values):,} entries, so nearly all rows or "
+            f"{name} claims to be {shape[0]:,} × {shape[1]:,} with {values.size:,} entries, so nearly all rows or "
             "columns are empty; is it damaged? If not, leave them out"
         )
     try:
@@ -94,34 +93,11 @@ def _check_claims(stream: Any, name: str) -> None:
 def _scipy_sparse(name: str, arrays: dict[str, NDArray[Any]]) -> ObservedMatrix:
     """What scipy.sparse.save_npz has written, with all positions checked before they are used."""
     try:
-        form = (
-            bytes(arrays["format"].item()).decode() if arrays["format"].dtype.kind == "S" else arrays["format"].item()
-        )
-        shape = tuple(int(n) for n in arrays["shape"])
-        if len(shape) != 2 or min(shape) < 0 or arrays["data"].dtype.kind not in "fiub":
-            raise ValueError(f"its shape is {shape}, its values have dtype {arrays['data'].dtype}")
-        if form == "coo":
-            coords = arrays["coords"] if "coords" in arrays else (arrays["row"], arrays["col"])
-            rows, cols, values = (*(np.asarray(c) for c in coords), arrays["data"])
-        elif form in ("csr", "csc", "bsr"):
-            make = {"csr": sparse.csr_array, "csc": sparse.csc_array, "bsr": sparse.bsr_array}[form]
-            matrix: Any = make((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
-            matrix.check_format(full_check=True)
-            coo = matrix.tocoo()
-            rows, cols, values = coo.row, coo.col, coo.data
-        elif form == "dia":
-            matrix = sparse.dia_array((arrays["data"], arrays["offsets"]), shape=shape)
-            if np.any(np.abs(arrays["offsets"].astype(np.float64)) > max(shape)):
-                raise ValueError("a diagonal is outside of it")
-            rows, cols, values = diagonals(matrix)
-        else:
-            raise ValueError(f"there is no sparse format {form!r}")
-    except MemoryError:
-        raise
-    except Exception as error:  # of SciPy, on what is not as it expects
+        rows, cols, values, shape = stored_sparse.entries(arrays)
+    except (KeyError, TypeError, ValueError) as error:
         said = str(error).split("\n", 1)[0][:200]
         raise ValueError(f"{name} is damaged or was not written by scipy.sparse.save_npz: {said}") from None
-    return _of_entries(name, rows, cols, values, (shape[0], shape[1]))
+    return _of_entries(name, rows, cols, values, shape)
 
 
 def read_mat(name: str, source: Path | bytes, variable: str | None) -> tuple[ObservedMatrix, str]:
@@ -162,7 +138,8 @@ def _is_matrix(value: Any) -> bool:
 
 
 def _triplets(name: str, rows: NDArray[Any], cols: NDArray[Any], values: NDArray[Any]) -> ObservedMatrix:
-    whole = all(a.dtype.kind in "iu" and a.ndim == 1 and len(a) for a in (rows, cols))
+    flat = rows.shape == cols.shape == values.shape and rows.ndim == 1  # else `ObservedMatrix` says what is wrong
+    whole = flat and len(rows) > 0 and all(a.dtype.kind in "iu" for a in (rows, cols))
     if whole and min(rows.min(), cols.min()) >= 0:
         return _of_entries(name, rows, cols, values, (int(rows.max()) + 1, int(cols.max()) + 1))
     try:

@@ -176,7 +176,13 @@ def _old(content: bytes) -> Variables:
         order = "<" if 0 <= struct.unpack_from("<i", content, at)[0] < 5000 else ">"
         kind, rows, cols, imaginary, length = struct.unpack_from(f"{order}5i", content, at)
         stored, form = OLD.get(kind // 10 % 10), kind % 10
-        if not 0 <= kind < 5000 or stored is None or form > 2 or min(rows, cols, length) < 0 or imaginary not in (0, 1):
+        if (
+            not 0 <= kind < 5000
+            or stored is None
+            or form > 2
+            or min(rows, cols, length - 1) < 0
+            or imaginary not in (0, 1)
+        ):
             raise ValueError(f"there is no header of a variable at byte {at}")
         dtype = np.dtype(order + stored)
         begin, count = at + 20 + length, rows * cols
@@ -189,8 +195,8 @@ def _old(content: bytes) -> Variables:
             found[name] = _old_sparse(name, values)
         else:
             found[name] = None if form or imaginary else values.astype(np.float64)
-    if not found:
-        raise ValueError("there is no variable in it")
+    if not found or at < len(content):
+        raise ValueError(f"there is no header of a variable at byte {at}")
     return found
 
 
