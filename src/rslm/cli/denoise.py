@@ -38,6 +38,7 @@ def denoise(
     ] = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    encoding: o.Encoding = None,
     force: o.Force = False,
     json: o.Json = False,
 ) -> None:
@@ -47,7 +48,7 @@ def denoise(
     """
     console = screen(json)
     claim(force, out, model, report)
-    table = read_table(series, delimiter=delimiter, header=header)
+    table = read_table(series, delimiter=delimiter, header=header, encoding=encoding)
     name, y = table.numbers(column)
     console.print(f"{series}: {table.how}; samples from {name!r}, {len(y):,} of them, {int(np.isnan(y).sum())} missing")
     if log and not (y[~np.isnan(y)] > 0).all():

@@ -35,6 +35,7 @@ def multitask(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the held-out part and of the start.")] = 0,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    encoding: o.Encoding = None,
     checkpoint: o.Checkpoint = None,
     force: o.Force = False,
     json: o.Json = False,
@@ -46,7 +47,7 @@ def multitask(
     console = screen(json)
     claim(force, model, checkpoint=checkpoint)
     before = done_before(console, checkpoint)
-    read = read_table(table, delimiter=delimiter, header=header)
+    read = read_table(table, delimiter=delimiter, header=header, encoding=encoding)
     labels, (name, y) = read.ids(task), read.numbers(target)
     if name == read.column(task):
         raise ValueError(f"{name!r} cannot be both the task and the target")

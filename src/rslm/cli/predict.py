@@ -34,6 +34,7 @@ def predict(
     cols: o.Cols = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    encoding: o.Encoding = None,
     force: o.Force = False,
 ) -> None:
     """Predict entries of a matrix, one a line.
@@ -42,7 +43,7 @@ def predict(
     """
     claim(force, out)
     fitted = completion(model)
-    first, second = read_pairs(pairs, delimiter=delimiter, header=header, rows=rows, cols=cols)
+    first, second = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
     pair = first[0], second[0]
     if header is None and len(first) > 1 and is_header(*pair) and not known_ids(fitted, *pair):
         first, second = first[1:], second[1:]  # over words, where it does not stand out

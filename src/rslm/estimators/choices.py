@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from rslm.data.splits import Seed, as_generator
-from rslm.estimators.persistence import OWN
 from rslm.losses import BY_NAME, Loss
 from rslm.solvers import Outcome
 from rslm.solvers.stopping import Progress
 
+OWN = "a loss of your own: "  # how a file names one, which it does not hold
+STREAMING = "streaming"  # the outcome of a fit that goes on
 FAR = 1e-3  # a relative gradient at which a solver that stalls has not found what it was looking for
 
 

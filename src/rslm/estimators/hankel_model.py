@@ -20,10 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
 from rslm.certificate import Certificate
+from rslm.data import parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
-from rslm.estimators.persistence import save, storable
+from rslm.estimators.persistence import certificate_of, facts_of_fit, history_of, save, storable
 from rslm.interrupts import held_back
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
@@ -330,12 +331,23 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = cls(**params)
-        for name in FACTS:
-            setattr(model, name, facts[name])
-        model.certificate_ = None if facts["certificate"] is None else Certificate(**facts["certificate"])
+        signal = parts.floats(arrays, "signal", None, None)
+        channels, n = signal.shape
+        window = parts.whole(facts, "window_", 2, n - 1)
+        order = parts.whole(facts, "effective_rank_", 0, min(window, channels * (n - window + 1)) - 1)
+        known = facts_of_fit(facts) | {"window_": window, "C_": parts.any_number(facts, "C_")}
+        known |= {name: parts.number(facts, name, least=0.0) for name in ("noise_", "_scale")}
+        known["_flat"] = parts.flag(facts, "_flat")
+        if channels < 1 or (known["_flat"] and channels > 1):
+            raise ValueError("signal")
+        for name, value in known.items():
+            setattr(model, name, value)
+        model.certificate_ = None if facts["certificate"] is None else certificate_of(facts)
         model.criteria_ = {int(k): float(v) for k, v in facts["criteria"]}
-        model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
-        model._describe(arrays["signal"], arrays["seen"], facts["effective_rank_"])
+        model.history_ = history_of(arrays)
+        model._describe(signal, parts.flags(arrays, "seen", channels, n), order)
+        if not np.isfinite(model.poles_).all() or not np.isfinite(model.amplitudes_).all():
+            raise ValueError("signal")
         return model
 
     # ---- checking --------------------------------------------------------------------------------------------------

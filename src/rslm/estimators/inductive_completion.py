@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
-from rslm.data import Labels, ObservedMatrix
+from rslm.data import Labels, ObservedMatrix, parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.inductive_layout import InductiveLayout, InductiveSubspace
 from rslm.estimators.layout import Layout
@@ -338,6 +338,10 @@ class InductiveCompletion(MatrixCompletion):
         model._subspace = InductiveSubspace(
             model.col_factors_, cls._C_of(params, facts), weighting, facts["mean_count"]
         )
-        model._encodings = tuple(Encoding(**e) for e in facts["encodings"])
-        model._coefs, model._bases = (arrays["coef_rows"], arrays["coef_columns"]), arrays["bases"]
+        rows, rank = model.row_factors_.shape
+        of_rows, of_columns = (Encoding.from_plain(e) for e in facts["encodings"])
+        model._encodings = of_rows, of_columns
+        coefs = (("coef_rows", of_rows), ("coef_columns", of_columns))
+        left, right = (parts.floats(arrays, name, encoding.width, rank) for name, encoding in coefs)
+        model._coefs, model._bases = (left, right), parts.floats(arrays, "bases", rows, rank)
         return model

@@ -18,18 +18,28 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate, no_certificate
-from rslm.data import Labels, ObservedMatrix, as_generator
+from rslm.data import Labels, ObservedMatrix, as_generator, parts
 from rslm.data.convert import to_array
 from rslm.data.sealed import Arrays, Facts
 from rslm.duals import sum_in_blocks
 from rslm.estimators.bounds import as_box, clipped, from_plain, tell_of_beyond
 from rslm.estimators.callbacks import Teller
-from rslm.estimators.choices import as_loss, as_seed, needs_distributed, warn_if_not_converged
+from rslm.estimators.choices import OWN, STREAMING, as_loss, as_seed, needs_distributed, warn_if_not_converged
 from rslm.estimators.distributed_layout import DistributedLayout
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
-from rslm.estimators.persistence import ids_from_array, ids_to_array, loss_from_plain, save, storable
+from rslm.estimators.persistence import (
+    certificate_of,
+    check_settings,
+    facts_of_fit,
+    history_of,
+    ids_from_array,
+    ids_to_array,
+    loss_from_plain,
+    save,
+    storable,
+)
 from rslm.estimators.recommend import Known, Recommending
 from rslm.estimators.streaming import Stream, obstacle
 from rslm.interrupts import held_back
@@ -274,7 +284,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             problem, evaluation, self.tol, "of a stream only the last samples are at hand"
         )
         self.history_ = {"objective": np.array(stream.objective), "seconds": np.array(stream.seconds)}
-        self.outcome_, self.converged_ = "streaming", False
+        self.outcome_, self.converged_ = STREAMING, False
         assert stream.steps is not None
         self.n_iter_, self.rank_ = stream.steps.batches, int(np.linalg.matrix_rank(U))
         self.residuals_ = self._residuals(data)
@@ -562,34 +572,43 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = cls(**_from_plain(params))
-        model.classes_ = None if facts["classes"] is None else np.array(facts["classes"])
-        model.row_factors_, model.col_factors_ = arrays["row_factors_"], arrays["col_factors_"]
-        ranks = {arrays[name].shape[1] for name in ("row_factors_", "col_factors_", "subspace")}
-        if len(ranks) > 1 or len(arrays["subspace"]) != len(model.col_factors_):
-            raise KeyError("factors of one rank")
-        model._rows = Labels("row", len(model.row_factors_), ids_from_array("row", arrays))
-        model._cols = Labels("column", len(model.col_factors_), ids_from_array("col", arrays))
-        model._box = as_box(model.bounds, (len(model.row_factors_), len(model.col_factors_)))
+        check_settings(model.n_threads, model.loss)
+        model.classes_ = _classes_of(facts["classes"], model.loss)
+        model.row_factors_ = parts.floats(arrays, "row_factors_", None, None)
+        rows, rank = model.row_factors_.shape
+        model.col_factors_ = parts.floats(arrays, "col_factors_", None, rank)
+        shape = rows, len(model.col_factors_)
+        if min(*shape, rank) < 1:
+            raise ValueError("row_factors_")
+        model._rows = _labels("row", rows, ids_from_array("row", arrays))
+        model._cols = _labels("column", shape[1], ids_from_array("col", arrays))
+        model._box = as_box(model.bounds, shape)
         model._subspace = Subspace(
-            arrays["subspace"], cls._C_of(params, facts), model.weighting, facts["mean_count"], model._box
+            parts.floats(arrays, "subspace", shape[1], rank),
+            cls._C_of(params, facts),
+            parts.number(params, "weighting", least=-100.0, most=100.0),
+            parts.number(facts, "mean_count", least=np.finfo(float).tiny),
+            model._box,
         )
-        model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
-        model._known = Known.from_arrays(arrays)
+        model._seen = FittedSamples.from_arrays(arrays, shape)
+        model._known = Known.from_arrays(arrays, shape)
         if (stream := Stream.from_arrays(arrays)) is not None:
             model._stream = stream
-        model.certificate_ = Certificate(**facts["certificate"])
-        model._rounding = model.certificate_.rounding
-        model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
-        for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_"):
-            setattr(model, name, facts[name])
+        model.certificate_ = certificate_of(facts)
+        model._rounding = parts.number({"rounding": model.certificate_.rounding}, "rounding", least=0.0)
+        model.history_ = history_of(arrays)
+        known = facts_of_fit(facts) | {"rank_": parts.whole(facts, "rank_", most=min(shape))}
+        known["n_features_in_"] = parts.whole(facts, "n_features_in_", shape[1], shape[1])
+        for name, value in known.items():
+            setattr(model, name, value)
         if "feature_names" in arrays:
-            model.feature_names_in_ = arrays["feature_names"].astype(object)
+            model.feature_names_in_ = parts.words(arrays, "feature_names", shape[1])
         return model
 
     @staticmethod
     def _C_of(params: Facts, facts: Facts) -> float:
         """The C of the fit; files from before it could be found by the fit itself have it among the parameters only."""
-        return float(facts["C"] if "C" in facts else params["C"])
+        return parts.number(facts if "C" in facts else params, "C", least=np.finfo(float).tiny)
 
     def save(self, path: str | os.PathLike[str], known: ObservedMatrix | None = None) -> None:
         """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
@@ -667,6 +686,23 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
         check_is_fitted(self)
         return _check_feature_names_in(self, input_features)
+
+
+def _labels(kind: str, count: int, ids: NDArray[Any] | None) -> Labels:
+    if ids is not None and len(ids) != count:
+        raise ValueError(f"{kind}_ids")
+    return Labels(kind, count, ids)
+
+
+def _classes_of(plain: Any, loss: Any) -> NDArray[Any] | None:
+    """The two classes of a loss that has some; of a user's own loss it is not known whether it has."""
+    classes = None if plain is None else np.array(plain)
+    own = isinstance(loss, str) and loss.startswith(OWN)
+    if (classes is not None and (classes.shape != (2,) or classes.dtype.kind not in "fiubU")) or (
+        not own and as_loss(loss).binary != (classes is not None)
+    ):
+        raise ValueError("classes")
+    return classes
 
 
 def _from_plain(params: Facts) -> Facts:

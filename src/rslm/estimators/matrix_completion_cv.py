@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.callback import with_callbacks
 
 from rslm._typing import Floats
-from rslm.data import ObservedMatrix, as_generator, holdout
+from rslm.data import ObservedMatrix, as_generator, holdout, parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.bounds import as_box, beyond, tell_of_beyond
 from rslm.estimators.callbacks import Teller
@@ -206,8 +206,10 @@ class MatrixCompletionCV(MatrixCompletion):
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
-        model.best_rank_, model.best_C_ = facts["best"]
+        model.best_rank_, model.best_C_ = parts.whole(facts["best"], 0, least=1), parts.number(facts["best"], 1)
         model.cv_results_ = {k.removeprefix("cv_"): v for k, v in arrays.items() if k.startswith("cv_")}
+        if any(v.ndim != 1 or v.dtype.kind not in "fiub" for v in model.cv_results_.values()):
+            raise ValueError("cv_results")
         return model
 
     def _error(self, loss: Loss, model: dict[str, Any], test: ObservedMatrix) -> float:

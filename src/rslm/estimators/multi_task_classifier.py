@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rslm._typing import Floats, Indices64
+from rslm.data import parts
 from rslm.data.labels import show_id
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.choices import as_loss
@@ -237,9 +238,13 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         classes = ids_from_array("class", arrays)
         if classes is None:
             raise KeyError("classes")
-        self.classes_, self._by_pairs = classes, facts["by_pairs"]
+        self.classes_, self._by_pairs = classes, parts.flag(facts, "by_pairs")
+        if len(classes) != 2 and not self._by_pairs:
+            raise KeyError("classes")
         if self._by_pairs:
             self.tasks_ = self._pairs_of_classes()
+            if len(self.tasks_) != len(self.coef_):
+                raise KeyError("classes")
         else:
             super()._tasks_from_file(arrays, facts)
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats, Indices32, Indices64
-from rslm.data import Labels, ObservedMatrix
+from rslm.data import Labels, ObservedMatrix, parts
 from rslm.estimators.bounds import clipped
 from rslm.structures import Box
 
@@ -29,8 +29,11 @@ class Known:
         return cls(data.indptr, data.index)
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self | None:
-        return cls(arrays["known_indptr"], arrays["known_index"]) if "known_indptr" in arrays else None
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], shape: tuple[int, int]) -> Self | None:
+        if "known_indptr" not in arrays:
+            return None
+        index = parts.positions(arrays, "known_index", None, shape[1])
+        return cls(parts.starts(arrays, "known_indptr", shape[0] + 1, len(index)), index)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         return {"known_indptr": self.indptr, "known_index": self.index}

@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from rslm._typing import Floats
+from rslm.data import parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.choices import as_loss
 from rslm.estimators.persistence import storable
@@ -128,6 +129,6 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
-        model._flat = facts["flat"]
+        model._flat = parts.flag(facts, "flat") and len(model.coef_) == 1
         model._describe()
         return model

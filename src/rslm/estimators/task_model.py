@@ -13,11 +13,18 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
-from rslm.certificate import Certificate
+from rslm.data import parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.choices import as_seed, needs_distributed, warn_if_not_converged
-from rslm.estimators.persistence import loss_from_plain, save
+from rslm.estimators.persistence import (
+    certificate_of,
+    check_settings,
+    facts_of_fit,
+    history_of,
+    loss_from_plain,
+    save,
+)
 from rslm.estimators.scaling import extreme_scale
 from rslm.interrupts import held_back
 from rslm.losses import Loss
@@ -164,13 +171,21 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = cls(**params | {"loss": loss_from_plain(params["loss"])})
-        for name in FACTS:
-            setattr(model, name, facts[name])
-        model.coef_, model.intercept_, model._U = arrays["coef"], arrays["intercept"], arrays["U"]
-        model.certificate_ = Certificate(**facts["certificate"])
-        model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
+        check_settings(model.n_threads, model.loss)
+        model.coef_ = np.asarray(parts.floats(arrays, "coef", None, None), dtype=np.float64)
+        tasks, features = model.coef_.shape
+        if min(tasks, features) < 1:
+            raise ValueError("coef")
+        model.intercept_ = np.asarray(parts.floats(arrays, "intercept", tasks), dtype=np.float64)
+        model._U = parts.floats(arrays, "U", features, None)
+        known = facts_of_fit(facts) | {"rank_": parts.whole(facts, "rank_", most=min(model._U.shape))}
+        known["n_features_in_"] = parts.whole(facts, "n_features_in_", features, features)
+        for name, value in known.items():
+            setattr(model, name, value)
+        model.certificate_ = certificate_of(facts)
+        model.history_ = history_of(arrays)
         if "feature_names" in arrays:
-            model.feature_names_in_ = arrays["feature_names"].astype(object)
+            model.feature_names_in_ = parts.words(arrays, "feature_names", features)
         return model
 
     def __sklearn_tags__(self) -> Any:

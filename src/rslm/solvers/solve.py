@@ -139,7 +139,7 @@ def solve(
         U = None if start is None else _checked_start(start, problem, rank)
         file = None
         if checkpoint is not None:
-            file = Checkpoint(checkpoint, settings_of(problem, rank, solver, tol, random_state))
+            file = Checkpoint(checkpoint, settings_of(problem, rank, solver, tol, random_state), len(RECORDED))
         going_on = None if file is None else file.found
         limits: list[Criterion] = [IterationLimit(max_iter)]
         if max_time is not None:
