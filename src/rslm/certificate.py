@@ -51,12 +51,16 @@ class Certificate:
         """The certificate for data whose squares are `factor` times as large; the relative gap is free of scale."""
         if factor == 1.0:
             return self
+
+        def times(value: float, by: float) -> float:
+            return 0.0 if value == 0.0 else value * by  # the factor may be infinite, or 0
+
         return replace(
             self,
-            primal=self.primal * factor,
-            dual=self.dual * factor,
-            gap=self.gap * factor,
-            sigma_max=self.sigma_max * math.sqrt(factor),
+            primal=times(self.primal, factor),
+            dual=times(self.dual, factor),
+            gap=times(self.gap, factor),
+            sigma_max=times(self.sigma_max, math.sqrt(factor)),
         )
 
     def shifted(self, constant: float) -> Certificate:

@@ -17,6 +17,7 @@ from rslm._typing import Floats
 from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
+from rslm.magnitudes import LARGEST, LEAST, workable
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
 from rslm.measurements.elsewhere import Elsewhere
 from rslm.structures import Box, Hankel, LinearStructure, Smoothed, SoftBox, Symmetric, Toeplitz
@@ -58,9 +59,11 @@ class Problem:
         self._check_structure()
         if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
+        if not LEAST <= _as_float(self.C) <= LARGEST:
+            raise ValueError(f"C must be a number from {LEAST:g} to {LARGEST:g}, or nothing is left to weigh; got {self.C!r}")
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
         if not isinstance(self.data, Elsewhere):  # who keeps the observations looks at them
-            data = self.data.as_targets(self.loss, CheckedLoss(self.loss).targets)
+            data = self.data.as_targets(self.loss, CheckedLoss(self.loss).targets).checked(workable)
             object.__setattr__(self, "data", data)
             CheckedLoss(self.loss).try_out(np.asarray(data.values[:SOME], dtype=np.float64))
         for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
@@ -91,6 +94,11 @@ class Problem:
             raise TypeError("samples are parameters of a linear structure, such as Hankel(window, windows)")
         elif isinstance(structure, Box | SoftBox):
             structure.planes(data.shape)  # an error if it is of another shape
+            box = structure if isinstance(structure, Box) else structure.box
+            if (farthest := float(np.abs(box.finite()).max(initial=0.0))) > LARGEST:
+                raise ValueError(
+                    f"bounds must not be beyond {LARGEST:g}, one is ±{farthest:.3g}; None or ±inf stand for no bound"
+                )
 
     @property
     def columns(self) -> Columns:
@@ -136,7 +144,9 @@ def _checked_weights(name: str, given: Floats, length: int) -> Floats:
     weights = np.asarray(given, dtype=np.float64)
     if weights.shape != (length,):
         raise ValueError(f"{name} must have shape ({length},); got {weights.shape}")
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    bad = np.flatnonzero(~((weights >= LEAST) & (weights <= LARGEST)))
     if len(bad):
-        raise ValueError(f"{name} must be positive and finite; {name}[{bad[0]}] is {weights[bad[0]]}")
+        raise ValueError(
+            f"{name} must be positive and finite, from {LEAST:g} to {LARGEST:g}; {name}[{bad[0]}] is {weights[bad[0]]}"
+        )
     return weights

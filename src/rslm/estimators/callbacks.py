@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rslm.estimators.choices import line
+from rslm.estimators.scaling import in_units
 from rslm.solvers.stopping import Progress
 from rslm.verbosity import logger, show_log
 
@@ -56,7 +57,7 @@ class Teller:
 
 def _last(progress: Progress, squared_scale: float) -> dict[str, Any]:
     history = {
-        "objective": progress.value * squared_scale,
+        "objective": float(in_units(np.array(progress.value), squared_scale)),
         "relative_gradient": progress.relative_gradient,
         "relative_gap": progress.relative_gap,
         "seconds": progress.seconds,

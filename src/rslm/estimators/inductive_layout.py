@@ -48,7 +48,7 @@ class InductiveLayout(Layout):
         return cols.width <= rows.width
 
     def problem(self) -> Problem:
-        data = self.data if self.scale == 1.0 else self.data.with_values(self.data.values / self.scale)
+        data = self._scaled()
         rows, cols = self.sides
         if self.features_first:  # the data are kept by rows, which are the columns of the problem
             columns = Columns(data.indptr, data.index, data.shape[1])

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate, no_certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
-from rslm.data.convert import to_array
+from rslm.data.convert import as_numbers
 from rslm.data.sealed import Arrays, Facts
 from rslm.duals import sum_in_blocks
 from rslm.estimators.bounds import as_box, clipped, from_plain, tell_of_beyond
@@ -31,6 +31,7 @@ from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
 from rslm.estimators.persistence import ids_from_array, ids_to_array, loss_from_plain, save, storable
 from rslm.estimators.recommend import Known, Recommending
+from rslm.estimators.scaling import extreme_scale, in_units
 from rslm.estimators.streaming import Stream, obstacle
 from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
@@ -312,7 +313,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             setattr(self, name, value)
         self.certificate_ = result.certificate.scaled(layout.squared_scale)
         in_squares = ("objective", "gradient_norm")
-        self.history_ = {k: v * layout.squared_scale if k in in_squares else v for k, v in result.history.items()}
+        self.history_ = {k: in_units(v, layout.squared_scale) if k in in_squares else v for k, v in result.history.items()}
         self._last = result.U
         self.outcome_ = result.outcome.value
         self.converged_ = result.converged
@@ -453,7 +454,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         y : ignored
         """
         check_is_fitted(self)
-        data = self._observed(X, fitting=False)
+        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
         rows = self._fitted_rows(data)
         if rows is not None:
             columns = Columns(data.indptr, data.index, data.shape[1])
@@ -467,9 +468,10 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         if self.classes_ is not None:
             return sum_in_blocks(lambda at: (prediction[at] > 0) == (y[at] > 0), n) / n
         targets = self._checked_loss().targets
-        mean = sum_in_blocks(lambda at: targets(y[at]), n) / n
-        left = sum_in_blocks(lambda at: (targets(y[at]) - prediction[at]) ** 2, n)
-        total = sum_in_blocks(lambda at: (targets(y[at]).astype(np.float64) - mean) ** 2, n)
+        scale = extreme_scale(np.array([y.max(), y.min(), prediction.max(), prediction.min()], dtype=np.float64))
+        mean = sum_in_blocks(lambda at: targets(y[at]) / scale, n) / n
+        left = sum_in_blocks(lambda at: ((targets(y[at]) - prediction[at]) / scale) ** 2, n)
+        total = sum_in_blocks(lambda at: (targets(y[at]).astype(np.float64) / scale - mean) ** 2, n)
         return 1.0 - left / total if total > 0 else float(left == 0)
 
     def certify(self, X: Any) -> Certificate:
@@ -485,7 +487,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         Certificate
         """
         check_is_fitted(self)
-        data = self._observed(X, fitting=False)
+        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
         C, weighting = self._subspace.C, float(self.weighting)
         layout = Layout(data, self._checked_loss(), C, weighting, self._box, left="features")
         start = layout.start(self._subspace.features)
@@ -536,7 +538,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             )
         size = np.abs(self.residuals_.values)
         usual = np.median(size) or (np.median(size[size > 0]) if size.any() else 1.0)
-        return self.residuals_.with_values(size / (SCORE_OF_NORMAL * usual))
+        with np.errstate(over="ignore"):
+            scores = np.minimum(size / (SCORE_OF_NORMAL * usual), np.finfo(size.dtype).max)
+        return self.residuals_.with_values(scores)
 
     def _fitted_rows(self, data: ObservedMatrix) -> Indices64 | None:
         """Which of the fitted samples these are; None if they are others. Ids tell, and without them a comparison."""
@@ -624,11 +628,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             elif X.col_ids is not None and not self._cols.same(X.col_ids):
                 raise ValueError("X has other column ids than fit was given, or in another order")
             return X
-        if isinstance(X, np.ma.MaskedArray):
-            X = to_array(X)  # masked becomes NaN
-        kind = getattr(getattr(X, "dtype", None), "kind", "f")
-        if kind in "USMmV":
-            raise TypeError(f"X has dtype {X.dtype}, but real numbers are needed; convert it with X.astype(float)")
+        X = as_numbers(X)
         checked = validate_data(
             self,
             X,

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from rslm._typing import Floats, Indices64
 from rslm.data import Labels
+from rslm.data.convert import as_numbers
 from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.persistence import ids_from_array, ids_to_array
@@ -39,7 +40,7 @@ class NamedTasks(TaskModel):
 
     def _linear(self, X: Any, tasks: ArrayLike | None, unseen: str) -> Floats:
         """x_pᵀ w_t + b_t of every row p and its task t."""
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        X = validate_data(self, as_numbers(X), reset=False, accept_sparse="csr", dtype=np.float64)
         where = self._positions(tasks, X.shape[0], unseen)
         coef = self.coef_ @ self._basis
         coef = np.vstack([coef, coef.mean(axis=0)])
@@ -140,6 +141,8 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
     targets = np.asarray(0.0 if y is None else y)
     if targets.ndim == 2 and targets.shape[1] == 1:
         targets = targets.ravel()
+    if y is not None and targets.ndim != 1:
+        raise ValueError(f"y must have shape (n,), one target for every row of X; got {targets.shape}")
     missing = np.isnan(targets) if targets.dtype.kind == "f" else np.zeros(targets.shape, dtype=bool)
     if targets.dtype.kind == "O" and targets.ndim == 1:
         missing = np.array([is_missing(v) for v in targets], dtype=bool)
