@@ -136,7 +136,7 @@ def certify(
     """
     kept = evaluation if kept is None else kept
     if not math.isfinite(evaluation.value):
-        return no_certificate(problem, evaluation, tol, "the objective is not a finite number")
+        return no_certificate(problem, kept, tol, "the objective is not a finite number")
     duals = evaluation.duals(problem)
     if (smoothed := evaluation.smoothed) is None:
         square, method = largest_singular_value_squared(duals, evaluation.U)
@@ -147,7 +147,9 @@ def certify(
         primal = problem.C * float(smoothed.residual @ smoothed.residual) + smoothed.trace_norm_term()
     dual, scaling = _best_dual(duals, square)
     if not dual <= primal + IMPOSSIBLE * abs(primal):
-        return no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value")
+        return replace(
+            no_certificate(problem, kept, tol, f"the conjugate of {problem.loss!r} contradicts its value"), primal=primal
+        )
     gap = max(primal - dual, 0.0)
     return Certificate(
         primal=primal,

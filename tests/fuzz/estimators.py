@@ -338,7 +338,7 @@ def reduced_rank(rng: Generator) -> None:
     check_linear(model)
     if np.isfinite(X).all() and X.shape[1] == model.n_features_in_:
         assert not np.isnan(model.predict(X)).any(), "predictions that are not a number"
-    if isinstance(given, np.ndarray) and given.dtype == float and given.ndim == 2 and model.outcome_ != "failed":
+    if type(given) is np.ndarray and given.dtype == float and given.ndim == 2 and model.outcome_ != "failed":
         check_linear_primal(model, given, Y.reshape(n, -1))
 
 
@@ -379,7 +379,7 @@ def series(rng: Generator) -> None:
         y[rng.random(y.shape) < 0.2] = np.nan
     y = y[:, 0] if channels == 1 else y
     if chance(rng, 0.1):
-        y = pick(rng, (y.astype(np.float32), y.tolist(), np.ma.masked_invalid(y), np.asfortranarray(y)))
+        y = pick(rng, (y.tolist(), np.ma.masked_invalid(y), np.asfortranarray(y)))
     options = how_to_solve(rng)
     model = HankelModel(
         rank=pick(rng, ("auto", 1, 2, 3, 30)),

@@ -96,7 +96,8 @@ class Layout:
 
     def _scaled(self) -> ObservedMatrix:
         """The data as they are solved; where bounds are what is large, small ones are nothing beside them."""
-        if self.scale == 1.0 and (self.box is None or self.largest >= LEAST or not self.box.nearest_to_zero().any()):
+        away = 0.0 if self.box is None else float(self.box.nearest_to_zero().max())
+        if self.scale == 1.0 and (self.largest >= LEAST or away < LEAST):
             return self.data
         with np.errstate(under="ignore"):
             return self.data.with_values(without_tiny(self.data.values / self.data.values.dtype.type(self.scale)))

@@ -14,17 +14,16 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate, no_certificate
 from rslm.data import Labels, ObservedMatrix, as_generator
-from rslm.data.convert import as_numbers
 from rslm.data.sealed import Arrays, Facts
 from rslm.duals import sum_in_blocks
 from rslm.estimators.bounds import as_box, clipped, from_plain, tell_of_beyond
 from rslm.estimators.callbacks import Teller
-from rslm.estimators.choices import as_loss, as_seed, needs_distributed, warn_if_not_converged
+from rslm.estimators.choices import as_loss, as_seed, checked_data, needs_distributed, warn_if_not_converged
 from rslm.estimators.distributed_layout import DistributedLayout
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
@@ -628,8 +627,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             elif X.col_ids is not None and not self._cols.same(X.col_ids):
                 raise ValueError("X has other column ids than fit was given, or in another order")
             return X
-        X = as_numbers(X)
-        checked = validate_data(
+        checked = checked_data(
             self,
             X,
             reset=fitting,

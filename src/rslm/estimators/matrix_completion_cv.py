@@ -27,7 +27,7 @@ from rslm.interrupts import Interrupt, held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss
 from rslm.solvers import Outcome, solve
-from rslm.solvers.stopping import check_max_time
+from rslm.solvers.stopping import check_max_time, check_tol
 from rslm.structures import Box
 from rslm.threads import thread_count
 from rslm.verbosity import logger
@@ -140,6 +140,7 @@ class MatrixCompletionCV(MatrixCompletion):
             tell_of_beyond(box, data, beyond(box, data))
         teller = Teller(self, X, several=True)
         check_max_time(self.max_time)
+        check_tol(self.tol)
         deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time
         with held_back() as interrupt:
             best = self._search(data, loss, box, teller, interrupt)

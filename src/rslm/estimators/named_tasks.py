@@ -7,13 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import validate_data
 
 from rslm._typing import Floats, Indices64
 from rslm.data import Labels
-from rslm.data.convert import as_numbers
 from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
 from rslm.data.sealed import Arrays, Facts
+from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import ids_from_array, ids_to_array
 from rslm.estimators.task_model import TaskModel
 from rslm.kernels import predict_pairs
@@ -40,7 +39,7 @@ class NamedTasks(TaskModel):
 
     def _linear(self, X: Any, tasks: ArrayLike | None, unseen: str) -> Floats:
         """x_pᵀ w_t + b_t of every row p and its task t."""
-        X = validate_data(self, as_numbers(X), reset=False, accept_sparse="csr", dtype=np.float64)
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         where = self._positions(tasks, X.shape[0], unseen)
         coef = self.coef_ @ self._basis
         coef = np.vstack([coef, coef.mean(axis=0)])

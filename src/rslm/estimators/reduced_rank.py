@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from rslm._typing import Floats
-from rslm.data.convert import as_numbers
 from rslm.data.sealed import Arrays, Facts
-from rslm.estimators.choices import as_loss
+from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.task_model import TaskModel
@@ -66,7 +65,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         client : distributed.Client, optional
             Of a Dask cluster, whose workers share the targets out.
         """
-        X = validate_data(self, as_numbers(X), accept_sparse="csr", dtype=np.float64)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64)
         if y is None:
             raise ValueError("this regressor requires y to be passed, but the target y is None")
         Y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="y")
@@ -120,7 +119,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     def predict(self, X: Any) -> Floats:
         """All targets of the rows of X, of shape (n, n_targets), or (n,) where `fit` was given one."""
         check_is_fitted(self)
-        X = validate_data(self, as_numbers(X), reset=False, accept_sparse="csr", dtype=np.float64)
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         found = np.asarray(X @ self.coef_.T) + self.intercept_
         return found[:, 0] if self._flat else found
 

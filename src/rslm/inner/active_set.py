@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm._typing import Floats, Indices64
+from rslm.inner.kept_bounds import nearest, within_reach
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton, sums_of
 from rslm.inner.weighted import STIFFEST, WeightedColumns, not_entries
@@ -179,12 +180,28 @@ class ActiveSolution:
         U = rows(V).V / solver.scale
         size = float(np.linalg.norm(U))
         solver.begin_at(U / size, V * size)
-        kept = U / size, solver.solve(U / size)
+        kept = U / size, solver.solve(U / size).moved_inside()
         if math.isfinite(kept[1].value):
             return kept
         solver.warm = None
         alike = constant(solver.problem, X, self.V)
-        return alike, solver.solve(alike)
+        return alike, solver.solve(alike).moved_inside()
+
+    def moved_inside(self) -> ActiveSolution:
+        """This solution, of hard bounds, if it keeps them; else one nearby that does. Its value is infinite if none does."""
+        solver, X = self.solver, self.bound.X
+        beyond, most = within_reach(X, self.V, solver.lower, solver.upper)
+        if beyond <= most or not math.isfinite(self.value):
+            return self
+        V = nearest(X, self.V, solver.lower, solver.upper, solver.n_threads)
+        beyond, most = within_reach(X, V, solver.lower, solver.upper)
+        w = solver.columns.predict(X, V, solver.n_threads)
+        loss = float(np.sum(solver.loss("value", solver.y.astype(np.float64), w)))
+        by_rows = solver.columns.scatter(self.s, V, solver.n_threads)
+        moved = ActiveSolution(solver, replace(self.bound, V=V), self.s, self._D, self._factors, loss, by_rows)
+        if not beyond <= most:
+            moved.value = math.inf
+        return moved
 
     def hard_solver(self) -> ActiveSet:
         """The solver of the problem with bounds that hold."""

@@ -112,6 +112,12 @@ class TimeLimit:
         return Outcome.TIME if progress.seconds >= self.seconds else None
 
 
+def check_tol(tol: object) -> None:
+    """A number from 0 on."""
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 <= tol < math.inf:
+        raise ValueError(f"tol must be a finite number ≥ 0; got {tol!r}")
+
+
 def check_max_time(max_time: object) -> None:
     """None, or a positive number of seconds."""
     if max_time is not None and not (isinstance(max_time, Real) and float(max_time) > 0):
