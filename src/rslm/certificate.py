@@ -148,7 +148,8 @@ def certify(
     dual, scaling = _best_dual(duals, square)
     if not dual <= primal + IMPOSSIBLE * abs(primal):
         return replace(
-            no_certificate(problem, kept, tol, f"the conjugate of {problem.loss!r} contradicts its value"), primal=primal
+            no_certificate(problem, kept, tol, f"the conjugate of {problem.loss!r} contradicts its value"),
+            primal=primal,
         )
     gap = max(primal - dual, 0.0)
     return Certificate(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
+
 import numpy as np
 
 from rslm._typing import Floats
@@ -9,6 +12,16 @@ from rslm._typing import Floats
 LARGEST = 1e40  # of data, features, bounds, C and weights; a square of C · feature · datum is then at most 1e240
 LEAST = 1.0 / LARGEST  # of C and weights, and of the largest of all data; smaller ones beside it are nothing
 BLOCK = 1 << 20  # numbers looked at in one go, so that no temporary is as large as the data
+
+
+def as_float(number: object) -> float:
+    """A real number as a float, NaN for anything else."""
+    if isinstance(number, bool) or not isinstance(number, Real):
+        return math.nan
+    try:
+        return float(number)
+    except OverflowError:  # a whole number beyond all floats
+        return math.inf
 
 
 def workable(values: Floats) -> Floats:
@@ -21,8 +34,8 @@ def workable(values: Floats) -> Floats:
     if largest > LARGEST or 0.0 < largest < LEAST:
         what = "whose squares are not finite" if largest > 1.0 else "whose squares are zero"
         raise ValueError(
-            f"the largest of {len(values)} observed values is {largest:.3g}, {what}; multiply the data by a number that "
-            f"brings it between {LEAST:g} and {LARGEST:g}"
+            f"the largest of {len(values)} observed values is {largest:.3g}, {what}; multiply the data by a number "
+            f"that brings it between {LEAST:g} and {LARGEST:g}"
         )
     return without_tiny(values) if tiny else values
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from rslm._typing import Floats
 from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
-from rslm.magnitudes import LARGEST, LEAST, workable
+from rslm.magnitudes import LARGEST, LEAST, as_float, workable
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
 from rslm.measurements.elsewhere import Elsewhere
 from rslm.structures import Box, Hankel, LinearStructure, Smoothed, SoftBox, Symmetric, Toeplitz
@@ -57,10 +56,12 @@ class Problem:
         if not isinstance(self.data, Entries | Samples | Tasks | Bilinear | Elsewhere):
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
         self._check_structure()
-        if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
+        if not 0 < as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
-        if not LEAST <= _as_float(self.C) <= LARGEST:
-            raise ValueError(f"C must be a number from {LEAST:g} to {LARGEST:g}, or nothing is left to weigh; got {self.C!r}")
+        if not LEAST <= as_float(self.C) <= LARGEST:
+            raise ValueError(
+                f"C must be a number from {LEAST:g} to {LARGEST:g}, or nothing is left to weigh; got {self.C!r}"
+            )
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
         if not isinstance(self.data, Elsewhere):  # who keeps the observations looks at them
             data = self.data.as_targets(self.loss, CheckedLoss(self.loss).targets).checked(workable)
@@ -131,13 +132,6 @@ class Problem:
             rows, cols = self.data.rows.lift(U, n_threads), self.data.cols.lift(V, n_threads)
             return self.columns.predict(rows, cols, n_threads)
         return self.columns.predict(U * self.row_scale, V, n_threads)
-
-
-def _as_float(number: Real) -> float:
-    try:
-        return float(number)
-    except OverflowError:  # a whole number beyond all floats
-        return math.inf
 
 
 def _checked_weights(name: str, given: Floats, length: int) -> Floats:

@@ -11,7 +11,6 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-
 MOST = 1 << 15  # threads, of whatever machine
 
 

@@ -49,7 +49,9 @@ def values(rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
     A = rng.standard_normal(shape)
     if kind == "low rank":
         m = shape[1] if len(shape) > 1 else 1
-        A = (rng.standard_normal((n, 2)) @ rng.standard_normal((2, m)) + 0.1 * rng.standard_normal((n, m))).reshape(shape)
+        A = (rng.standard_normal((n, 2)) @ rng.standard_normal((2, m)) + 0.1 * rng.standard_normal((n, m))).reshape(
+            shape
+        )
     elif kind == "whole":
         A = rng.integers(1, 6, shape).astype(float)
     elif kind == "constant":
@@ -94,7 +96,7 @@ def dressed(rng: Generator, A: np.ndarray) -> Any:
     """A matrix as a user may have it: of some type, dense or sparse, or a table."""
     if chance(rng, 0.25):
         kind = pick(rng, ("f4", "f2", "longdouble", "i8", "u1", "?", "O", "complex", "U8", "M8[s]"), _LIKELY)
-        with np.errstate(all="ignore"), _quiet():
+        with np.errstate(all="ignore"), Quiet():
             A = A.astype(kind) if kind not in ("M8[s]", "?") else np.nan_to_num(A).astype("i8").astype(kind)
     how = pick(rng, ("array", "sparse", "list", "table", "masked", "observed", "fortran", "view", "frozen"), _HOW)
     if how == "sparse" and A.dtype.kind in "fiub" and A.dtype.itemsize in (1, 4, 8):
@@ -122,10 +124,11 @@ def dressed(rng: Generator, A: np.ndarray) -> Any:
 
 
 _LIKELY = np.array([4, 2, 2, 4, 1, 2, 2, 0.5, 0.5, 0.5]) / 18.5
+_ITERATIONS = (0.06, 0.1, 0.15, 0.2, 0.2, 0.12, 0.08, 0.05, 0.02, 0.02)
 _HOW = np.array([8, 5, 1, 2, 1, 2, 1, 1, 1]) / 22
 
 
-class _quiet:
+class Quiet:
     """Conversions of NumPy warn of what is cut off; that is our doing, not the library's."""
 
     def __enter__(self) -> None:
@@ -194,18 +197,16 @@ def how_to_solve(rng: Generator) -> dict[str, Any]:
         C = 10.0 ** rng.uniform(-3, 6)
     else:
         C = pick(rng, (10.0 ** rng.uniform(-300, 300), 1e-300, 1e12, 1e15, 1e300, 1, np.float32(3.0)))
-    iterations = pick(rng, (0, 1, 2, 3, 5, 8, 15, 30, 300, 1000), (0.06, 0.1, 0.15, 0.2, 0.2, 0.12, 0.08, 0.05, 0.02, 0.02))
-    chosen = {
+    return {
         "C": C,
         "solver": pick(rng, ("trust-region", "conjugate-gradient")),
-        "max_iter": iterations,
+        "max_iter": pick(rng, (0, 1, 2, 3, 5, 8, 15, 30, 300, 1000), _ITERATIONS),
         "tol": pick(rng, (1e-6, 1e-3, 1e-2, 0.1, 0.0, 1e-12, np.inf), (0.3, 0.3, 0.15, 0.1, 0.07, 0.05, 0.03)),
         "max_time": pick(rng, (None, 1e-9, 0.003, 1.0), (0.8, 0.05, 0.1, 0.05)),
         "n_threads": pick(rng, (1, 2, None, 7), (0.6, 0.3, 0.05, 0.05)),
         "random_state": int(rng.integers(1000)),
         "verbose": int(chance(rng, 0.02)),
     }
-    return chosen
 
 
 def rank(rng: Generator, most: int) -> int:

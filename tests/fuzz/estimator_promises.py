@@ -15,7 +15,14 @@ from rslm.estimators.choices import as_loss
 ALLOWED = (ValueError, TypeError, OSError, MemoryError)
 OWN = "/rslm/"
 #: Messages of NumPy, SciPy and scikit-learn that tell of our insides, or of nothing that the user has given.
-RAW = ("did not converge", "Singular matrix", "Expected 2D array", "Expected 1D array", "should be a 1d array", "infs or NaNs")
+RAW = (
+    "did not converge",
+    "Singular matrix",
+    "Expected 2D array",
+    "Expected 1D array",
+    "should be a 1d array",
+    "infs or NaNs",
+)
 KEPT = 1e-9  # of the scale of data and bounds: how far W may be beyond its bounds
 ROUNDING = 1e4 * np.finfo(float).eps  # of sums over some hundred entries
 
@@ -120,10 +127,11 @@ def finite(**arrays: Any) -> None:
 
 
 def within(box: Any, W: np.ndarray, scale: float) -> None:
-    """W keeps its bounds, but for a small part of the scale of the data and the bounds."""
+    """W keeps its bounds, but for a small part of the scale of the data, the bounds and W itself."""
     if box is None:
         return
     lower, upper = box.planes(W.shape)
+    scale = max(scale, float(np.abs(W).max()))
     with np.errstate(over="ignore"):
         beyond = float(np.maximum(lower - W, W - upper).max())
     assert beyond <= KEPT * scale, f"W is {beyond:g} beyond its bounds, at a scale of {scale:g}"

@@ -185,15 +185,17 @@ def use(rng: Generator, model: Any, A: np.ndarray) -> None:
         assert not np.isnan(model.score(given))
     elif what == 2:
         rows = np.arange(len(A)) if model.row_ids_ is None else model.row_ids_
-        columns, scores = model.recommend(rows, top=int(rng.integers(1, 4)))
-        assert columns.shape == scores.shape
-        assert not np.isnan(scores).any()
+        check_recommended(*model.recommend(rows, top=int(rng.integers(1, 4))))
     elif what == 3:
-        columns, scores = model.recommend_for(given, top=2)
-        assert columns.shape == scores.shape
-        assert not np.isnan(scores).any()
+        check_recommended(*model.recommend_for(given, top=2))
     elif what == 4 and not np.isnan(new).all() and type(model) is MatrixCompletion and model.bounds is None:
         certified(model.certify(given))
+
+
+def check_recommended(columns: Any, scores: Any) -> None:
+    for found, of_row in zip(columns, scores, strict=True):
+        assert len(found) == len(of_row)
+        assert not np.isnan(of_row).any()
 
 
 def searched(rng: Generator) -> None:
@@ -252,7 +254,9 @@ def streamed(rng: Generator) -> None:
         new = holes(rng, A)
         model.partial_fit(new)
         if hasattr(model, "row_factors_"):
-            finite(row_factors_=model.row_factors_, col_factors_=model.col_factors_, history=model.history_["objective"])
+            finite(
+                row_factors_=model.row_factors_, col_factors_=model.col_factors_, history=model.history_["objective"]
+            )
             certified(model.certificate_)
     if hasattr(model, "row_factors_"):
         use(rng, reloaded(model) if chance(rng, 0.2) else model, A)
@@ -293,7 +297,11 @@ def regression(rng: Generator) -> None:
     drop = chance(rng, 0.3)
     model = fitted(rng, model, lambda m: m.fit(given, y, tasks=tasks, drop_missing=drop), given, y)
     check_linear(model)
-    Z = given if isinstance(given, np.ndarray) and given.dtype.kind == "f" and given.ndim == 2 else X[:, : model.n_features_in_]
+    Z = (
+        given
+        if isinstance(given, np.ndarray) and given.dtype.kind == "f" and given.ndim == 2
+        else X[:, : model.n_features_in_]
+    )
     if np.isfinite(Z).all():
         predicted = model.predict(Z, tasks if tasks is not None else None, unseen="mean")
         assert not np.isnan(predicted).any(), "predictions that are not a number"
@@ -333,7 +341,9 @@ def reduced_rank(rng: Generator) -> None:
         Y[rng.random(Y.shape) < 0.3] = np.nan
     if chance(rng, 0.1):
         Y = Y[:, 0]
-    model = ReducedRankRegressor(loss=loss(rng, REAL) if chance(rng, 0.6) else "square", **linear_options(rng, d, count))
+    model = ReducedRankRegressor(
+        loss=loss(rng, REAL) if chance(rng, 0.6) else "square", **linear_options(rng, d, count)
+    )
     model = fitted(rng, model, lambda m: m.fit(given, Y), given, Y)
     check_linear(model)
     if np.isfinite(X).all() and X.shape[1] == model.n_features_in_:
@@ -372,7 +382,9 @@ def series(rng: Generator) -> None:
     n, channels = int(rng.integers(1, 40)), int(rng.integers(1, 3))
     t = np.arange(n)[:, None]
     if chance(rng, 0.5):
-        y = np.cos(rng.uniform(0, 3, channels) * t) * rng.uniform(0.8, 1.1) ** t + 0.1 * rng.standard_normal((n, channels))
+        y = np.cos(rng.uniform(0, 3, channels) * t) * rng.uniform(0.8, 1.1) ** t + 0.1 * rng.standard_normal(
+            (n, channels)
+        )
     else:
         y = values(rng, (n, channels))
     if chance(rng, 0.3):
@@ -390,7 +402,12 @@ def series(rng: Generator) -> None:
         max_time=pick(rng, (None, 0.02, 0.1)),
     )
     model = fitted(rng, model, lambda m: m.fit(y), y)
-    finite(signal_=model.signal_, poles=np.abs(model.poles_), amplitudes=np.abs(model.amplitudes_), s=model.singular_values_)
+    finite(
+        signal_=model.signal_,
+        poles=np.abs(model.poles_),
+        amplitudes=np.abs(model.amplitudes_),
+        s=model.singular_values_,
+    )
     if model.certificate_ is not None:
         certified(model.certificate_)
     finite(forecast=model.forecast(2))

@@ -15,6 +15,7 @@ from rslm.data.convert import as_numbers
 from rslm.data.splits import Seed, as_generator
 from rslm.estimators.persistence import OWN
 from rslm.losses import BY_NAME, Loss
+from rslm.measurements.features import checked_features
 from rslm.solvers import Outcome
 from rslm.solvers.stopping import Progress
 
@@ -57,7 +58,10 @@ def as_seed(random_state: Seed) -> int | np.random.Generator:
 def checked_data(estimator: Any, X: Any, *targets: Any, **how: Any) -> Any:
     """Data by scikit-learn's rules; but what is no matrix of numbers is told in our own words."""
     with np.errstate(invalid="ignore", over="ignore"):  # of sums by which scikit-learn looks for what is not finite
-        return validate_data(estimator, as_numbers(X), *targets, **how)
+        checked = validate_data(estimator, as_numbers(X), *targets, **how)
+    if how.get("ensure_all_finite", True):  # they are features, which are multiplied
+        checked_features(checked[0] if targets else checked)
+    return checked
 
 
 def needs_distributed() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import asdict, replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -36,10 +35,13 @@ from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.room import room_like
 from rslm.losses import BoxDual, Logistic, Loss
+from rslm.magnitudes import as_float
 from rslm.objective import Objective
 from rslm.solvers import solve
 from rslm.threads import single_threaded_blas, thread_count
+from rslm.verbosity import log_shown
 
+USUAL_RANK = 10  # where none is given
 BLOCK = 1 << 21  # entries that are worked on at a time
 NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
@@ -71,8 +73,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
     Parameters
     ----------
-    rank : int, default=10
-        Largest rank of W, at most the smaller side of X.
+    rank : int, optional
+        Largest rank of W, at most the smaller side of X; 10, or that side if it is smaller, if None.
     C : float, default=1e3
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
     loss : str or Loss, default="square"
@@ -150,7 +152,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
     def __init__(
         self,
-        rank: int = 10,
+        rank: int | None = None,
         C: float = 1e3,
         *,
         loss: str | Loss = "square",
@@ -211,11 +213,15 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         if box is not None and not loss.binary:
             tell_of_beyond(box, data, layout.beyond(box))
         subspace: Subspace | None = getattr(self, "_subspace", None)
-        if self.warm_start and subspace is not None and subspace.features.shape == (data.shape[1], self.rank):
+        if (
+            self.warm_start
+            and subspace is not None
+            and subspace.features.shape == (data.shape[1], self._limit(data.shape))
+        ):
             layout = replace(layout, left="features")
             start = layout.start(subspace.features)
         self.__dict__.pop("_stream", None)
-        with held_back():
+        with held_back(), log_shown(self.verbose):
             self._fit(X, layout, start, checkpoint=checkpoint)
         return self
 
@@ -251,11 +257,11 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
-            As of `fit`. The first call needs at least as many samples as the rank.
+            As of `fit`. The first call needs at least as many samples as the rank; where that is None, it decides.
         y : ignored
         """
         stream: Stream = getattr(self, "_stream", None) or Stream()
-        if stream.steps is not None and stream.steps.U.shape[1] != self.rank:
+        if stream.steps is not None and self.rank is not None and stream.steps.U.shape[1] != self.rank:
             learned = stream.steps.U.shape[1]
             raise ValueError(f"the stream has been learned at rank {learned}, and rank is {self.rank} now; set it back")
         data = self._observed(X, fitting=stream.steps is None)
@@ -263,7 +269,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             return self
         loss, threads = self._checked_loss(), thread_count(self.n_threads)
         with single_threaded_blas():
-            U = stream.learn(data, loss, self.C, self.rank, as_generator(self.random_state), threads)
+            U = stream.learn(data, loss, self.C, self._limit(data.shape), as_generator(self.random_state), threads)
             layout = Layout(data, loss, self.C, 0.0, left="features")
             problem = layout.problem()
             evaluation = Objective(problem, threads).evaluate(U)
@@ -292,7 +298,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     ) -> None:
         """Solve what the layout says, and keep the model that it makes of the answer."""
         data, box, problem = layout.data, layout.box, layout.problem()
-        rank = self.rank if limit is None else limit
+        rank = self._limit(problem.shape) if limit is None else limit
         teller = Teller(self, X) if teller is None else teller
         told = teller.about(layout.at, layout.squared_scale)
         result = solve(
@@ -312,7 +318,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             setattr(self, name, value)
         self.certificate_ = result.certificate.scaled(layout.squared_scale)
         in_squares = ("objective", "gradient_norm")
-        self.history_ = {k: in_units(v, layout.squared_scale) if k in in_squares else v for k, v in result.history.items()}
+        self.history_ = {
+            k: in_units(v, layout.squared_scale) if k in in_squares else v for k, v in result.history.items()
+        }
         self._last = result.U
         self.outcome_ = result.outcome.value
         self.converged_ = result.converged
@@ -643,8 +651,12 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     def _checked_loss(self) -> Loss:
         return as_loss(self.loss)
 
+    def _limit(self, shape: tuple[int, int]) -> int:
+        """The limit on the rank: what was given, right or wrong, or what suits a matrix of this shape."""
+        return min(USUAL_RANK, *shape) if self.rank is None else self.rank
+
     def _check_weighting(self) -> None:
-        if isinstance(self.weighting, bool) or not isinstance(self.weighting, Real) or not np.isfinite(self.weighting):
+        if not np.isfinite(as_float(self.weighting)):
             raise ValueError(f"weighting must be a finite number, 0 for the plain trace norm; got {self.weighting!r}")
 
     def __sklearn_tags__(self) -> Any:

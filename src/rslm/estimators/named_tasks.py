@@ -14,6 +14,7 @@ from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import ids_from_array, ids_to_array
+from rslm.estimators.searches import check_scores_get_tasks
 from rslm.estimators.task_model import TaskModel
 from rslm.kernels import predict_pairs
 from rslm.threads import thread_count
@@ -30,6 +31,8 @@ class NamedTasks(TaskModel):
         if labels.shape != (n,):
             raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
         self.tasks_, codes = number_ids(labels, "tasks")
+        if len(self.tasks_) > 1:
+            check_scores_get_tasks(self)
         self._labels = Labels("task", len(self.tasks_), self.tasks_)
         return codes.astype(np.int64)
 
@@ -54,7 +57,10 @@ class NamedTasks(TaskModel):
             raise ValueError(f'unseen must be "error" or "mean"; got {unseen!r}')
         if tasks is None:
             if len(self.tasks_) > 1:
-                raise ValueError(f"predict needs tasks: which of the {len(self.tasks_)} tasks does a row belong to?")
+                raise ValueError(
+                    f"predict needs tasks: which of the {len(self.tasks_)} tasks does a row belong to? In a search of "
+                    "scikit-learn, set_score_request(tasks=True) hands them on"
+                )
             return np.zeros(n, dtype=np.int64)
         labels = as_ids(tasks, "tasks")
         if len(labels) == 1:  # or one for all rows

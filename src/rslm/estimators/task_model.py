@@ -27,6 +27,7 @@ from rslm.measurements.elsewhere import Elsewhere
 from rslm.problem import Problem
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import Progress
+from rslm.verbosity import log_shown
 
 MOST_RANK = 127  # one less than the kernels can do: intercepts may need one
 FACTS = ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")
@@ -89,7 +90,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         constant = (unexplained / scale) ** 2
         last = getattr(self, "_U", None) if self.warm_start else None
         teller = Teller(self, None)
-        with held_back():
+        with held_back(), log_shown(self.verbose):
             result = solve(
                 Problem(loss, data if client is None else _distributed(data, client), C=self.C),
                 rank,

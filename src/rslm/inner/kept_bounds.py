@@ -35,6 +35,8 @@ def nearest(X: Floats, V: Floats, lower: Floats, upper: Floats, threads: int) ->
     """The nearest V with X Vᵀ within the bounds; where there is none, one that is not."""
     nothing = Columns(np.zeros(len(V) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), len(X))
     lengths = np.linalg.norm(X, axis=0)
-    size = np.where(lengths > 0, lengths, 1.0)  # so that X has columns of length 1, and the identity is a natural metric
+    size = np.where(
+        lengths > 0, lengths, 1.0
+    )  # so that X has columns of length 1, and the identity is a natural metric
     factors: Factors = nothing.factorise(X / size, np.ones(len(V)), threads, np.zeros(0))
     return bound(X / size, V * size, factors, lower, upper, np.inf, threads).V / size

@@ -119,7 +119,9 @@ class Box:
         lower, upper = self._lower, self._upper
         if not ((lower < -most).any() or (upper > most).any()):
             return self
-        return replace(self, lower=np.where(lower < -most, -math.inf, lower), upper=np.where(upper > most, math.inf, upper))
+        return replace(
+            self, lower=np.where(lower < -most, -math.inf, lower), upper=np.where(upper > most, math.inf, upper)
+        )
 
     def nearest_to_zero(self) -> Floats:
         """How far every entry has to be from 0."""
