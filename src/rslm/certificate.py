@@ -136,7 +136,10 @@ def certify(
     """
     kept = evaluation if kept is None else kept
     if not math.isfinite(evaluation.value):
-        return no_certificate(problem, kept, tol, "the objective is not a finite number")
+        found = no_certificate(problem, kept, tol, "the objective is not a finite number")
+        if kept is evaluation:
+            return found
+        return replace(found, primal=_primal(problem, kept))  # the value may be that of a loss with rounded kinks
     duals = evaluation.duals(problem)
     if (smoothed := evaluation.smoothed) is None:
         square, method = largest_singular_value_squared(duals, evaluation.U)

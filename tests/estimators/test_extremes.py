@@ -254,3 +254,27 @@ def test_what_has_no_entry_has_no_score():
     for ask in (model.score, model.certify):
         with pytest.raises(ValueError, match="Nothing is observed"):
             ask(np.full((2, 7), np.nan))
+
+
+def test_rows_that_all_have_to_be_moved_to_zero():
+    """Of rank 1, with all data on the far side of a bound at 0."""
+    with pytest.warns(UserWarning, match=r"beyond the bounds|is zero everywhere"):
+        model = MatrixCompletion(1, 0.03, bounds=(0.0, 2.0), random_state=0).fit(np.full((3, 1), -2.0))
+    np.testing.assert_allclose(product(model), 0.0, atol=1e-9)
+
+
+def test_a_search_compares_errors_whose_squares_are_not_finite():
+    model = MatrixCompletionCV((1, 2), random_state=0, tol=1e-3).fit(X * 1e200)
+    assert np.isfinite(model.cv_results_["error"]).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_primal_value_is_the_objective_where_the_soft_problem_has_none():
+    """Stopped on the way, with kinks still rounded: the certificate is about the loss itself all the same."""
+    Y = np.where(RNG.random((12, 11)) < 0.3, RNG.integers(0, 2, (12, 11)), np.nan)
+    for C in (8.0, 1e12):
+        model = MatrixCompletion(11, C, loss="hinge", bounds=(0.2, 0.6), max_iter=3, random_state=0).fit(Y)
+        W, known = product(model), ~np.isnan(Y)
+        hinge = np.maximum(1 - (2 * Y[known] - 1) * W[known], 0).sum()
+        objective = C * hinge + 0.5 * np.linalg.svd(W, compute_uv=False).sum() ** 2
+        assert model.certificate_.primal == pytest.approx(objective, rel=1e-6)

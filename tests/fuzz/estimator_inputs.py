@@ -197,12 +197,14 @@ def how_to_solve(rng: Generator) -> dict[str, Any]:
         C = 10.0 ** rng.uniform(-3, 6)
     else:
         C = pick(rng, (10.0 ** rng.uniform(-300, 300), 1e-300, 1e12, 1e15, 1e300, 1, np.float32(3.0)))
+    iterations = pick(rng, (0, 1, 2, 3, 5, 8, 15, 30, 300, 1000), _ITERATIONS)
+    most = (None, 1e-9, 0.003, 1.0)
     return {
         "C": C,
         "solver": pick(rng, ("trust-region", "conjugate-gradient")),
-        "max_iter": pick(rng, (0, 1, 2, 3, 5, 8, 15, 30, 300, 1000), _ITERATIONS),
+        "max_iter": iterations,
         "tol": pick(rng, (1e-6, 1e-3, 1e-2, 0.1, 0.0, 1e-12, np.inf), (0.3, 0.3, 0.15, 0.1, 0.07, 0.05, 0.03)),
-        "max_time": pick(rng, (None, 1e-9, 0.003, 1.0), (0.8, 0.05, 0.1, 0.05)),
+        "max_time": pick(rng, most, (0.8, 0.05, 0.1, 0.05)) if iterations < 300 else 1.0,
         "n_threads": pick(rng, (1, 2, None, 7), (0.6, 0.3, 0.05, 0.05)),
         "random_state": int(rng.integers(1000)),
         "verbose": int(chance(rng, 0.02)),

@@ -61,7 +61,7 @@ class InductiveLayout(Layout):
             # W = U Vᵀ = P Σ Qᵀ: seen from the other side, the same problem has U = Q √Σ / ‖√Σ‖.
             Q, s, P = thin_svd(V, U)
             total = float(s.sum())
-            U, V = Q * np.sqrt(s / total if total > 0 else s), P * np.sqrt(s * total)
+            U, V = Q * np.sqrt(s / total if total > 0 else s), P * (np.sqrt(s) * np.sqrt(total))
         rows, cols = self.sides
         V = V * self.scale
         row_factors, col_factors = rows.lift(V, 1), cols.lift(U, 1)

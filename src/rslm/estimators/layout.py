@@ -75,7 +75,7 @@ class Layout:
             return None
         with np.errstate(over="ignore"):
             weights = count_weights(counts, float(counts.mean()), self.weighting)
-        if not (np.isfinite(weights).all() and weights.min() > 0):
+        if not LEAST <= weights.min() <= weights.max() <= LARGEST:  # also where one is not a number
             raise ValueError(
                 f"weighting={self.weighting} takes the entry counts, {counts.min()} to {counts.max()}, out of the "
                 "range of floating-point numbers; use a smaller one, such as 0.5"
@@ -100,7 +100,7 @@ class Layout:
         if self.scale == 1.0 and (self.largest >= LEAST or away < LEAST):
             return self.data
         with np.errstate(under="ignore"):
-            return self.data.with_values(without_tiny(self.data.values / self.data.values.dtype.type(self.scale)))
+            return self.data.with_values(without_tiny(self.data.values.astype(np.float64) / self.scale))
 
     def problem(self) -> Problem:
         data = self._scaled()

@@ -22,6 +22,7 @@ from rslm.estimators.callbacks import Teller
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion
 from rslm.estimators.persistence import storable
+from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.usual import usual_C
 from rslm.interrupts import Interrupt, held_back
 from rslm.kernels import predict_pairs
@@ -217,8 +218,11 @@ class MatrixCompletionCV(MatrixCompletion):
         rows, cols = test.rows_of_entries(), test.index
         threads = thread_count(self.n_threads)
         w = predict_pairs(rows, cols, model["row_factors_"], model["col_factors_"], threads)
-        mean = float(np.mean(loss.value(loss.targets(test.values).astype(np.float64), w)))
-        return float(np.sqrt(mean)) if loss.quadratic else mean
+        y = loss.targets(test.values).astype(np.float64)
+        if not loss.quadratic:
+            return float(np.mean(loss.value(y, w)))
+        scale = extreme_scale(np.append(y, w))
+        return scale * float(np.sqrt(np.mean(loss.value(y / scale, w / scale))))
 
     def _grid(self, data: ObservedMatrix, loss: Loss) -> tuple[list[int], list[float]]:
         given = list(np.atleast_1d(self.ranks))

@@ -181,10 +181,11 @@ class ActiveSolution:
         V = self.moved_columns(solver, costs(rows(self.V), X))
         U = rows(V).V / solver.scale
         size = float(np.linalg.norm(U))
-        solver.begin_at(U / size, V * size)
-        kept = U / size, solver.solve(U / size).moved_inside()
-        if math.isfinite(kept[1].value):
-            return kept
+        if size > 0.0:  # else all rows have had to be moved to 0
+            solver.begin_at(U / size, V * size)
+            kept = U / size, solver.solve(U / size).moved_inside()
+            if math.isfinite(kept[1].value):
+                return kept
         solver.warm = None
         alike = constant(solver.problem, X, self.V)
         return alike, solver.solve(alike).moved_inside()
