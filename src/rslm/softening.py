@@ -86,7 +86,8 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
     wanted = np.where(mean < lower, np.minimum(lower + spread, middle), mean)
     wanted = np.where(mean > upper, np.maximum(upper - spread, middle), wanted)
     U = (X + np.outer((wanted - mean) / square, average)) / scale
-    return np.asarray(U / norm(U))
+    size = norm(U)
+    return np.asarray(U / size) if 0.0 < size < np.inf else evaluation.U  # all rows may have to be moved to 0
 
 
 def stand_in(problem: Problem) -> Stage:

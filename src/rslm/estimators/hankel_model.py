@@ -6,7 +6,6 @@ import math
 import os
 import warnings
 from dataclasses import asdict
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -26,12 +25,14 @@ from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
 from rslm.estimators.persistence import certificate_of, facts_of_fit, history_of, save, storable
 from rslm.interrupts import held_back
+from rslm.magnitudes import as_float
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
 from rslm.series.pilot import pilot_fits
 from rslm.solvers import Outcome
 from rslm.structures import Hankel
 from rslm.threads import single_threaded_blas
+from rslm.verbosity import log_shown
 
 WIDEST = 100  # window of its own accord: the answer hardly depends on it, the time does
 MOST_ORDERS = 20  # that rank="auto" looks through
@@ -155,7 +156,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return self
         Y = Y / scale
         seen = int((~np.isnan(Y)).sum())
-        with held_back():
+        with held_back(), log_shown(self.verbose):
             with single_threaded_blas():  # the matrices here are thin
                 pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
             guess = best_order(pilot.squares, seen, channels)
@@ -271,7 +272,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
             raise ValueError(f"steps must be a whole number ≥ 0; got {steps!r}")
-        if level is not None and not (isinstance(level, Real) and 0 < level < 1):
+        if level is not None and not 0 < as_float(level) < 1:
             raise ValueError(f"level must be between 0 and 1, such as 0.9; got {level!r}")
         channels, n = self._signal.shape
         ahead = np.zeros((int(steps), channels))
@@ -380,7 +381,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+            if not 0 < as_float(value) < math.inf:
                 raise ValueError(f"{name} must be None or a positive finite number; got {value!r}")
 
 

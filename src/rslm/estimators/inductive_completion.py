@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import asdict
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +25,9 @@ from rslm.estimators.side_features import Encoding, as_features
 from rslm.interrupts import held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import BoxDual, Logistic, Loss
+from rslm.magnitudes import LARGEST, LEAST, as_float
 from rslm.threads import thread_count
+from rslm.verbosity import log_shown
 
 
 @storable
@@ -40,8 +41,8 @@ class InductiveCompletion(MatrixCompletion):
 
     Parameters
     ----------
-    rank : int, default=10
-        Largest rank of W.
+    rank : int, optional
+        Largest rank of W; 10, or the smaller side of W if that is less, if None.
     C : float, default=30.0
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
     completion : bool, default=True
@@ -87,7 +88,7 @@ class InductiveCompletion(MatrixCompletion):
 
     def __init__(
         self,
-        rank: int = 10,
+        rank: int | None = None,
         C: float = 30.0,
         *,
         completion: bool = True,
@@ -161,7 +162,7 @@ class InductiveCompletion(MatrixCompletion):
         loss, weighting = self._checked_loss(), float(self.weighting)
         layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
         self._check_rank(layout)
-        with held_back():
+        with held_back(), log_shown(self.verbose):
             self._fit(X, layout, self._last if self.warm_start else None, checkpoint=checkpoint)
         return self
 
@@ -308,8 +309,8 @@ class InductiveCompletion(MatrixCompletion):
 
     def _check_feature_weight(self) -> None:
         weight = self.feature_weight
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 < float(weight) < np.inf:
-            raise ValueError(f"feature_weight must be a positive number; got {weight!r}")
+        if not LEAST <= as_float(weight) <= LARGEST:
+            raise ValueError(f"feature_weight must be a positive number, from {LEAST:g} to {LARGEST:g}; got {weight!r}")
 
     def _warn_of_unobserved(self, layout: Layout) -> None:
         """Rows and columns without an entry are predicted by their features; only without any is that worth a word."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import asdict, replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -14,17 +13,24 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate, no_certificate
 from rslm.data import Labels, ObservedMatrix, as_generator, parts
-from rslm.data.convert import to_array
 from rslm.data.sealed import Arrays, Facts
 from rslm.duals import sum_in_blocks
 from rslm.estimators.bounds import as_box, clipped, from_plain, tell_of_beyond
 from rslm.estimators.callbacks import Teller
-from rslm.estimators.choices import OWN, STREAMING, as_loss, as_seed, needs_distributed, warn_if_not_converged
+from rslm.estimators.choices import (
+    OWN,
+    STREAMING,
+    as_loss,
+    as_seed,
+    checked_data,
+    needs_distributed,
+    warn_if_not_converged,
+)
 from rslm.estimators.distributed_layout import DistributedLayout
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
@@ -41,15 +47,19 @@ from rslm.estimators.persistence import (
     storable,
 )
 from rslm.estimators.recommend import Known, Recommending
+from rslm.estimators.scaling import extreme_scale, in_units
 from rslm.estimators.streaming import Stream, obstacle
 from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.room import room_like
 from rslm.losses import BoxDual, Logistic, Loss
+from rslm.magnitudes import as_float
 from rslm.objective import Objective
 from rslm.solvers import solve
 from rslm.threads import single_threaded_blas, thread_count
+from rslm.verbosity import log_shown
 
+USUAL_RANK = 10  # where none is given
 BLOCK = 1 << 21  # entries that are worked on at a time
 NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
@@ -81,8 +91,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
     Parameters
     ----------
-    rank : int, default=10
-        Largest rank of W, at most the smaller side of X.
+    rank : int, optional
+        Largest rank of W, at most the smaller side of X; 10, or that side if it is smaller, if None.
     C : float, default=1e3
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
     loss : str or Loss, default="square"
@@ -160,7 +170,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
     def __init__(
         self,
-        rank: int = 10,
+        rank: int | None = None,
         C: float = 1e3,
         *,
         loss: str | Loss = "square",
@@ -221,11 +231,15 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         if box is not None and not loss.binary:
             tell_of_beyond(box, data, layout.beyond(box))
         subspace: Subspace | None = getattr(self, "_subspace", None)
-        if self.warm_start and subspace is not None and subspace.features.shape == (data.shape[1], self.rank):
+        if (
+            self.warm_start
+            and subspace is not None
+            and subspace.features.shape == (data.shape[1], self._limit(data.shape))
+        ):
             layout = replace(layout, left="features")
             start = layout.start(subspace.features)
         self.__dict__.pop("_stream", None)
-        with held_back():
+        with held_back(), log_shown(self.verbose):
             self._fit(X, layout, start, checkpoint=checkpoint)
         return self
 
@@ -261,11 +275,11 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
-            As of `fit`. The first call needs at least as many samples as the rank.
+            As of `fit`. The first call needs at least as many samples as the rank; where that is None, it decides.
         y : ignored
         """
         stream: Stream = getattr(self, "_stream", None) or Stream()
-        if stream.steps is not None and stream.steps.U.shape[1] != self.rank:
+        if stream.steps is not None and self.rank is not None and stream.steps.U.shape[1] != self.rank:
             learned = stream.steps.U.shape[1]
             raise ValueError(f"the stream has been learned at rank {learned}, and rank is {self.rank} now; set it back")
         data = self._observed(X, fitting=stream.steps is None)
@@ -273,7 +287,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             return self
         loss, threads = self._checked_loss(), thread_count(self.n_threads)
         with single_threaded_blas():
-            U = stream.learn(data, loss, self.C, self.rank, as_generator(self.random_state), threads)
+            U = stream.learn(data, loss, self.C, self._limit(data.shape), as_generator(self.random_state), threads)
             layout = Layout(data, loss, self.C, 0.0, left="features")
             problem = layout.problem()
             evaluation = Objective(problem, threads).evaluate(U)
@@ -302,7 +316,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     ) -> None:
         """Solve what the layout says, and keep the model that it makes of the answer."""
         data, box, problem = layout.data, layout.box, layout.problem()
-        rank = self.rank if limit is None else limit
+        rank = self._limit(problem.shape) if limit is None else limit
         teller = Teller(self, X) if teller is None else teller
         told = teller.about(layout.at, layout.squared_scale)
         result = solve(
@@ -322,7 +336,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             setattr(self, name, value)
         self.certificate_ = result.certificate.scaled(layout.squared_scale)
         in_squares = ("objective", "gradient_norm")
-        self.history_ = {k: v * layout.squared_scale if k in in_squares else v for k, v in result.history.items()}
+        self.history_ = {
+            k: in_units(v, layout.squared_scale) if k in in_squares else v for k, v in result.history.items()
+        }
         self._last = result.U
         self.outcome_ = result.outcome.value
         self.converged_ = result.converged
@@ -463,7 +479,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         y : ignored
         """
         check_is_fitted(self)
-        data = self._observed(X, fitting=False)
+        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
         rows = self._fitted_rows(data)
         if rows is not None:
             columns = Columns(data.indptr, data.index, data.shape[1])
@@ -477,9 +493,10 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         if self.classes_ is not None:
             return sum_in_blocks(lambda at: (prediction[at] > 0) == (y[at] > 0), n) / n
         targets = self._checked_loss().targets
-        mean = sum_in_blocks(lambda at: targets(y[at]), n) / n
-        left = sum_in_blocks(lambda at: (targets(y[at]) - prediction[at]) ** 2, n)
-        total = sum_in_blocks(lambda at: (targets(y[at]).astype(np.float64) - mean) ** 2, n)
+        scale = extreme_scale(np.array([y.max(), y.min(), prediction.max(), prediction.min()], dtype=np.float64))
+        mean = sum_in_blocks(lambda at: targets(y[at]) / scale, n) / n
+        left = sum_in_blocks(lambda at: ((targets(y[at]) - prediction[at]) / scale) ** 2, n)
+        total = sum_in_blocks(lambda at: (targets(y[at]).astype(np.float64) / scale - mean) ** 2, n)
         return 1.0 - left / total if total > 0 else float(left == 0)
 
     def certify(self, X: Any) -> Certificate:
@@ -495,7 +512,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         Certificate
         """
         check_is_fitted(self)
-        data = self._observed(X, fitting=False)
+        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
         C, weighting = self._subspace.C, float(self.weighting)
         layout = Layout(data, self._checked_loss(), C, weighting, self._box, left="features")
         start = layout.start(self._subspace.features)
@@ -546,7 +563,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             )
         size = np.abs(self.residuals_.values)
         usual = np.median(size) or (np.median(size[size > 0]) if size.any() else 1.0)
-        return self.residuals_.with_values(size / (SCORE_OF_NORMAL * usual))
+        with np.errstate(over="ignore"):
+            scores = np.minimum(size / (SCORE_OF_NORMAL * usual), np.finfo(size.dtype).max)
+        return self.residuals_.with_values(scores)
 
     def _fitted_rows(self, data: ObservedMatrix) -> Indices64 | None:
         """Which of the fitted samples these are; None if they are others. Ids tell, and without them a comparison."""
@@ -643,12 +662,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             elif X.col_ids is not None and not self._cols.same(X.col_ids):
                 raise ValueError("X has other column ids than fit was given, or in another order")
             return X
-        if isinstance(X, np.ma.MaskedArray):
-            X = to_array(X)  # masked becomes NaN
-        kind = getattr(getattr(X, "dtype", None), "kind", "f")
-        if kind in "USMmV":
-            raise TypeError(f"X has dtype {X.dtype}, but real numbers are needed; convert it with X.astype(float)")
-        checked = validate_data(
+        checked = checked_data(
             self,
             X,
             reset=fitting,
@@ -664,8 +678,12 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     def _checked_loss(self) -> Loss:
         return as_loss(self.loss)
 
+    def _limit(self, shape: tuple[int, int]) -> int:
+        """The limit on the rank: what was given, right or wrong, or what suits a matrix of this shape."""
+        return min(USUAL_RANK, *shape) if self.rank is None else self.rank
+
     def _check_weighting(self) -> None:
-        if isinstance(self.weighting, bool) or not isinstance(self.weighting, Real) or not np.isfinite(self.weighting):
+        if not np.isfinite(as_float(self.weighting)):
             raise ValueError(f"weighting must be a finite number, 0 for the plain trace norm; got {self.weighting!r}")
 
     def __sklearn_tags__(self) -> Any:

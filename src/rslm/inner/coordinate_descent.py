@@ -68,7 +68,7 @@ class BoxSolution(WeightedSolution):
         if box.smoothing > 0:
             return box_curvature(solver.y, self.error, astuple(box), solver.n_threads)
         squares = np.einsum("ik,ik->i", self.X, self.X)
-        stiff = STIFF * float(np.mean(solver.ridge)) / max(float(np.mean(squares)), np.finfo(float).tiny)
+        stiff = STIFF * float(np.mean(solver.ridge)) / max(float(np.mean(squares)), 1e-150)  # of U next to nothing
         return np.where(box.free(solver.y, self.s), solver.y.dtype.type(stiff), solver.y.dtype.type(0.0))
 
     def broad_curvature_by_rows(self, typical: float | None = None) -> Floats:

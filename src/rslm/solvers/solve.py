@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +37,7 @@ from rslm.solvers.stopping import (
     SmallGradient,
     TimeLimit,
     check_max_time,
+    check_tol,
 )
 from rslm.solvers.trust_region import TrustRegion
 from rslm.structures import LinearStructure, Smoothed
@@ -453,8 +453,7 @@ def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, 
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}; got {solver!r}")
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
         raise ValueError(f"max_iter must be a whole number ≥ 0; got {max_iter!r}")
-    if not isinstance(tol, Real) or not tol >= 0:
-        raise ValueError(f"tol must be a number ≥ 0; got {tol!r}")
+    check_tol(tol)
     check_max_time(max_time)
 
 
