@@ -37,7 +37,7 @@ from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.room import room_like
 from rslm.losses import BoxDual, Logistic, Loss
 from rslm.objective import Objective
-from rslm.solvers import solve
+from rslm.solvers import Result, solve
 from rslm.threads import single_threaded_blas, thread_count
 
 BLOCK = 1 << 21  # entries that are worked on at a time
@@ -95,7 +95,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     tol : float, default=1e-6
         Converged when the relative gradient, certified when the relative duality gap is at most this.
     max_time : float, optional
-        Seconds after which the best answer so far is kept.
+        Seconds after which the best answer so far is kept. It comes within two seconds after that, as it does after
+        Ctrl-C, and keeps the bounds; there may be no time for a certificate, which then says so.
     warm_start : bool, default=False
         Whether `fit` begins at the subspace that the last `fit` or `partial_fit` has found, if that had as many
         features and the same rank.
@@ -289,13 +290,14 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         teller: Teller | None = None,
         max_time: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        known: Result | None = None,
     ) -> None:
-        """Solve what the layout says, and keep the model that it makes of the answer."""
+        """Solve what the layout says, unless the answer is known, and keep the model that it makes of it."""
         data, box, problem = layout.data, layout.box, layout.problem()
         rank = self.rank if limit is None else limit
         teller = Teller(self, X) if teller is None else teller
         told = teller.about(layout.at, layout.squared_scale)
-        result = solve(
+        result = known or solve(
             problem,
             rank,
             start=start if start is not None and start.shape == (problem.shape[0], rank) else None,

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ from rslm.estimators.usual import usual_C
 from rslm.interrupts import Interrupt, held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss
-from rslm.solvers import Outcome, solve
+from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.stopping import check_max_time
 from rslm.structures import Box
 from rslm.threads import thread_count
@@ -47,6 +47,7 @@ class Setting:
     rank: int = 1
     C: float = 1.0
     U: Floats | None = None
+    result: Result | None = None
 
 
 @storable
@@ -146,7 +147,9 @@ class MatrixCompletionCV(MatrixCompletion):
             self.best_rank_, self.best_C_ = best.rank, best.C
             layout = Layout(data, loss, best.C, weighting, box)
             left = None if self.max_time is None else max(deadline - time.perf_counter(), SOME_TIME)
-            self._fit(X, layout, best.U, best.rank, teller, left)
+            # After Ctrl-C there is no time for another fit: that of the part has to do.
+            known = replace(best.result, outcome=Outcome.INTERRUPTED) if interrupt.pending and best.result else None
+            self._fit(X, layout, best.U, best.rank, teller, left, known=known)
         return self
 
     def _search(
@@ -184,7 +187,7 @@ class MatrixCompletionCV(MatrixCompletion):
                 tried.append((rank, C, error, time.perf_counter() - began))
                 logger.info("rank %d, C %.4g: error %.5g, %.2f s", *tried[-1])
                 if len(tried) == 1 or error < best.error:
-                    best = Setting(error, rank, C, result.U)
+                    best = Setting(error, rank, C, result.U, result)
                 interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
                 stopped = interrupt.pending or time.perf_counter() > deadline
                 if stopped or error > least:

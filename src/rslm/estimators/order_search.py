@@ -39,11 +39,11 @@ class OrderSearch:
         pilot: Pilot,
         C: float | None,
         noise: float,
-        max_time: float | None,
+        deadline: float,
         **options: Any,
     ) -> None:
         self.Y, self.structure, self.pilot, self.C, self.noise = Y, structure, pilot, C, noise
-        self.deadline = math.inf if max_time is None else time.perf_counter() + max_time
+        self.deadline = deadline
         self.options = options
         self.samples = int((~np.isnan(Y)).sum())
         self.results: dict[int, Result] = {}
@@ -85,6 +85,8 @@ class OrderSearch:
         if order == 0:
             return float(self.pilot.squares[0])
         if order not in self._squares:
+            if self.fit(order).empty:
+                return math.inf
             w = self.fit(order).parameters
             assert w is not None
             poles = poles_of(left_space(self.structure, w, order)[0])

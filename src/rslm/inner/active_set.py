@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -27,11 +26,13 @@ from rslm._typing import Floats, Indices64
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton, sums_of
 from rslm.inner.weighted import STIFFEST, WeightedColumns, not_entries
+from rslm.interrupts import look, on_watch
 from rslm.kernels import Bound, Columns, Factors, Piece, bound, padded
 from rslm.kernels.room import room_like
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.structures import Box, Multipliers, SoftBox
+from rslm.threads import in_threads
 
 PIECE = 1 << 17  # entries that a thread takes at a time
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
@@ -280,6 +281,7 @@ class SmoothColumns:
         b = Bound.nothing(self.X, self.V) if solver.warm is None else solver.warm
         before, done = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
         for count in range(MOST_STEPS):
+            look()
             D = np.asarray(solver.loss("hessian", self.y, self.w))
             b = solver._bound(self.X, self.V + self._newton_steps(D), self.factors, b)
             if np.isinf(b.excess).all():  # too far away to be looked at further
@@ -308,12 +310,14 @@ class SmoothColumns:
         solver, columns = self.solver, self.solver.columns
         step, decrement = np.zeros(self.V.shape), np.zeros(len(self.V))
 
+        watch = on_watch()
+
         def of_piece(piece: Piece) -> None:
+            watch.look()
             active = np.ones(piece.last - piece.first, dtype=np.uint8)
             columns.newton_step(piece, active, self.x, self.s, D, self.V, solver.ridge, self.factors, step, decrement)
 
-        with ThreadPoolExecutor(solver.n_threads) as pool:
-            list(pool.map(of_piece, columns.pieces(PIECE)))
+        in_threads(solver.n_threads, of_piece, columns.pieces(PIECE))
         return step
 
     def _lengths(self, b: Bound, step: Floats, change: Floats, square: Floats, worth: NDArray[np.bool_]) -> Floats:
@@ -345,6 +349,7 @@ class SmoothColumns:
         """The slope of what soft bounds cost, part of the way along the steps of some columns."""
         out, shift = np.empty(len(columns)), self.solver.shift
         for k, t in enumerate(columns):  # few, and seldom
+            look()
             w = self.X @ (self.V[t] + length[k] * step[t])
             if shift is not None:
                 at = slice(*shift[0].indptr[t : t + 2])

@@ -11,7 +11,7 @@ from rslm.kernels import _native  # noqa: E402
 if _spin is None:
     del os.environ["GOMP_SPINCOUNT"]
 
-from rslm.kernels._native import instruction_set, instruction_sets, use_instruction_set  # noqa: E402
+from rslm.kernels._native import Stopped, ask, instruction_set, instruction_sets, use_instruction_set  # noqa: E402
 from rslm.kernels.bounded import Bound, bound  # noqa: E402
 from rslm.kernels.columns import (  # noqa: E402
     LANES,
@@ -41,6 +41,8 @@ __all__ = [
     "FeatureRows",
     "Piece",
     "Solved",
+    "Stopped",
+    "ask",
     "bound",
     "box_curvature",
     "instruction_set",

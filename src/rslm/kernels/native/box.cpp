@@ -399,6 +399,7 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
         BoxColumn<Q> column(box, rank, most);
 #pragma omp for schedule(dynamic, 16)
         for (int64_t t = 0; t < p.columns; t++) {
+            if (over(p)) continue;
             column.begin(p, t, u, squares, y, dual, c[t]);
             int count = 0;
             value[t] = column.solve(gap[t], count);

@@ -66,6 +66,7 @@ void factorise(const Pattern &c, Workspace &workspace, int threads, const double
         Systems systems(rank, false);
 #pragma omp for schedule(dynamic, 16)
         for (int64_t g = 0; g < c.groups(); g++) {
+            if (over(c)) continue;
             const Group group(c, g);
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);
@@ -137,6 +138,7 @@ void grams(const Pattern &c, Workspace &workspace, int threads, const double *X,
         Systems systems(rank, false);
 #pragma omp for schedule(dynamic, 16)
         for (int64_t g = 0; g < c.groups(); g++) {
+            if (over(c)) continue;
             const Group group(c, g);
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);
