@@ -78,8 +78,8 @@ def tasks(kind: type[Any]) -> Call:
     rng = np.random.default_rng(0)
     X, t = rng.standard_normal((400_000, 120)), rng.integers(2000, size=400_000)
     y = X @ rng.standard_normal(120) + rng.standard_normal(len(X)) * 10
-    y = y > 0 if kind is MultiTaskClassifier else y
-    return lambda limit: kind(20, 100.0, tol=0.0, max_time=limit).fit(X, y, tasks=t)
+    targets: Any = y > 0 if kind is MultiTaskClassifier else y
+    return lambda limit: kind(20, 100.0, tol=0.0, max_time=limit).fit(X, targets, tasks=t)
 
 
 def reduced_rank() -> Call:
@@ -101,7 +101,7 @@ def symmetric() -> Call:
     places = rng.integers(n, size=(2, 800_000))
     factor = rng.standard_normal((n, 5))
     values = np.einsum("ik,ik->i", factor[places[0]], factor[places[1]])
-    data = ObservedMatrix.from_triplets(*places, values, shape=(n, n), duplicates="mean")
+    data = ObservedMatrix.from_triplets(places[0], places[1], values, shape=(n, n), duplicates="mean")
     problem = Problem(Square(), Entries(data), Symmetric(n), C=1e3)
     return lambda limit: solve(problem, 10, tol=0.0, max_time=limit)
 
@@ -176,7 +176,7 @@ def run(name: str, limit: Limit, press: float | None) -> dict[str, Any]:
         pressed = time.time()
         process.send_signal(signal.SIGINT)
     try:
-        told = json.loads(process.communicate(timeout=TOO_LONG)[0])
+        told: dict[str, Any] = json.loads(process.communicate(timeout=TOO_LONG)[0])
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()

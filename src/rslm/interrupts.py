@@ -47,6 +47,11 @@ class Interrupt:
         if self.over():
             raise Stopped
 
+    @property
+    def hurries(self) -> bool:
+        """Whether the time is over but for what is under way."""
+        return self.pending or time.perf_counter() >= self._deadline - PATIENCE
+
     @contextmanager
     def within(self, seconds: float | None, began: float) -> Iterator[None]:
         """Let the work end so many seconds after it began, or before if it is within other work that has to."""
@@ -59,11 +64,22 @@ class Interrupt:
             if not self.pending:  # else nothing more is begun either
                 self._deadline = before
 
+    def left(self) -> float | None:
+        """Seconds until what is under way is to end, for another process; None without end."""
+        until = self._deadline if self._last is None else self._last
+        return None if math.isinf(until) else max(until - time.perf_counter(), 0.0)
+
+    @contextmanager
+    def until(self, seconds: float | None) -> Iterator[None]:
+        """The other end of `left`."""
+        with self.within(None if seconds is None else seconds - PATIENCE, time.perf_counter()):
+            yield
+
     @contextmanager
     def ending(self, part: float = 1.0) -> Iterator[None]:
         """What is done now comes after the end: it has some time of its own, or a part of that."""
         before, now = self._last, time.perf_counter()
-        if not self.pending and now < self._deadline - PATIENCE:  # it was ended for another reason, before its time
+        if not self.hurries:  # it was ended for another reason, before its time
             self._last = self._deadline
         else:  # counted from when it should have ended, however long that took; but there is always a little
             self._last = max(min(self._deadline, now) + part * LAST, now + LEAST * LAST)

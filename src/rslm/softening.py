@@ -33,6 +33,7 @@ NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse 
 OPEN = 0.1  # softness may be the reason of a gap of which it can explain this part
 STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1, where the gap stays open
 TRIES = 300  # iterations that a stage on the way, and a smaller gap, are worth
+LEAST = 0.3  # part of itself that a column of little weight is along the average one, at least
 SPREAD = 2.0  # rows of the start are moved until their bounds are so many standard deviations from their mean
 
 
@@ -83,6 +84,11 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
     lower, upper = box.of_rows()
     mean = X @ average
     spread = SPREAD * np.sqrt(np.einsum("jk,kl,jl->j", X, np.cov(V.T, bias=True).reshape(len(average), -1), X))
+    # A row that is moved varies more than before, by as much as the average column does along itself.
+    along = SPREAD * float(np.std(V @ average)) / square
+    with np.errstate(invalid="ignore"):
+        lifted = np.maximum(mean, np.where(lower > 0, lower / max(1.0 - along, LEAST), lower))
+        spread = np.where(mean < lower, spread + np.maximum(lifted - lower, 0.0), spread)
     middle = np.clip(0.5 * (lower + upper), lower + spread, upper - spread)
     wanted = np.where(mean < lower, np.minimum(lower + spread, middle), mean)
     wanted = np.where(mean > upper, np.maximum(upper - spread, middle), wanted)

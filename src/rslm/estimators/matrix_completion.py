@@ -216,7 +216,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             layout = replace(layout, left="features")
             start = layout.start(subspace.features)
         self.__dict__.pop("_stream", None)
-        with held_back():
+        with held_back(), single_threaded_blas():  # the matrices here are thin
             self._fit(X, layout, start, checkpoint=checkpoint)
         return self
 

@@ -29,7 +29,7 @@ from rslm.losses import Loss
 from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.stopping import check_max_time
 from rslm.structures import Box
-from rslm.threads import thread_count
+from rslm.threads import single_threaded_blas, thread_count
 from rslm.verbosity import logger
 
 FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around the usual C
@@ -142,7 +142,7 @@ class MatrixCompletionCV(MatrixCompletion):
         teller = Teller(self, X, several=True)
         check_max_time(self.max_time)
         deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time
-        with held_back() as interrupt:
+        with held_back() as interrupt, single_threaded_blas():
             best = self._search(data, loss, box, teller, interrupt)
             self.best_rank_, self.best_C_ = best.rank, best.C
             layout = Layout(data, loss, best.C, weighting, box)

@@ -15,6 +15,7 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.certificate import Certificate, bare_certificate, certify, no_certificate
+from rslm.cost import cost_of_bounds, seconds_for_bounds
 from rslm.duals import least_loss
 from rslm.initial import initial_point
 from rslm.interrupts import Interrupt, held_back
@@ -47,6 +48,7 @@ from rslm.solvers.stopping import (
 from rslm.solvers.trust_region import TrustRegion
 from rslm.structures import Box, LinearStructure, Smoothed
 from rslm.threads import single_threaded_blas, thread_count
+from rslm.verbosity import logger
 
 
 class Method(Protocol):
@@ -69,6 +71,7 @@ ENDS = (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)  # of a stage, from 
 FIRST_LOOK, LOOKING = 2.0, 0.05  # seconds until somebody who watches is told the gap; part of the time that may take
 
 PART_FOR_BOUNDS = 0.5  # of the time after the end that is tried to keep bounds in the best way
+SOME = 0.2  # seconds of an evaluation with bounds from which on that is not even tried
 
 RECORDED = (
     "gradient_norm",
@@ -159,6 +162,8 @@ def solve(
             limits.append(TimeLimit(max_time + (0.0 if going_on is None else going_on.seconds)))
         run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began, interrupt, file)
         run.from_data = start is None if going_on is None else going_on.from_data
+        if isinstance(problem.structure, Box) and (line := cost_of_bounds(problem.shape, rank, run.n_threads)):
+            logger.info(line)
         way = stages(problem, rank, run.from_data)
         stage: Stage | None = next(way)
         answer: _Answer | None = None
@@ -273,25 +278,32 @@ def _concluded(
     wanted: bool,
 ) -> _Answer:
     """The answer where the fit was ended from outside: as good as always, if there is time for that."""
-    if run.problem is not None:
+    bounds = isinstance(problem.structure, Box)
+    hopeless = bounds and interrupt.hurries and seconds_for_bounds(problem.shape, rank, run.n_threads) > SOME
+    if run.problem is not None and not hopeless:
         try:
-            with interrupt.ending(PART_FOR_BOUNDS if isinstance(problem.structure, Box) else 1.0):
+            with interrupt.ending(PART_FOR_BOUNDS if bounds else 1.0):
                 own = partial(_answer, problem, stage, point=run.point, objective=run.objective)
                 return own(tol=tol, outcome=outcome, wanted=wanted)
         except (Stopped, KeyboardInterrupt):
             outcome = Outcome.INTERRUPTED if interrupt.pending else outcome
-    with interrupt.ending():
-        kept, parameters = _at_hand(problem, rank, run)
-        certificate = None
-        try:
-            least = -math.inf if isinstance(problem.data, Elsewhere) else least_loss(problem)
-            if wanted and isinstance(problem.structure, Box) and run.problem is not None:
+    try:
+        with interrupt.ending():
+            kept, parameters = _at_hand(problem, rank, run)
+    except Stopped:  # workers are still at what they were asked before; without them nothing is known
+        with interrupt.ending(math.inf):
+            kept, parameters = _at_hand(problem, rank, run)
+    certificate, least = None, -math.inf
+    try:
+        with interrupt.ending():
+            least = least if isinstance(problem.data, Elsewhere) else least_loss(problem)
+            if wanted and bounds and run.problem is not None:
                 # Without multipliers the dual variables of the problem without bounds are feasible too.
                 free = None if stage is not None else Objective(replace(problem, structure=None), run.n_threads)
                 evaluation = run.point.evaluation if free is None else free.evaluate(run.point.U)
                 certificate = certify(problem, evaluation, tol, False, kept)
-        except (Stopped, KeyboardInterrupt):
-            least = -math.inf
+    except (Stopped, KeyboardInterrupt):
+        pass
     if certificate is None:
         certificate = bare_certificate(kept.value, least, rank, tol, "there was no time left")
     if not kept.within:

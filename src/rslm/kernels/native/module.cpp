@@ -499,10 +499,12 @@ nb::tuple bound(const Matrix &X, const MatrixOut &V, const VectorOut &factors, c
         watch.begin();
         chosen->bound(rows, columns, threads, X.data(), rank, bounds, stiffness, out, active);
     }
+    if (watch.ended()) { // before any array is made, which Python does not do while an error is on its way
+        rslm::release(active.row), rslm::release(active.s), rslm::release(active.weight);
+        raise_if_ended();
+    }
     const size_t n = size_t(active.indptr[columns]);
-    const nb::tuple found = nb::make_tuple(owned(active.row, n), owned(active.s, n), owned(active.weight, n));
-    raise_if_ended();
-    return found;
+    return nb::make_tuple(owned(active.row, n), owned(active.s, n), owned(active.weight, n));
 }
 
 void predict_pairs(const Pairs &i, const Pairs &t, const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
