@@ -12,6 +12,7 @@ themselves: multipliers of soft bounds are feasible for hard ones.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +26,7 @@ from rslm.smoothing import Reached, Stage, Stages, advance, typical_curvature
 from rslm.structures import Box, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, beside that of an observed entry
+SPARSE = 1e3  # entries for one that is observed, from which on they are stiffer, lest too many are beyond them
 STIFFER = 5.0  # from one to the next
 NEGLIGIBLE = 3e-3  # part of the objective that keeping the bounds may add in the end
 PART = 0.4  # of what it costs to keep bounds that is paid, at most, for going beyond them
@@ -41,8 +43,9 @@ def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
     """The way to a problem with bounds; `way` is that to the same one without them."""
     box, start, expected = problem.structure, None, None
     assert isinstance(box, Box)
-    epsilon = 1.0 / (FIRST * _curvature(problem))
-    least = epsilon * FIRST / STIFFEST
+    first = FIRST * math.sqrt(max(problem.shape[0] * problem.shape[1] / (SPARSE * len(problem.data)), 1.0))
+    epsilon = 1.0 / (first * _curvature(problem))
+    least = epsilon * first / STIFFEST
     stage: Stage | None = next(way)
     while stage is not None:
         if not stage.last:

@@ -514,12 +514,13 @@ struct Worker {
         const Limits limits{job.bounds, t};
         return std::min(w - limits.lower(contact.row), limits.upper(contact.row) - w);
     }
-    // How many entries of some columns are beyond their bounds as they are.
+    // How many entries of some columns are beyond their bounds where they were before. Not where they would be without bounds: of columns
+    // with few entries that says nothing.
     int64_t count(int64_t first, int64_t last) {
         int64_t total = 0;
         for (int64_t start = first; start < last && !job.over(); start += SIDE) {
             const int n = int(std::min<int64_t>(SIDE, last - start));
-            for (int l = 0; l < SIDE; l++) load_column(l, start + std::min(l, n - 1), l < n);
+            for (int l = 0; l < SIDE; l++) load_column(l, start + std::min(l, n - 1), l < n, job.out.before);
             sweep.all(Rows{job.X, nullptr, job.rows});
             for (int l = 0; l < n; l++) total += int64_t(beyond[l].size());
         }
@@ -536,16 +537,16 @@ struct Worker {
         const Rows rows = proved ? Rows{job.restless.data(), job.out.restless, job.out.restless_count} : Rows{job.X, nullptr, job.rows};
         for (int64_t start = 0; start < count && !job.over(); start += SIDE) {
             const int n = int(std::min<int64_t>(SIDE, count - start));
-            for (int l = 0; l < SIDE; l++) load_column(l, list[start + std::min(l, n - 1)], l < n); // the last one again where there are fewer
+            for (int l = 0; l < SIDE; l++) load_column(l, list[start + std::min(l, n - 1)], l < n, job.out.V); // the last one again where there are fewer
             sweep.all(rows);
             for (int l = 0; l < n; l++) conclude(list[start + l], l, proved);
         }
     }
-    void load_column(int l, int64_t t, bool wanted) {
-        for (int k = 0; k < rank; k++) sweep.v[size_t(2 * k + l / LANES)][l % LANES] = job.out.V[t * rank + k];
+    void load_column(int l, int64_t t, bool wanted, const double *V) {
+        for (int k = 0; k < rank; k++) sweep.v[size_t(2 * k + l / LANES)][l % LANES] = V[t * rank + k];
         sweep.column[l] = t;
         double square = 0;
-        for (int k = 0; k < rank; k++) square += job.out.V[t * rank + k] * job.out.V[t * rank + k];
+        for (int k = 0; k < rank; k++) square += V[t * rank + k] * V[t * rank + k];
         sweep.tolerance[l / LANES][l % LANES] = -sweep.exact * std::max(job.longest * std::sqrt(square), SMALL * job.scale);
         sweep.margin[l / LANES][l % LANES] = INF, sweep.worst[l / LANES][l % LANES] = 0;
         beyond[l].clear();
