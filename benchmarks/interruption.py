@@ -150,7 +150,7 @@ def stopped_commands(number: signal.Signals, times: int, whole: Path, seconds: f
         folder = whole.parent / f"{number.name}{k}"
         folder.mkdir()
         process = complete(folder)
-        moment = chance.uniform(0.0, seconds)
+        moment = chance.uniform(0.0, 0.9 * seconds)  # which it may need less of another time
         time.sleep(moment)
         process.send_signal(number)
         pressed = time.perf_counter()

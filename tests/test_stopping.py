@@ -194,30 +194,24 @@ def test_limits_within_limits(clock):
     assert watch.left() is None
 
 
-def test_quick_fits_of_a_series_are_kept(monkeypatch):
-    y = make_series(200, 2, noise=0.1, random_state=0).y
-    whole = HankelModel().fit(y)
+@pytest.mark.parametrize("looks", [1, 7])
+def test_quick_fits_of_a_series_are_kept(clock, monkeypatch, looks):
     calls = []
 
-    def stops():
+    def passing():
         calls.append(1)
-        if len(calls) > 6:
-            raise Stopped
+        if len(calls) == looks:
+            clock.now += 100.0
+        look()
 
-    monkeypatch.setattr(pilot, "look", stops)
-    monkeypatch.setattr(Interrupt, "over", lambda self: len(calls) > 6)
+    y = make_series(200, 2, noise=0.1, random_state=0).y
+    monkeypatch.setattr(pilot, "look", passing)
+    monkeypatch.setattr(sys.modules["rslm.estimators.hankel_model"], "time", interrupts.time)
     with pytest.warns(UserWarning, match="max_time"):
         model = HankelModel(max_time=10.0).fit(y)
-    assert (model.outcome_, model.certificate_) == ("time", None)
-    assert len(calls) == 7
-    assert np.abs(model.signal_ - whole.signal_).max() < np.abs(y).max()
-
-
-def test_no_time_for_a_quick_fit_of_a_series(monkeypatch):
-    monkeypatch.setattr(Interrupt, "over", lambda self: True)
-    with pytest.warns(UserWarning, match="max_time"):
-        model = HankelModel(max_time=10.0).fit(make_series(200, 2, noise=0.1, random_state=0).y)
-    assert (model.outcome_, model.effective_rank_) == ("time", 0)
+    assert len(calls) == looks
+    assert (model.outcome_, model.certificate_, clock.evaluations) == ("time", None, 0)
+    assert (model.effective_rank_ > 0) == (looks > 1)  # one look before the first window, one before every order
 
 
 def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):

@@ -19,8 +19,8 @@ from types import FrameType
 
 from rslm.kernels import Stopped, ask
 
-PATIENCE = 0.5  # seconds that a step which is under way has, before it is stopped
-LAST = 1.2  # seconds after that for the answer to be put together
+PATIENCE = 0.3  # seconds that a step which is under way has, before it is stopped
+LAST = 0.9  # seconds after that for the answer to be put together
 LEAST = 0.1  # part of these that there is in any case
 
 

@@ -26,6 +26,7 @@ from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
 from rslm.estimators.persistence import save, storable
 from rslm.interrupts import held_back
+from rslm.kernels import Stopped
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
 from rslm.series.pilot import pilot_fits
@@ -171,19 +172,22 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             }
             structure = Hankel(window, n - window + 1, channels)
             search = OrderSearch(Y, structure, pilot, self.C, noise, deadline, **options)
-            if interrupt.over():
-                order = guess
-            else:
+            stopped = None
+            try:
+                interrupt.look()
                 order = search.only(largest) if self._all_given else search.climb(guess, largest)
-            if order == 0 and interrupt.over():
-                self._set_nothing(Y * scale, largest, Outcome.INTERRUPTED if interrupt.pending else Outcome.TIME)
-            elif order > 0 and search.fit(order).empty:
-                self._set_quick(Y, search, order)
-            elif order == 0:
-                self._set_nothing(Y * scale, largest)
-            else:
-                self._set_found(Y, search, order)
-            self.criteria_ = {k: search.criterion(k) for k in sorted(search.results) if not search.results[k].empty}
+            except Stopped:
+                order = search.best_so_far(guess)
+            if order not in search.results or search.results[order].empty:
+                stopped = (Outcome.INTERRUPTED if interrupt.pending else Outcome.TIME) if interrupt.over() else None
+            with interrupt.ending(math.inf):  # what is left to do is little
+                if order == 0:
+                    self._set_nothing(Y * scale, largest, stopped)
+                elif stopped is not None:
+                    self._set_quick(Y, search, order, stopped)
+                else:
+                    self._set_found(Y, search, order)
+                self.criteria_ = search.criteria()
             self.n_iter_ = max(search.spent, 1)
         teller.done()
         return self
@@ -218,14 +222,13 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
 
-    def _set_quick(self, Y: Floats, search: OrderSearch, order: int) -> None:
+    def _set_quick(self, Y: Floats, search: OrderSearch, order: int, stopped: Outcome) -> None:
         """The quick fit of an order, where there was no time for more."""
         self.noise_ = self._scale * math.sqrt(float(search.pilot.squares[order]) / search.samples)
-        result = search.results[order]
-        self.certificate_, self.history_, self.C_ = None, result.history, result.problem.C
-        self.outcome_, self.converged_ = result.outcome.value, False
+        self.certificate_, self.history_, self.C_ = None, {}, self.C or math.nan
+        self.outcome_, self.converged_ = stopped.value, False
         self._describe(self._scale * search.pilot.signals[order], ~np.isnan(Y), order)
-        _warn_if_not_converged(result.outcome, self.max_iter)
+        _warn_if_not_converged(stopped, self.max_iter)
 
     def _rank_of(self, h: Floats, order: int, channels: int) -> int:
         """How many singular values stand out from what smoothing leaves; less than the order where C is small."""

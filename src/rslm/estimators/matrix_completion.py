@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from dataclasses import asdict, replace
 from numbers import Real
@@ -38,6 +39,7 @@ from rslm.kernels.room import room_like
 from rslm.losses import BoxDual, Logistic, Loss
 from rslm.objective import Objective
 from rslm.solvers import Result, solve
+from rslm.solvers.stopping import time_left
 from rslm.threads import single_threaded_blas, thread_count
 
 BLOCK = 1 << 21  # entries that are worked on at a time
@@ -206,6 +208,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             prepared data, a Parquet file or a folder of them, on storage that all workers see, or a Dask DataFrame with
             one entry a line. The answer is the same; it has no `residuals_`.
         """
+        began = time.perf_counter()
         self._check_weighting()
         loss, layout, start = self._checked_loss(), self._layout(X, client), None
         data, box = layout.data, layout.box
@@ -217,7 +220,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             start = layout.start(subspace.features)
         self.__dict__.pop("_stream", None)
         with held_back(), single_threaded_blas():  # the matrices here are thin
-            self._fit(X, layout, start, checkpoint=checkpoint)
+            left = time_left(self.max_time, began)
+            self._fit(X, layout, start, max_time=left, checkpoint=checkpoint)
         return self
 
     def _layout(self, X: Any, client: Any) -> Layout:

@@ -99,6 +99,14 @@ class OrderSearch:
         channels = len(self.Y)
         return criterion(self.squares(order), order, self.samples, channels, float(self.pilot.squares[0]))
 
+    def criteria(self) -> dict[int, float]:
+        """Of the orders that were fitted."""
+        return {k: self.criterion(k) for k in sorted(self.results) if not self.results[k].empty}
+
+    def best_so_far(self, guess: int) -> int:
+        """Of the orders whose criterion is known, or the first guess."""
+        return min(self._squares, key=self.criterion, default=guess)
+
     def only(self, order: int) -> int:
         """The order itself, fitted."""
         self.fit(order)

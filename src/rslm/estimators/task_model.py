@@ -25,7 +25,7 @@ from rslm.measurements import Tasks
 from rslm.measurements.elsewhere import Elsewhere
 from rslm.problem import Problem
 from rslm.solvers import Result, solve
-from rslm.solvers.stopping import Progress
+from rslm.solvers.stopping import Progress, time_left
 
 MOST_RANK = 127  # one less than the kernels can do: intercepts may need one
 FACTS = ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")
@@ -73,10 +73,12 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         *,
         checkpoint: str | os.PathLike[str] | None,
         client: Any = None,
+        began: float,
     ) -> None:
         """Learn all tasks; `middles` of their targets have been taken out, so that intercepts are small.
 
-        The loss of all tasks is larger than that of the data by `constant`; `centre` was taken out of the features.
+        The loss of all tasks is larger than that of the data by `constant`; `centre` was taken out of the features; the
+        fit has begun at `began`.
         """
         rank = self._checked_rank(data.shape)
         scale = extreme_scale(data.values) if loss.quadratic else 1.0  # only then is it the same problem
@@ -92,7 +94,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 solver=self.solver,
                 max_iter=self.max_iter,
                 tol=self.tol,
-                max_time=self.max_time,
+                max_time=time_left(self.max_time, began),
                 callback=teller.about(lambda p: self._models(p, middles, scale, centre), scale * scale),
                 random_state=as_seed(self.random_state),
                 n_threads=self.n_threads,

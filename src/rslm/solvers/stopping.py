@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from dataclasses import dataclass
 from numbers import Real
@@ -11,6 +12,8 @@ from typing import Protocol
 from rslm._typing import Floats
 from rslm.objective import Evaluation
 from rslm.solvers.result import Outcome
+
+SOME_TIME = 1e-3  # seconds, for a solver that there is no time left for
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,13 @@ class TimeLimit:
 
     def check(self, progress: Progress) -> Outcome | None:
         return Outcome.TIME if progress.seconds >= self.seconds else None
+
+
+def time_left(max_time: float | None, began: float) -> float | None:
+    """What is left of the time when some was spent before the solver begins; what is no time is left to `solve`."""
+    if not isinstance(max_time, Real) or not float(max_time) > 0:
+        return max_time
+    return max(float(max_time) - (time.perf_counter() - began), SOME_TIME)
 
 
 def check_max_time(max_time: object) -> None:
