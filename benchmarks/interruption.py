@@ -1,12 +1,16 @@
-"""Fits of MovieLens-1M that are killed at random moments and go on from their checkpoints, and what checkpoints cost.
+"""Fits that are killed, or interrupted by Ctrl-C, at random moments, and go on from their checkpoints; what these cost.
 
-python benchmarks/interruption.py [kills]
+python benchmarks/interruption.py [kills]            fits of MovieLens-1M, killed
+python benchmarks/interruption.py command [times]    `rslm complete` with bounds, a model, a report and a checkpoint, on
+                                                     data that are generated, killed and interrupted so many times each
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from common import SHARED, needed, report
-from rslm import MatrixCompletion, ObservedMatrix
+from rslm import MatrixCompletion, ObservedMatrix, load
+from rslm.datasets import make_ratings
 from rslm.estimators.resuming import iterations_and_seconds
 
 FITS: dict[str, dict[str, Any]] = {
@@ -98,7 +103,108 @@ def row(name: str, kills: int, folder: Path) -> dict[str, Any]:
     }
 
 
+# ---- the command -------------------------------------------------------------------------------------------------
+
+WRITTEN = ("model", "report.html", "checkpoint")
+SETTINGS = ("--lower", "0", "--upper", "9", "--rank", "10", "--C", "1000", "--json")
+INTERRUPTED = 130
+
+
+def complete(folder: Path) -> subprocess.Popen[str]:
+    """The command, in a group of its own, with all that it can write."""
+    words = [sys.executable, "-c", "from rslm.cli import main; main()", "complete", str(folder.parent / "ratings.csv")]
+    words += [*SETTINGS, "--model", str(folder / "model"), "--report", str(folder / "report.html")]
+    words += ["--checkpoint", str(folder / "checkpoint")]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+
+
+def answer(folder: Path) -> bytes:
+    model = load(folder / "model")
+    return bytes(model.row_factors_.tobytes() + model.col_factors_.tobytes())
+
+
+def faults_of(folder: Path, code: int, told: str, number: signal.Signals, bounds: tuple[float, float]) -> list[str]:
+    """What is wrong with what a command that was stopped has left."""
+    faults = []
+    if number == signal.SIGINT and code not in (0, INTERRUPTED):  # 0 if it had just ended
+        faults.append(f"exit code {code}")
+    if "Traceback" in told:
+        faults.append("a traceback")
+    if number == signal.SIGINT and (left := [p.name for p in folder.iterdir() if p.name not in WRITTEN]):
+        faults.append(f"left behind: {left}")
+    if (folder / "model").exists():  # whole, or not there
+        model = load(folder / "model")
+        W = model.row_factors_ @ model.col_factors_.T
+        if not (W.min() >= bounds[0] - 1e-9 and W.max() <= bounds[1] + 1e-9):
+            faults.append(f"bounds are not kept: {W.min()} to {W.max()}")
+    if (folder / "report.html").exists() and "</html>" not in (folder / "report.html").read_text(encoding="utf-8"):
+        faults.append("half a report")
+    return faults
+
+
+def stopped_commands(number: signal.Signals, times: int, whole: Path, seconds: float) -> dict[str, Any]:
+    """The command stopped at so many random moments, each time begun again until it ends."""
+    chance, late, same_answers, faults = random.Random(0), [], 0, []
+    reached, codes = [], []
+    for k in range(times):
+        folder = whole.parent / f"{number.name}{k}"
+        folder.mkdir()
+        process = complete(folder)
+        moment = chance.uniform(0.0, 0.9 * seconds)  # which it may need less of another time
+        time.sleep(moment)
+        process.send_signal(number)
+        pressed = time.perf_counter()
+        told = "".join(process.communicate())
+        late.append(time.perf_counter() - pressed)
+        codes.append(process.returncode)
+        faults += [f"{moment:.2f} s: {f}" for f in faults_of(folder, process.returncode, told, number, (0.0, 9.0))]
+        done = iterations_and_seconds(folder / "checkpoint")
+        reached.append(0 if done is None else done[0])
+        again = complete(folder)
+        told = "".join(again.communicate())
+        if again.returncode != 0:
+            faults.append(f"{moment:.2f} s: the same command again ends with {again.returncode}: {told[-300:]}")
+        elif answer(folder) == answer(whole):
+            same_answers += 1
+        if left := [p.name for p in folder.iterdir() if p.name not in WRITTEN]:
+            faults.append(f"{moment:.2f} s: left behind after all: {left}")
+    for fault in faults:
+        print(f"{number.name} after {fault}", file=sys.stderr)
+    return {
+        "signal": number.name,
+        "times": times,
+        "command s": seconds,
+        "ended after s": max(late),
+        "exit codes": " ".join(sorted({str(code) for code in codes})),
+        "went on from iteration": " ".join(map(str, sorted(reached))),
+        "bitwise the same": same_answers,
+        "faults": len(faults),
+    }
+
+
+def command(times: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        data = make_ratings(4000, 2000, 200_000, rank=8, noise=1.0, random_state=0).data
+        rows, columns = data.rows_of_entries(), data.index
+        lines = (f"u{i},v{j},{v:.4f}\n" for i, j, v in zip(rows, columns, np.clip(data.values, 0, 9), strict=True))
+        (Path(name) / "ratings.csv").write_text("user,item,rating\n" + "".join(lines), encoding="utf-8")
+        for each in ("first", "whole"):  # the second one, when all files are in memory
+            whole = Path(name) / each
+            whole.mkdir()
+            began = time.perf_counter()
+            process = complete(whole)
+            told = "".join(process.communicate())
+            seconds = time.perf_counter() - began
+            if process.returncode != 0:
+                sys.exit(f"the command fails where nobody stops it: {told}")
+        rows_of_table = [stopped_commands(n, times, whole, seconds) for n in (signal.SIGKILL, signal.SIGINT)]
+    report("interruption_of_the_command", rows_of_table)
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["command"]:
+        command(int(sys.argv[2]) if len(sys.argv) > 2 else 20)
+        return
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     with tempfile.TemporaryDirectory() as folder:
         rows = []

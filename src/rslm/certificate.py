@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -123,12 +124,24 @@ class Certificate:
         )
 
 
+class Kept(Protocol):
+    """A W that keeps the bounds."""
+
+    @property
+    def U(self) -> Floats: ...
+
+    @property
+    def V(self) -> Floats: ...
+
+    def loss(self, problem: Problem) -> float: ...
+
+
 def certify(
     problem: Problem,
     evaluation: Evaluation,
     tol: float,
     stationary: bool,
-    kept: Evaluation | None = None,
+    kept: Kept | None = None,
 ) -> Certificate:
     """Bound the optimum from below by the dual variables of an evaluation, from above by its W.
 
@@ -136,10 +149,8 @@ def certify(
     """
     kept = evaluation if kept is None else kept
     if not math.isfinite(evaluation.value):
-        found = no_certificate(problem, kept, tol, "the objective is not a finite number")
-        if kept is evaluation:
-            return found
-        return replace(found, primal=_primal(problem, kept))  # the value may be that of a loss with rounded kinks
+        found = no_certificate(problem, evaluation, tol, "the objective is not a finite number")
+        return found if kept is evaluation else replace(found, primal=_primal(problem, kept))
     duals = evaluation.duals(problem)
     if (smoothed := evaluation.smoothed) is None:
         square, method = largest_singular_value_squared(duals, evaluation.U)
@@ -151,7 +162,7 @@ def certify(
     dual, scaling = _best_dual(duals, square)
     if not dual <= primal + IMPOSSIBLE * abs(primal):
         return replace(
-            no_certificate(problem, kept, tol, f"the conjugate of {problem.loss!r} contradicts its value"),
+            no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value"),
             primal=primal,
         )
     gap = max(primal - dual, 0.0)
@@ -175,12 +186,16 @@ def _relative(gap: float, dual: float) -> float:
 
 def no_certificate(problem: Problem, evaluation: Evaluation, tol: float, why: str) -> Certificate:
     """What is known where nothing was computed: no W has a smaller loss than the best prediction of every entry."""
-    rank, inf = evaluation.U.shape[1], math.inf
-    least = evaluation.least_loss(problem)
-    return Certificate(evaluation.value, least, inf, 0.0, f"not computed: {why}", rank, False, tol, inf, inf)
+    return bare_certificate(evaluation.value, evaluation.least_loss(problem), evaluation.U.shape[1], tol, why)
 
 
-def _primal(problem: Problem, evaluation: Evaluation) -> float:
+def bare_certificate(primal: float, least: float, rank: int, tol: float, why: str) -> Certificate:
+    """Of a W with this objective, where nothing is known but the least loss."""
+    inf = math.inf
+    return Certificate(primal, least, inf, 0.0, f"not computed: {why}", rank, False, tol, inf, inf)
+
+
+def _primal(problem: Problem, evaluation: Kept) -> float:
     q = problem.column_weights
     trace_norm = nuclear_norm(evaluation.U, evaluation.V if q is None else evaluation.V * np.sqrt(q)[:, None])
     return problem.C * evaluation.loss(problem) + 0.5 * trace_norm**2

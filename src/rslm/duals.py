@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.interrupts import look
 from rslm.problem import Problem
 from rslm.spectrum import frobenius_squared, largest_eigenvalue, weighted_gram
 from rslm.structures import Box, Multipliers, SoftBox
@@ -101,6 +102,11 @@ def conjugate_part(problem: Problem, z: Floats, alpha: float) -> float:
     )
 
 
+def least_loss(problem: Problem) -> float:
+    """C Σ min_w ℓ(y, w)."""
+    return conjugate_part(problem, np.zeros(len(problem.data)), 0.0)
+
+
 def balanced(problem: Problem, z: Floats) -> Floats:
     """z with sum 0 in every task, as intercepts need it: the side that has more is made smaller, which is feasible."""
     columns = problem.columns
@@ -113,7 +119,12 @@ def balanced(problem: Problem, z: Floats) -> Floats:
 
 def sum_in_blocks(term: Callable[[slice], Floats], n: int) -> float:
     """Σ of what `term` says of n entries, some at a time."""
-    return math.fsum(float(term(slice(k, k + BLOCK)).sum(dtype=np.float64)) for k in range(0, n, BLOCK))
+
+    def of_block(k: int) -> float:
+        look()
+        return float(term(slice(k, k + BLOCK)).sum(dtype=np.float64))
+
+    return math.fsum(of_block(k) for k in range(0, n, BLOCK))
 
 
 def _largest(values: Floats) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.inner.smoothed_linear import observed_parameters
+from rslm.interrupts import look
 from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.measurements import Tasks
 from rslm.measurements.elsewhere import Elsewhere
@@ -33,6 +34,7 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     gram = gram_of_data(problem, usual, objective.n_threads)
     X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING, 128)))
     for _ in range(PASSES):
+        look()
         X = gram(np.linalg.qr(X)[0])
         if not np.isfinite(X).all():  # squares of the data overflow: the solver will say so
             X = rng.standard_normal(X.shape)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.duals import Duals, DualSums, balanced, conjugate_part, sum_in_blocks
+from rslm.duals import Duals, DualSums, balanced, least_loss, sum_in_blocks
 from rslm.inner.active_set import ActiveSolution
 from rslm.inner.base import InnerSolution, SolutionElsewhere
 from rslm.inner.choose import choose
@@ -18,6 +18,7 @@ from rslm.inner.ridge import RidgeSolution
 from rslm.inner.smoothed_linear import SmoothedSolution
 from rslm.inner.task_ridge import TaskRidgeSolution
 from rslm.inner.weighted import WeightedSolution
+from rslm.interrupts import look
 from rslm.problem import Problem
 from rslm.structures import Multipliers
 from rslm.threads import thread_count
@@ -48,6 +49,7 @@ class Evaluation:
         """The directional derivative D∇g(U)[ξ]."""
         if xi.shape != self.U.shape:
             raise ValueError(f"the direction must have the shape of U, {self.U.shape}; got {xi.shape}")
+        look()
         self._objective.hessian_products += 1
         return self._solution.derivative(xi)
 
@@ -92,7 +94,7 @@ class Evaluation:
         """C Σ min_w ℓ(y, w)."""
         if isinstance(self._solution, SolutionElsewhere):
             return self._solution.least_loss(problem)
-        return conjugate_part(problem, np.zeros(len(problem.data)), 0.0)
+        return least_loss(problem)
 
     def sample(self, problem: Problem, size: int) -> tuple[Floats, Floats]:
         """Targets of about so many observations, evenly spaced, and what W says of them."""
@@ -181,5 +183,6 @@ class Objective:
         d = self.problem.shape[0]
         if U.ndim != 2 or U.shape[0] != d or U.shape[1] < 1:
             raise ValueError(f"U must have shape ({d}, r) with r ≥ 1; got {U.shape}")
+        look()
         self.evaluations += 1
         return Evaluation(U, self._inner.solve(U), self)

@@ -12,6 +12,7 @@ themselves: multipliers of soft bounds are feasible for hard ones.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +26,7 @@ from rslm.smoothing import Reached, Stage, Stages, advance, stirred, typical_cur
 from rslm.structures import Box, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, beside that of an observed entry
+SPARSE = 1e3  # entries for one that is observed, from which on they are stiffer, lest too many are beyond them
 STIFFER = 5.0  # from one to the next
 NEGLIGIBLE = 3e-3  # part of the objective that keeping the bounds may add in the end
 PART = 0.4  # of what it costs to keep bounds that is paid, at most, for going beyond them
@@ -32,6 +34,7 @@ STIFFEST = 1e8  # curvature beside that of an observed entry beyond which nothin
 NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
 OPEN = 0.1  # softness may be the reason of a gap of which it can explain this part
 TRIES = 300  # iterations that a stage on the way, and a smaller gap, are worth
+LEAST = 0.3  # part of itself that a column of little weight is along the average one, at least
 SPREAD = 2.0  # rows of the start are moved until their bounds are so many standard deviations from their mean
 
 
@@ -39,8 +42,9 @@ def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
     """The way to a problem with bounds; `way` is that to the same one without them."""
     box, start, expected = problem.structure, None, None
     assert isinstance(box, Box)
-    epsilon = 1.0 / (FIRST * _curvature(problem))
-    least = epsilon * FIRST / STIFFEST
+    first = FIRST * math.sqrt(max(problem.shape[0] * problem.shape[1] / (SPARSE * len(problem.data)), 1.0))
+    epsilon = 1.0 / (first * _curvature(problem))
+    least = epsilon * first / STIFFEST
     stage: Stage | None = next(way)
     while stage is not None:
         if not stage.last:
@@ -82,6 +86,11 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
     lower, upper = box.of_rows()
     mean = X @ average
     spread = SPREAD * np.sqrt(np.einsum("jk,kl,jl->j", X, np.cov(V.T, bias=True).reshape(len(average), -1), X))
+    # A row that is moved varies more than before, by as much as the average column does along itself.
+    along = SPREAD * float(np.std(V @ average)) / square
+    with np.errstate(invalid="ignore"):
+        lifted = np.maximum(mean, np.where(lower > 0, lower / max(1.0 - along, LEAST), lower))
+        spread = np.where(mean < lower, spread + np.maximum(lifted - lower, 0.0), spread)
     middle = np.clip(0.5 * (lower + upper), lower + spread, upper - spread)
     wanted = np.where(mean < lower, np.minimum(lower + spread, middle), mean)
     wanted = np.where(mean > upper, np.maximum(upper - spread, middle), wanted)

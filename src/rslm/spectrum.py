@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from rslm._typing import Floats
+from rslm.interrupts import look
 from rslm.kernels import Columns
 from rslm.kernels.room import room_like
 from rslm.measurements import Bilinear, Tasks
@@ -111,6 +112,7 @@ def largest_eigenvalue(gram: Callable[[Floats], Floats], U: Floats) -> tuple[flo
 
     def product(x: Floats) -> Floats:
         nonlocal products
+        look()
         products += 1
         return gram(x.reshape(d, 1))[:, 0]
 

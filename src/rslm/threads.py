@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 MOST = 1 << 15  # threads, of whatever machine
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 def thread_count(n_threads: int | None) -> int:
@@ -23,6 +26,16 @@ def thread_count(n_threads: int | None) -> int:
     if n_threads > MOST:
         raise ValueError(f"n_threads must be at most {MOST}; got {n_threads!r}")
     return int(n_threads)
+
+
+def in_threads(threads: int, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
+    """The answers for all items, by so many threads. After an exception, Ctrl-C as well, no other item is begun."""
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            return list(pool.map(function, items))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 _blas_lock = threading.Lock()

@@ -18,6 +18,7 @@ from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
 from rslm.data.appearing import appearing
+from rslm.estimators.bounds import told_cost
 from rslm.estimators.choices import as_loss
 from rslm.estimators.usual import usual_C, with_width
 from rslm.report import completion_report, write_report
@@ -100,6 +101,8 @@ def complete(
     matrix = source.data
     console.print(f"{data}: {source.how}")
     console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.3g} %)")
+    if line := told_cost(shared["bounds"], matrix.shape, rank):
+        console.print(line)
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > FEW else (matrix, None)
     loss = shared["loss"] = with_width(loss, matrix.values)
     ranks = sorted({max(rank // 2, 1), rank, 2 * rank}) if tune else [rank]

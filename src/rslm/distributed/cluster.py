@@ -11,18 +11,19 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from distributed import Client as RealClient
-from distributed import KilledWorker, get_worker
+from distributed import KilledWorker, get_worker, wait
 from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 
 from rslm.distributed.shard import ForgottenError, add, ask
-from rslm.interrupts import interrupted
+from rslm.interrupts import interrupted, look, on_watch
 from rslm.verbosity import logger
 from rslm.version import __version__
 
 BRANCHES = 8  # parts that are summed at a time
 INLINE = 1 << 22  # bytes that all tasks of a question may carry; larger arrays are sent to one worker, which passes on
 MOST_REPAIRS = 20
+LOOKING = 0.2  # seconds between two looks at the time while workers are at a question
 PATIENCE = 60.0  # seconds that the scheduler may take to find a worker when all have died
 LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError, TimeoutError, ForgottenError)
 
@@ -92,7 +93,7 @@ class Cluster:
 
     def each(self, question: str, *args: Any, own: list[tuple[Any, ...]] | None = None) -> list[Any]:
         """The answers of all shards; `own` are further arguments for each of them."""
-        return self._persist(lambda: self.client.gather(self._ask(question, args, own)))
+        return self._persist(lambda: self._gathered(self._ask(question, args, own)))
 
     def total(self, question: str, *args: Any) -> Any:
         """The sum of all answers, by a tree of partial sums."""
@@ -102,14 +103,26 @@ class Cluster:
             while len(futures) > BRANCHES:
                 some = [futures[k : k + BRANCHES] for k in range(0, len(futures), BRANCHES)]
                 futures = [self.client.submit(add, part, pure=False) for part in some]
-            parts = self.client.gather(futures)
+            parts = self._gathered(futures)
             self.bytes_received += sum(_size(part) for part in parts)
             return add(parts)
 
         return self._persist(summed)
 
+    def _gathered(self, futures: list[Future]) -> list[Any]:
+        """The answers, unless that takes longer than there is time."""
+        while True:
+            look()
+            try:
+                wait(futures, timeout=LOOKING)  # type: ignore[no-untyped-call]
+            except TimeoutError:
+                continue
+            answers: list[Any] = self.client.gather(futures)
+            return answers
+
     def _ask(self, question: str, args: tuple[Any, ...], own: list[tuple[Any, ...]] | None) -> list[Future]:
         self.questions += 1
+        seconds = on_watch().left()
         size = sum(_size(arg) for arg in args)
         if size * len(self._shards) > INLINE:
             args = tuple(self.client.scatter(a, hash=False) if isinstance(a, np.ndarray) else a for a in args)
@@ -121,6 +134,7 @@ class Cluster:
                 ask,
                 shard,
                 question,
+                seconds,
                 *args,
                 *(own[k] if own is not None else ()),
                 pure=False,

@@ -18,6 +18,7 @@ from rslm.distributed.recipe import Expected, Map, Recipe
 from rslm.duals import DualSums, conjugate_part
 from rslm.initial import gram_of_data
 from rslm.inner.active_set import ActiveSet, ActiveSolution
+from rslm.interrupts import held_back
 from rslm.kernels import predict_pairs
 from rslm.measurements import Entries, Tasks
 from rslm.objective import Evaluation, Objective
@@ -261,9 +262,9 @@ class Shard:
         return own, columns.index[at].astype(np.int64), self.data.values[at]
 
 
-def ask(shard: Shard, question: str, *args: Any) -> Any:
-    """The task that Dask runs: one question to one shard, which answers one at a time."""
-    with shard.lock:
+def ask(shard: Shard, question: str, seconds: float | None, *args: Any) -> Any:
+    """The task that Dask runs: one question to one shard, which answers one at a time, within so many seconds."""
+    with shard.lock, held_back() as watch, watch.until(seconds):
         return getattr(shard, question)(*args)
 
 

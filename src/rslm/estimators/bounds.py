@@ -8,13 +8,21 @@ from typing import Any
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.cost import cost_of_bounds
 from rslm.data import ObservedMatrix
 from rslm.data.labels import show_id
 from rslm.kernels import Columns
 from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond, worst
+from rslm.threads import thread_count
 
 FORMS = "bounds must be None, (lower, upper), each a number, an array or None, or a rslm.structures.Box"
+
+
+def told_cost(bounds: Any, shape: tuple[int, int], rank: int, n_threads: int | None = None) -> str | None:
+    """A line about what bounds cost, where there are any and that is worth one."""
+    box = as_box(bounds, shape)
+    return None if box is None else cost_of_bounds(shape, rank, thread_count(n_threads))
 
 
 def as_box(bounds: Any, shape: tuple[int, int], names: Any = None) -> Box | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import warnings
 from dataclasses import asdict
 from typing import Any, Self
@@ -25,6 +26,7 @@ from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
 from rslm.estimators.persistence import certificate_of, facts_of_fit, history_of, save, storable
 from rslm.interrupts import held_back
+from rslm.kernels import Stopped
 from rslm.magnitudes import as_float
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
@@ -64,7 +66,8 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     max_iter : int, default=1000
         Most iterations at one order.
     max_time : float, optional
-        Seconds after which the best answer so far is kept; the quick fits of all orders come on top.
+        Seconds after which the best answer so far is kept, within two seconds; that may be a quick fit by poles and
+        least squares, without a certificate.
     verbose : int, default=0
         1 logs every order and iteration to the logger "rslm".
 
@@ -92,7 +95,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         Schwarz's criterion of the orders that were fitted.
     certificate_, history_, outcome_, converged_, n_iter_
         As of `MatrixCompletion`, for the series divided by its root mean square; `n_iter_` counts all orders. There is
-        no certificate, but None, where the order is 0.
+        no certificate, but None, where the order is 0, or where there was time for a quick fit only.
 
     Examples
     --------
@@ -156,7 +159,9 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return self
         Y = Y / scale
         seen = int((~np.isnan(Y)).sum())
-        with held_back(), log_shown(self.verbose):
+        began = time.perf_counter()
+        deadline = math.inf if self.max_time is None else began + self.max_time
+        with held_back() as interrupt, interrupt.within(self.max_time, began), log_shown(self.verbose):
             with single_threaded_blas():  # the matrices here are thin
                 pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
             guess = best_order(pilot.squares, seen, channels)
@@ -168,13 +173,23 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 "checkpoint": checkpoint,
             }
             structure = Hankel(window, n - window + 1, channels)
-            search = OrderSearch(Y, structure, pilot, self.C, noise, self.max_time, **options)
-            order = search.only(largest) if self._all_given else search.climb(guess, largest)
-            if order == 0:
-                self._set_nothing(Y * scale, largest)
-            else:
-                self._set_found(Y, search, order)
-            self.criteria_ = {k: search.criterion(k) for k in sorted(search.results)}
+            search = OrderSearch(Y, structure, pilot, self.C, noise, deadline, **options)
+            stopped = None
+            try:
+                interrupt.look()
+                order = search.only(largest) if self._all_given else search.climb(guess, largest)
+            except Stopped:
+                order = search.best_so_far(guess)
+            if order not in search.results or search.results[order].empty:
+                stopped = (Outcome.INTERRUPTED if interrupt.pending else Outcome.TIME) if interrupt.over() else None
+            with interrupt.ending(math.inf):  # what is left to do is little
+                if order == 0:
+                    self._set_nothing(Y * scale, largest, stopped)
+                elif stopped is not None:
+                    self._set_quick(Y, search, order, stopped)
+                else:
+                    self._set_found(Y, search, order)
+                self.criteria_ = search.criteria()
             self.n_iter_ = max(search.spent, 1)
         teller.done()
         return self
@@ -209,6 +224,14 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
 
+    def _set_quick(self, Y: Floats, search: OrderSearch, order: int, stopped: Outcome) -> None:
+        """The quick fit of an order, where there was no time for more."""
+        self.noise_ = self._scale * math.sqrt(float(search.pilot.squares[order]) / search.samples)
+        self.certificate_, self.history_, self.C_ = None, {}, self.C or math.nan
+        self.outcome_, self.converged_ = stopped.value, False
+        self._describe(self._scale * search.pilot.signals[order], ~np.isnan(Y), order)
+        _warn_if_not_converged(stopped, self.max_iter)
+
     def _rank_of(self, h: Floats, order: int, channels: int) -> int:
         """How many singular values stand out from what smoothing leaves; less than the order where C is small."""
         structure = Hankel(self.window_, len(h) // channels - self.window_ + 1, channels)
@@ -216,14 +239,17 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         beyond = max(float(h @ structure.gram(h)) - float(s @ s), 0.0)
         return max(int((s**2 > beyond).sum()), 1)
 
-    def _set_nothing(self, Y: Floats, largest: int) -> None:
+    def _set_nothing(self, Y: Floats, largest: int, stopped: Outcome | None = None) -> None:
         """The signal is zero: the series is, or looks like noise."""
         self.noise_ = _root_mean_square(Y)
         self.certificate_, self.history_, self.criteria_ = None, {}, {}
         self.outcome_, self.converged_, self.n_iter_ = Outcome.STATIONARY.value, True, 1
         self.C_ = self.C or math.nan
         self._describe(np.zeros_like(Y), ~np.isnan(Y), 0)
-        if self.noise_ > 0:
+        if stopped is not None:
+            self.outcome_, self.converged_ = stopped.value, False
+            _warn_if_not_converged(stopped, self.max_iter)
+        elif self.noise_ > 0:
             warnings.warn(
                 f"no order up to {largest} explains the series better than noise alone, so the signal is zero; with "
                 "both rank and C given, that order is fitted all the same",

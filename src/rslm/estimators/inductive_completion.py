@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from dataclasses import asdict
 from typing import Any, Self
@@ -26,6 +27,7 @@ from rslm.interrupts import held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import BoxDual, Logistic, Loss
 from rslm.magnitudes import LARGEST, LEAST, as_float
+from rslm.solvers.stopping import time_left
 from rslm.threads import thread_count
 from rslm.verbosity import log_shown
 
@@ -144,6 +146,7 @@ class InductiveCompletion(MatrixCompletion):
         checkpoint : path, optional
             As of `MatrixCompletion.fit`.
         """
+        began = time.perf_counter()
         data = self._observed(X, fitting=True)
         self._check_weighting()
         self._check_feature_weight()
@@ -163,7 +166,8 @@ class InductiveCompletion(MatrixCompletion):
         layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
         self._check_rank(layout)
         with held_back(), log_shown(self.verbose):
-            self._fit(X, layout, self._last if self.warm_start else None, checkpoint=checkpoint)
+            left = time_left(self.max_time, began)
+            self._fit(X, layout, self._last if self.warm_start else None, max_time=left, checkpoint=checkpoint)
         return self
 
     def _check_rank(self, layout: InductiveLayout) -> None:

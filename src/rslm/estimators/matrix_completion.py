@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from dataclasses import asdict, replace
 from typing import Any, Self
@@ -55,7 +56,8 @@ from rslm.kernels.room import room_like
 from rslm.losses import BoxDual, Logistic, Loss
 from rslm.magnitudes import as_float
 from rslm.objective import Objective
-from rslm.solvers import solve
+from rslm.solvers import Result, solve
+from rslm.solvers.stopping import time_left
 from rslm.threads import single_threaded_blas, thread_count
 from rslm.verbosity import log_shown
 
@@ -115,7 +117,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     tol : float, default=1e-6
         Converged when the relative gradient, certified when the relative duality gap is at most this.
     max_time : float, optional
-        Seconds after which the best answer so far is kept.
+        Seconds after which the best answer so far is kept. It comes within two seconds after that, as it does after
+        Ctrl-C, and keeps the bounds; there may be no time for a certificate, which then says so.
     warm_start : bool, default=False
         Whether `fit` begins at the subspace that the last `fit` or `partial_fit` has found, if that had as many
         features and the same rank.
@@ -225,6 +228,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             prepared data, a Parquet file or a folder of them, on storage that all workers see, or a Dask DataFrame with
             one entry a line. The answer is the same; it has no `residuals_`.
         """
+        began = time.perf_counter()
         self._check_weighting()
         loss, layout, start = self._checked_loss(), self._layout(X, client), None
         data, box = layout.data, layout.box
@@ -239,8 +243,10 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             layout = replace(layout, left="features")
             start = layout.start(subspace.features)
         self.__dict__.pop("_stream", None)
-        with held_back(), log_shown(self.verbose):
-            self._fit(X, layout, start, checkpoint=checkpoint)
+        # The matrices here are thin.
+        with held_back(), log_shown(self.verbose), single_threaded_blas():
+            left = time_left(self.max_time, began)
+            self._fit(X, layout, start, max_time=left, checkpoint=checkpoint)
         return self
 
     def _layout(self, X: Any, client: Any) -> Layout:
@@ -313,13 +319,14 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         teller: Teller | None = None,
         max_time: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        known: Result | None = None,
     ) -> None:
-        """Solve what the layout says, and keep the model that it makes of the answer."""
+        """Solve what the layout says, unless the answer is known, and keep the model that it makes of it."""
         data, box, problem = layout.data, layout.box, layout.problem()
         rank = self._limit(problem.shape) if limit is None else limit
         teller = Teller(self, X) if teller is None else teller
         told = teller.about(layout.at, layout.squared_scale)
-        result = solve(
+        result = known or solve(
             problem,
             rank,
             start=start if start is not None and start.shape == (problem.shape[0], rank) else None,

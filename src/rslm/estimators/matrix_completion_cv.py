@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Self
 
@@ -28,10 +28,10 @@ from rslm.interrupts import Interrupt, held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss
 from rslm.magnitudes import as_float
-from rslm.solvers import Outcome, solve
+from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.stopping import check_max_time, check_tol
 from rslm.structures import Box
-from rslm.threads import thread_count
+from rslm.threads import single_threaded_blas, thread_count
 from rslm.verbosity import log_shown, logger
 
 FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around the usual C
@@ -49,6 +49,7 @@ class Setting:
     rank: int = 1
     C: float = 1.0
     U: Floats | None = None
+    result: Result | None = None
 
 
 @storable
@@ -144,12 +145,14 @@ class MatrixCompletionCV(MatrixCompletion):
         check_max_time(self.max_time)
         check_tol(self.tol)
         deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time
-        with held_back() as interrupt, log_shown(self.verbose):
+        with held_back() as interrupt, log_shown(self.verbose), single_threaded_blas():
             best = self._search(data, loss, box, teller, interrupt)
             self.best_rank_, self.best_C_ = best.rank, best.C
             layout = Layout(data, loss, best.C, weighting, box)
             left = None if self.max_time is None else max(deadline - time.perf_counter(), SOME_TIME)
-            self._fit(X, layout, best.U, best.rank, teller, left)
+            # After Ctrl-C there is no time for another fit: that of the part has to do.
+            known = replace(best.result, outcome=Outcome.INTERRUPTED) if interrupt.pending and best.result else None
+            self._fit(X, layout, best.U, best.rank, teller, left, known=known)
         return self
 
     def _search(
@@ -188,7 +191,7 @@ class MatrixCompletionCV(MatrixCompletion):
                 if self.verbose:
                     logger.info("rank %d, C %.4g: error %.5g, %.2f s", *tried[-1])
                 if len(tried) == 1 or error < best.error:
-                    best = Setting(error, rank, C, result.U)
+                    best = Setting(error, rank, C, result.U, result)
                 interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
                 stopped = interrupt.pending or time.perf_counter() > deadline
                 if stopped or error > least:

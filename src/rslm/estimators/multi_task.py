@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -108,6 +109,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         client : distributed.Client, optional
             Of a Dask cluster, whose workers share the tasks out.
         """
+        began = time.perf_counter()
         X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
         X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         codes = self._codes(tasks, len(y))
@@ -117,7 +119,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         robust = not loss.quadratic
         middles = middles_of_tasks(y, codes, robust) if self.fit_intercept else np.zeros(len(self.tasks_))
         data = Tasks(X, y - middles[codes], codes, intercept=bool(self.fit_intercept))
-        self._fit_tasks(data, loss, middles, checkpoint=checkpoint, client=client)
+        self._fit_tasks(data, loss, middles, checkpoint=checkpoint, client=client, began=began)
         return self
 
     def predict(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -124,6 +125,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         client : distributed.Client, optional
             Of a Dask cluster, whose workers share the tasks out.
         """
+        began = time.perf_counter()
         X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
         X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
@@ -137,7 +139,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
             raise ValueError(f"{loss!r} is for real numbers; a classification needs logistic, hinge or squared_hinge")
         self._by_pairs = tasks is None and len(self.classes_) > 2
         data = self._pairs_as_tasks(X, of_rows) if self._by_pairs else self._named_tasks(X, of_rows, tasks)
-        self._fit_tasks(data, loss, np.zeros(data.shape[1]), checkpoint=checkpoint, client=client)
+        self._fit_tasks(data, loss, np.zeros(data.shape[1]), checkpoint=checkpoint, client=client, began=began)
         return self
 
     def _pairs_as_tasks(self, X: Any, of_rows: Indices64) -> Tasks:

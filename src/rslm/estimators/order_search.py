@@ -39,11 +39,11 @@ class OrderSearch:
         pilot: Pilot,
         C: float | None,
         noise: float,
-        max_time: float | None,
+        deadline: float,
         **options: Any,
     ) -> None:
         self.Y, self.structure, self.pilot, self.C, self.noise = Y, structure, pilot, C, noise
-        self.deadline = math.inf if max_time is None else time.perf_counter() + max_time
+        self.deadline = deadline
         self.options = options
         self.samples = int((~np.isnan(Y)).sum())
         self.results: dict[int, Result] = {}
@@ -85,6 +85,8 @@ class OrderSearch:
         if order == 0:
             return float(self.pilot.squares[0])
         if order not in self._squares:
+            if self.fit(order).empty:
+                return math.inf
             w = self.fit(order).parameters
             assert w is not None
             poles = poles_of(left_space(self.structure, w, order)[0])
@@ -96,6 +98,14 @@ class OrderSearch:
     def criterion(self, order: int) -> float:
         channels = len(self.Y)
         return criterion(self.squares(order), order, self.samples, channels, float(self.pilot.squares[0]))
+
+    def criteria(self) -> dict[int, float]:
+        """Of the orders that were fitted."""
+        return {k: self.criterion(k) for k in sorted(self.results) if not self.results[k].empty}
+
+    def best_so_far(self, guess: int) -> int:
+        """Of the orders whose criterion is known, or the first guess."""
+        return min(self._squares, key=self.criterion, default=guess)
 
     def only(self, order: int) -> int:
         """The order itself, fitted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -66,6 +67,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         client : distributed.Client, optional
             Of a Dask cluster, whose workers share the targets out.
         """
+        began = time.perf_counter()
         X = checked_data(self, X, accept_sparse="csr", dtype=np.float64)
         if y is None:
             raise ValueError("this regressor requires y to be passed, but the target y is None")
@@ -86,7 +88,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
             data, unexplained, centre = self._complete(X, Y - means)
         else:
             data, unexplained, centre = Tasks.shared(X, Y - means, intercept=bool(self.fit_intercept)), 0.0, None
-        self._fit_tasks(data, loss, means, unexplained, centre, checkpoint=checkpoint, client=client)
+        self._fit_tasks(data, loss, means, unexplained, centre, checkpoint=checkpoint, client=client, began=began)
         return self
 
     def _complete(self, X: Floats, Y: Floats) -> tuple[Tasks, float, Floats | None]:

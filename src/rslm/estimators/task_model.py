@@ -33,7 +33,7 @@ from rslm.measurements import Tasks
 from rslm.measurements.elsewhere import Elsewhere
 from rslm.problem import Problem
 from rslm.solvers import Result, solve
-from rslm.solvers.stopping import Progress
+from rslm.solvers.stopping import Progress, time_left
 from rslm.verbosity import log_shown
 
 MOST_RANK = 127  # one less than the kernels can do: intercepts may need one
@@ -82,11 +82,12 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         *,
         checkpoint: str | os.PathLike[str] | None,
         client: Any = None,
+        began: float,
     ) -> None:
         """Learn all tasks; `middles` of their targets have been taken out, so that intercepts are small.
 
         The square loss of all tasks is larger than that of the data by the square of what is `unexplained`; `centre`
-        was taken out of the features.
+        was taken out of the features; the fit has begun at `began`.
         """
         rank = self._checked_rank(data.shape)
         # Only with a square loss is it the same problem.
@@ -105,7 +106,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 solver=self.solver,
                 max_iter=self.max_iter,
                 tol=self.tol,
-                max_time=self.max_time,
+                max_time=time_left(self.max_time, began),
                 callback=teller.about(lambda p: self._models(p, middles, scale, centre), scale * scale),
                 random_state=as_seed(self.random_state),
                 n_threads=self.n_threads,

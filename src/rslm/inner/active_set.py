@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -28,11 +27,13 @@ from rslm.inner.kept_bounds import nearest, within_reach
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton, sums_of
 from rslm.inner.weighted import STIFFEST, WeightedColumns, not_entries
+from rslm.interrupts import look, on_watch
 from rslm.kernels import Bound, Columns, Factors, Piece, bound, padded
 from rslm.kernels.room import room_like
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.structures import Box, Multipliers, SoftBox
+from rslm.threads import in_threads
 
 PIECE = 1 << 17  # entries that a thread takes at a time
 CELLS = 1 << 18  # of W that exist at a time
@@ -303,6 +304,7 @@ class SmoothColumns:
         before, done = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
         vain = np.zeros(len(self.V), dtype=np.int64)  # steps that led nowhere
         for count in range(MOST_STEPS):
+            look()
             D = np.asarray(solver.loss("hessian", self.y, self.w))
             b = solver._bound(self.X, self.V + self._newton_steps(D), self.factors, b)
             if np.isinf(b.excess).all():  # too far away to be looked at further
@@ -332,16 +334,18 @@ class SmoothColumns:
         solver, columns = self.solver, self.solver.columns
         step, decrement = np.zeros(self.V.shape), np.zeros(len(self.V))
 
+        watch = on_watch()
+
         def of_piece(piece: Piece) -> None:
+            watch.look()
             active = np.ones(piece.last - piece.first, dtype=np.uint8)
             columns.newton_step(piece, active, self.x, self.s, D, self.V, solver.ridge, self.factors, step, decrement)
 
         pieces = columns.pieces(PIECE)
         if len(pieces) == 1:  # threads would only have to be started
             of_piece(pieces[0])
-            return step
-        with ThreadPoolExecutor(solver.n_threads) as pool:
-            list(pool.map(of_piece, pieces))
+        else:
+            in_threads(solver.n_threads, of_piece, pieces)
         return step
 
     def _lengths(self, b: Bound, step: Floats, change: Floats, square: Floats, worth: NDArray[np.bool_]) -> Floats:
@@ -376,6 +380,7 @@ class SmoothColumns:
         out, solver, shift = np.empty(len(columns)), self.solver, self.solver.shift
         some = max(CELLS // len(self.X), 1)
         for start in range(0, len(columns), some):
+            look()
             at = slice(start, start + some)
             mine = columns[at]
             w = (self.V[mine] + length[at, None] * step[mine]) @ self.X.T

@@ -18,6 +18,7 @@ from rslm._typing import Floats
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton
 from rslm.inner.shared_systems import SharedSystem
+from rslm.interrupts import look
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Bilinear
 from rslm.problem import Problem
@@ -60,6 +61,7 @@ class Coupled:
         system: SharedSystem | None = None
         before = math.inf
         for _ in range(MOST_STEPS):
+            look()
             if system is None or not self.quadratic:
                 system = SharedSystem(self.side, self.C * self._grams(F, point.D), self.n_threads)
             descent = point.descent()
@@ -84,6 +86,7 @@ class Coupled:
         """The whole step, or the first half, quarter … that goes down."""
         part = 1.0
         for _ in range(1 if self.quadratic else MOST_TRIALS):
+            look()
             trial = _Point(self, point.F, point.V + part * step)
             if trial.value <= point.value - DESCENT * part * decrement:
                 return trial

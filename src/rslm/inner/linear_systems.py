@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import cho_solve_banded, cholesky_banded
 
 from rslm._typing import Floats
+from rslm.interrupts import look
 from rslm.structures import Hankel, LinearStructure
 
 WIDEST = 200  # window up to which the bands of a Hankel system are factorised; they take window × size numbers
@@ -64,6 +65,7 @@ class Banded:
         self._factors: list[Floats] = []
         by_channel = of_loss.reshape(structure.channels, n)
         for c in range(structure.channels):
+            look()
             if c and np.array_equal(by_channel[c], by_channel[c - 1]):  # the same samples are missing
                 self._factors.append(self._factors[-1])
                 continue
@@ -111,6 +113,7 @@ class Iterative:
         for _ in range(MOST_STEPS):
             if not float(np.linalg.norm(residual)) > target:
                 break
+            look()
             product = self._product(direction)
             alpha = rz / float(direction @ product)
             x = x + alpha * direction

@@ -12,7 +12,6 @@ norm of the Hessian, is negligible.
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +20,12 @@ from numpy.typing import NDArray
 
 from rslm._typing import Floats, Indices64
 from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
+from rslm.interrupts import on_watch
 from rslm.kernels import LANES, Factors, Piece, padded
 from rslm.losses import BoxDual
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
+from rslm.threads import in_threads
 
 PIECE = 1 << 17  # entries: few calls into NumPy, and temporaries that need not be cleared by the operating system
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
@@ -59,8 +60,7 @@ class Newton(WeightedColumns):
         if self.n_threads == 1 or len(self.pieces) == 1:
             losses = [point.solve(piece) for piece in self.pieces]
         else:
-            with ThreadPoolExecutor(self.n_threads) as pool:
-                losses = list(pool.map(point.solve, self.pieces))
+            losses = in_threads(self.n_threads, point.solve, self.pieces)
         self.warm = point.V
         return NewtonSolution(point, math.fsum(losses))
 
@@ -90,7 +90,7 @@ class NewtonPoint:
 
     def __init__(self, solver: Newton, X: Floats, warm: Floats | None) -> None:
         T, rank = solver.columns.shape[1], X.shape[1]
-        self.solver = solver
+        self.solver, self.watch = solver, on_watch()
         self.X, self.x = X, padded(X)
         self.V: Floats = warm.copy() if warm is not None and warm.shape == (T, rank) else np.zeros((T, rank))
         room = solver.spare.pop() if solver.spare else None
@@ -137,6 +137,7 @@ class NewtonPiece:
         at = Selection(self.counts, self.busy)
         before, lost = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
         for count in range(MOST_STEPS):
+            point.watch.look()
             w = self.w[at.entries]
             D = solver.functions("hessian", self.y[at.entries], w)
             self.D[at.entries] = D

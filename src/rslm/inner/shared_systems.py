@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from rslm._typing import Floats
+from rslm.interrupts import look
 from rslm.measurements import Side
 
 DIRECT = 1500  # unknowns of the features up to which their system is factorised
@@ -65,6 +66,7 @@ class SharedSystem:
         blocks = self.K.reshape(len(self.K), r * r)
         blocks_of_M = np.empty((k, r, k, r))
         for a, (rows, values, others) in enumerate(self.side.X.columns):
+            look()
             products = others.T @ (values[:, None] * blocks[rows])  # of feature a with all others
             blocks_of_M[a] = np.asarray(products).reshape(k, r, r).transpose(1, 0, 2)
         M: Floats = blocks_of_M.reshape(k * r, k * r)
@@ -90,6 +92,7 @@ class SharedSystem:
         for _ in range(MOST_STEPS):
             if not float(np.linalg.norm(residual)) > target:
                 break
+            look()
             lifted = self._times_K(X.times(direction, self.threads))
             product = direction + X.transposed_times(lifted, self.threads)
             alpha = rz / float(np.vdot(direction, product))

@@ -3,7 +3,7 @@
 import os
 
 from rslm.kernels import _native
-from rslm.kernels._native import instruction_set, instruction_sets, use_instruction_set
+from rslm.kernels._native import Stopped, ask, instruction_set, instruction_sets, use_instruction_set
 from rslm.kernels.bounded import Bound, bound
 from rslm.kernels.columns import (
     LANES,
@@ -42,6 +42,8 @@ __all__ = [
     "FeatureRows",
     "Piece",
     "Solved",
+    "Stopped",
+    "ask",
     "bound",
     "box_curvature",
     "instruction_set",

@@ -1,8 +1,13 @@
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from rslm._typing import Floats, Indices32, Indices64
 
+class Stopped(Exception): ...  # noqa: N818, as it is no error
+
+def ask(function: Callable[[], bool]) -> None: ...
 def instruction_set() -> str: ...
 def instruction_sets() -> list[str]: ...
 def use_instruction_set(name: str) -> None: ...

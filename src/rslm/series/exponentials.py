@@ -16,6 +16,7 @@ from scipy.linalg import lstsq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from rslm._typing import Floats
+from rslm.interrupts import look
 from rslm.structures import Hankel
 
 Complexes = NDArray[np.complexfloating[Any, Any]]
@@ -30,6 +31,7 @@ def left_space(structure: Hankel, h: Floats, rank: int) -> tuple[Floats, Floats]
     d = structure.shape[0]
 
     def gram(X: Floats) -> Floats:
+        look()
         return structure.times(h, structure.transposed_times(h, X))
 
     if d <= DENSE or rank >= d - 1:

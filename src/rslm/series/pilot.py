@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.interrupts import look
+from rslm.kernels import Stopped
 from rslm.series.exponentials import fit_modes, left_space, poles_of
 from rslm.series.orders import GROWTH, best_order, is_exact, too_steep
 from rslm.structures import Hankel
@@ -33,6 +35,7 @@ def pilot_fits(Y: Floats, largest: int, to_fill: int = 0) -> Pilot:
     """Fit Y, of shape (channels, n) with NaN for missing samples, with every order up to the largest.
 
     Missing samples are filled with orders up to `to_fill`: too small an order would spoil those that are fitted next.
+    Where there is no time for all, orders may have no signal but zero.
     """
     if not np.isnan(Y).any():
         return _fits(Y, Y, largest, 1)
@@ -48,8 +51,11 @@ def _fits(Y: Floats, filled: Floats, largest: int, fillings: int) -> Pilot:
     signals: list[Floats] = [np.zeros_like(Y)] * (largest + 1)
     squares = np.full(largest + 1, np.nansum(Y**2))
     for _ in range(fillings):
-        for window in _windows(Y.shape[1]):
-            _improve(Y, filled, window, signals, squares)
+        try:
+            for window in _windows(Y.shape[1]):
+                _improve(Y, filled, window, signals, squares)
+        except Stopped:  # what was found until then has to do
+            break
         best = signals[best_order(squares, int((~missing).sum()), len(Y))]
         filled = np.where(missing, best, Y)
     return Pilot(signals, squares)
@@ -70,8 +76,10 @@ def _improve(Y: Floats, filled: Floats, window: int, signals: list[Floats], squa
     most = min(len(squares) - 1, *(side - 1 for side in structure.shape))
     if most < 1:
         return
+    look()
     P = left_space(structure, filled.ravel(), most)[0]
     for order in range(1, most + 1):
+        look()
         poles = poles_of(P[:, :order])
         signal = fit_modes(poles, Y)[1]
         left = float(np.nansum((Y - signal) ** 2))

@@ -59,6 +59,11 @@ class Result:
         p = self.problem.row_weights
         return self.U if p is None else self.U / np.sqrt(p)[:, None]
 
+    @property
+    def empty(self) -> bool:
+        """Whether there was no time for any point: W is 0, or constant where 0 is beyond the bounds."""
+        return self.n_iter == 0 and not np.isfinite(self.history["relative_gradient"][-1])
+
     def numerical_rank(self) -> int:
         """How many singular values of W stand out from zero."""
         s = singular_values(self.left, self.V)

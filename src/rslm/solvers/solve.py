@@ -13,10 +13,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.certificate import Certificate, certify, no_certificate
+from rslm.certificate import Certificate, bare_certificate, certify, no_certificate
+from rslm.cost import cost_of_bounds, seconds_for_bounds
+from rslm.duals import least_loss
 from rslm.initial import initial_point
 from rslm.interrupts import Interrupt, held_back
+from rslm.inward import drawn_inward
+from rslm.kernels import Stopped
 from rslm.manifold import norm
+from rslm.measurements import Tasks
+from rslm.measurements.elsewhere import Elsewhere
 from rslm.narrowing import last_stage
 from rslm.objective import Objective
 from rslm.problem import Problem
@@ -40,8 +46,9 @@ from rslm.solvers.stopping import (
     check_tol,
 )
 from rslm.solvers.trust_region import TrustRegion
-from rslm.structures import LinearStructure, Smoothed
+from rslm.structures import Box, LinearStructure, Smoothed
 from rslm.threads import single_threaded_blas, thread_count
+from rslm.verbosity import logger
 
 
 class Method(Protocol):
@@ -60,9 +67,13 @@ MOST_RANK = 128
 MOST_IN_VAIN = 2
 AFRESH = 25  # iterations from one point that is evaluated afresh to the next, where a fit has to be able to go on there
 SHARPER = 1e-2  # relative gradient of a sharp stage, in tolerances
-SHORT_OF_SHARP = (Outcome.STALLED, Outcome.TRIED, Outcome.ITERATIONS, Outcome.TIME)  # and yet within the tolerance
+SHORT_OF_SHARP = (Outcome.STALLED, Outcome.TRIED, Outcome.ITERATIONS)  # and yet within the tolerance
+ENDED_FROM_OUTSIDE = (Outcome.TIME, Outcome.INTERRUPTED)
 ENDS = (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)  # of a stage, from which the way leads on
 FIRST_LOOK, LOOKING = 2.0, 0.05  # seconds until somebody who watches is told the gap; part of the time that may take
+
+PART_FOR_BOUNDS = 0.5  # of the time after the end that is tried to keep bounds in the best way
+SOME = 0.2  # seconds of an evaluation with bounds from which on that is not even tried
 
 RECORDED = (
     "gradient_norm",
@@ -95,8 +106,8 @@ def solve(
 ) -> Result:
     """Minimise g(U) over U with at most `rank` columns and certify the answer.
 
-    Ctrl-C ends the iteration after the step that it is at, a second one at once; the best point so far is returned with
-    the outcome `INTERRUPTED`.
+    Ctrl-C ends the iteration after the step that it is at, or within it if that takes long, a second one at once; the
+    best point so far is returned with the outcome `INTERRUPTED`.
 
     Parameters
     ----------
@@ -110,7 +121,9 @@ def solve(
         Converged when the Riemannian gradient is at most `tol` times the Euclidean one; certified when the relative
         duality gap is at most `tol`.
     max_time : float, optional
-        Seconds after which the iteration ends with the best point so far; the certificate comes on top.
+        Seconds after which the iteration ends with the best point so far, within the bounds. It is returned within two
+        seconds, for which it may have to be moved into the bounds in a rougher way, and without a certificate, as that
+        then says. Where there was no time for any point, W is 0, or constant where 0 is beyond the bounds.
     start : array of shape (d, rank), optional
         Where to begin. If None, from the singular vectors of the data and, where C is large, by way of smaller C, or,
         where the loss has kinks, by way of a square loss.
@@ -135,7 +148,12 @@ def solve(
     _check(problem, rank, solver, max_iter, tol, max_time)
     # The matrices here are thin; threads of the BLAS would only compete with those of the kernels.
     # Overflow is not warned of by NumPy but told by the outcome.
-    with held_back() as interrupt, single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
+    with (
+        held_back() as interrupt,
+        interrupt.within(max_time, began),
+        single_threaded_blas(),
+        np.errstate(over="ignore", invalid="ignore"),
+    ):
         U = None if start is None else _checked_start(start, problem, rank)
         file = None
         if checkpoint is not None:
@@ -146,43 +164,59 @@ def solve(
             limits.append(TimeLimit(max_time + (0.0 if going_on is None else going_on.seconds)))
         run = _Run(SOLVERS[solver], thread_count(n_threads), callback, began, interrupt, file)
         run.from_data = start is None if going_on is None else going_on.from_data
+        if isinstance(problem.structure, Box) and (line := cost_of_bounds(problem.shape, rank, run.n_threads)):
+            logger.info(line)
         way = stages(problem, rank, run.from_data)
         stage: Stage | None = next(way)
         answer: _Answer | None = None
+        stopped: Outcome | None = None
         wanted = certificate or not problem.loss.quadratic or problem.structure is not None
         in_vain = 0  # finer problems in a row that have given no better answer
-        while stage is not None:
-            if stage.start is not None:
-                U = stage.start
-            if U is None and not run.knows_stage:
-                U = initial_point(Objective(stage.problem, n_threads), rank, random_state)
-            enough = SmallGradient(tol * SHARPER if stage.sharp else tol if stage.last else max(tol, ENOUGH))
-            tried = None if stage.tries is None else IterationLimit(run.iteration + stage.tries, Outcome.TRIED)
-            run.certify = partial(_answer, problem, stage, tol=tol, outcome=Outcome.TRIED) if stage.last else None
-            outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else [])])
-            point, found, kept = run.point, None, None
-            U, goes_on = point.U, outcome in ENDS
-            if outcome in SHORT_OF_SHARP and point.relative_gradient <= tol:
-                outcome = Outcome.STATIONARY
-            if answer is not None and not goes_on:  # what was found before is as good as it gets
-                if outcome is Outcome.INTERRUPTED:
-                    answer = replace(answer, outcome=outcome)
-                break
-            if stage.last or not goes_on:
-                # An interrupt may come before the stage has a point of its own.
-                own = stage if run.problem is stage.problem else None
-                new = _answer(
-                    problem, own, point=point, objective=run.objective, tol=tol, outcome=outcome, wanted=wanted
-                )
-                found, outcome, kept = new.certificate, new.outcome, new.value
-                if answer is None or _better(found, outcome, answer.certificate, tol):
-                    answer, in_vain = new, 0
-                else:  # with new multipliers of bounds a gap may be larger once, and smaller again
-                    in_vain += 1
-                goes_on = goes_on and found.relative_gap > tol and in_vain < MOST_IN_VAIN
-            stage = advance(way, Reached(point.evaluation, found, kept)) if goes_on else None
-        assert answer is not None
-        run.keep(interrupted=answer.outcome is Outcome.INTERRUPTED)
+        try:
+            while stage is not None:
+                if stage.start is not None:
+                    U = stage.start
+                if U is None and not run.knows_stage:
+                    U = initial_point(Objective(stage.problem, n_threads), rank, random_state)
+                enough = SmallGradient(tol * SHARPER if stage.sharp else tol if stage.last else max(tol, ENOUGH))
+                tried = None if stage.tries is None else IterationLimit(run.iteration + stage.tries, Outcome.TRIED)
+                run.certify = partial(_answer, problem, stage, tol=tol, outcome=Outcome.TRIED) if stage.last else None
+                outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else [])])
+                if outcome in ENDED_FROM_OUTSIDE:
+                    stopped = outcome
+                    break
+                point, found, kept = run.point, None, None
+                U, goes_on = point.U, outcome in ENDS
+                if outcome in SHORT_OF_SHARP and point.relative_gradient <= tol:
+                    outcome = Outcome.STATIONARY
+                if answer is not None and not goes_on:  # what was found before is as good as it gets
+                    break
+                if stage.last or not goes_on:
+                    own = partial(_answer, problem, stage, point=point, objective=run.objective)
+                    new = own(tol=tol, outcome=outcome, wanted=wanted)
+                    found, outcome, kept = new.certificate, new.outcome, new.value
+                    if answer is None or _better(found, outcome, answer.certificate, tol):
+                        answer, in_vain = new, 0
+                    else:  # with new multipliers of bounds a gap may be larger once, and smaller again
+                        in_vain += 1
+                    goes_on = goes_on and found.relative_gap > tol and in_vain < MOST_IN_VAIN
+                stage = advance(way, Reached(point.evaluation, found, kept)) if goes_on else None
+        except Stopped:
+            stopped = Outcome.INTERRUPTED if interrupt.pending else Outcome.TIME
+        except KeyboardInterrupt:
+            if run.problem is None:  # there is nothing to keep
+                raise
+            stopped = Outcome.INTERRUPTED
+        if answer is None:
+            assert stopped is not None
+            own_stage = (
+                stage if stage is not None and run.problem is stage.problem else None
+            )  # it may have no point yet
+            answer = _concluded(problem, rank, run, own_stage, interrupt, tol, stopped, wanted)
+        elif stopped is Outcome.INTERRUPTED:  # what was found before is as good as it gets
+            answer = replace(answer, outcome=stopped)
+        run.keep(interrupted=stopped is not None)
+    run.record_if_none(answer.value)
     outcome = answer.outcome
     if answer.certificate.relative_gap <= tol and outcome is not Outcome.INTERRUPTED:  # which callers have to know of
         outcome = Outcome.CERTIFIED
@@ -221,23 +255,113 @@ def _answer(
         stage = stand_in(problem) if not isinstance(problem.structure, LinearStructure) else last_stage(problem)
         objective = Objective(stage.problem, objective.n_threads)
         point = Point(objective.evaluate(point.U))
-    evaluation = kept = point.evaluation
-    try:
-        kept = evaluation.within_bounds()
-        if math.isfinite(kept.value) and not wanted:
-            certificate = no_certificate(problem, kept, tol, "it was not asked for")
-        elif math.isfinite(kept.value):
-            stationary = outcome is Outcome.STATIONARY
-            certificate = certify(problem, evaluation, tol, stationary, kept)
-        else:
-            why = "objective is not a finite number" if problem.structure is None else "bounds are not kept"
-            certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
-    except KeyboardInterrupt:
-        certificate, outcome = no_certificate(problem, kept, tol, "interrupted"), Outcome.INTERRUPTED
+    evaluation = point.evaluation
+    kept = evaluation.within_bounds()
+    if math.isfinite(kept.value) and not wanted:
+        certificate = no_certificate(problem, kept, tol, "it was not asked for")
+    elif math.isfinite(kept.value):
+        stationary = outcome is Outcome.STATIONARY
+        certificate = certify(problem, evaluation, tol, stationary, kept)
+    else:
+        why = "objective is not a finite number" if problem.structure is None else "bounds are not kept"
+        certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
     softness = stage.softness or 0.0
     certificate = replace(certificate, rounding=stage.rounding or 0.0, softness=softness, smoothing=stage.smoothing)
     parameters = None if evaluation.smoothed is None else evaluation.smoothed.w
     return _Answer(kept.U, kept.V, parameters, kept.intercepts, kept.value, outcome, certificate)
+
+
+def _concluded(
+    problem: Problem,
+    rank: int,
+    run: _Run,
+    stage: Stage | None,
+    interrupt: Interrupt,
+    tol: float,
+    outcome: Outcome,
+    wanted: bool,
+) -> _Answer:
+    """The answer where the fit was ended from outside: as good as always, if there is time for that."""
+    bounds = isinstance(problem.structure, Box)
+    hopeless = bounds and interrupt.hurries and seconds_for_bounds(problem.shape, rank, run.n_threads) > SOME
+    if run.problem is not None and not hopeless:
+        try:
+            with interrupt.ending(PART_FOR_BOUNDS if bounds else 1.0):
+                own = partial(_answer, problem, stage, point=run.point, objective=run.objective)
+                return own(tol=tol, outcome=outcome, wanted=wanted)
+        except (Stopped, KeyboardInterrupt):
+            outcome = Outcome.INTERRUPTED if interrupt.pending else outcome
+    try:
+        with interrupt.ending():
+            kept, parameters = _at_hand(problem, rank, run)
+    except Stopped:  # workers are still at what they were asked before; without them nothing is known
+        with interrupt.ending(math.inf):
+            kept, parameters = _at_hand(problem, rank, run)
+    certificate, least = None, -math.inf
+    try:
+        with interrupt.ending():
+            least = least if isinstance(problem.data, Elsewhere) else least_loss(problem)
+            if wanted and bounds and run.problem is not None:
+                # Without multipliers the dual variables of the problem without bounds are feasible too.
+                free = None if stage is not None else Objective(replace(problem, structure=None), run.n_threads)
+                evaluation = run.point.evaluation if free is None else free.evaluate(run.point.U)
+                certificate = certify(problem, evaluation, tol, False, kept)
+    except (Stopped, KeyboardInterrupt):
+        pass
+    if certificate is None:
+        certificate = bare_certificate(kept.value, least, rank, tol, "there was no time left")
+    if not kept.within:
+        outcome = Outcome.FAILED
+    return _Answer(kept.U, kept.V, parameters, kept.intercepts, kept.value, outcome, certificate)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """W as far as it is known when there is no time left."""
+
+    U: Floats
+    V: Floats
+    intercepts: Floats | None
+    n_threads: int
+    value: float = math.inf
+    within: bool = True  # the bounds
+
+    def loss(self, problem: Problem) -> float:
+        y, w = problem.data.values, problem.predict(self.U, self.V, self.n_threads, self.intercepts)
+        return float(np.sum(problem.loss.value(y.astype(np.float64), w)))
+
+    def objective(self, problem: Problem) -> float:
+        q = 1.0 if problem.column_weights is None else problem.column_weights[:, None]
+        return problem.C * self.loss(problem) + 0.5 * float(np.sum(q * self.V * self.V))
+
+
+def _at_hand(problem: Problem, rank: int, run: _Run) -> tuple[_Kept, Floats | None]:
+    """The answer from what is known already, in a pass or two over the data; zero, or constant, if that is nothing."""
+    (d, T), structure = problem.shape, problem.structure
+    evaluation = None if run.problem is None else run.point.evaluation
+    kept = _Kept(np.full((d, rank), 1.0 / math.sqrt(d * rank)), np.zeros((T, rank)), None, run.n_threads)
+    if evaluation is not None:
+        kept = replace(kept, U=evaluation.U, V=evaluation.V, intercepts=evaluation.intercepts, value=evaluation.value)
+    elif isinstance(problem.data, Tasks) and problem.data.intercept:
+        kept = replace(kept, intercepts=np.zeros(T))
+    if isinstance(structure, LinearStructure):
+        smoothed = None if evaluation is None else evaluation.smoothed
+        return kept, np.zeros(structure.size) if smoothed is None else smoothed.w
+    if isinstance(problem.data, Elsewhere) and structure is None:
+        return kept, None
+    known = not isinstance(problem.data, Elsewhere)
+    if isinstance(structure, Box):
+        scale = problem.row_scale
+
+        def at(X: Floats, V: Floats) -> _Kept:
+            size = float(np.linalg.norm(X / scale)) or 1.0
+            return replace(kept, U=X / scale / size, V=V * size)
+
+        found = drawn_inward(
+            structure, kept.U * scale, kept.V, lambda X, V: at(X, V).objective(problem) if known else 0.0
+        )
+        kept = replace(kept, within=False) if found is None else at(*found)
+    return replace(kept, value=kept.objective(problem) if known else math.inf), None
 
 
 class _Run:
@@ -437,6 +561,12 @@ class _Run:
         self._last_told = progress.iteration
         answer = self.callback(progress)
         return isinstance(answer, bool | np.bool_) and bool(answer)
+
+    def record_if_none(self, value: float) -> None:
+        """See that there is a history, also where there was no time for any point."""
+        if not self.records:
+            seconds, nan = time.perf_counter() - self.began, math.nan
+            self.records.append((math.inf, value, math.inf, seconds, 0.0, 0.0, nan, nan, nan, nan))
 
     def history(self) -> dict[str, Floats]:
         table = np.array(self.records, dtype=np.float64).reshape(-1, len(RECORDED))

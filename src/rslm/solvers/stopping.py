@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,6 +12,8 @@ from rslm._typing import Floats
 from rslm.magnitudes import as_float
 from rslm.objective import Evaluation
 from rslm.solvers.result import Outcome
+
+SOME_TIME = 1e-3  # seconds, for a solver that there is no time left for
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,13 @@ def check_tol(tol: object) -> None:
     """A number from 0 on."""
     if not 0 <= as_float(tol) < math.inf:
         raise ValueError(f"tol must be a finite number ≥ 0; got {tol!r}")
+
+
+def time_left(max_time: float | None, began: float) -> float | None:
+    """What is left of the time when some was spent before the solver begins; what is no time is left to `solve`."""
+    if max_time is None or not as_float(max_time) > 0:
+        return max_time
+    return max(float(max_time) - (time.perf_counter() - began), SOME_TIME)
 
 
 def check_max_time(max_time: object) -> None:

@@ -96,6 +96,11 @@ def shortening(point: Point, trial: Point, eta: Floats) -> float:
     return min(max(lowest, SHORTEST), 0.5) if math.isfinite(lowest) else SHORTEST
 
 
+def unchanged(eta: Floats) -> Floats:
+    """The preconditioner of last resort."""
+    return eta
+
+
 def agreement(before: float, after: float, predicted: float, noise: float) -> float:
     """Actual over predicted decrease; near the end, where both drown in rounding errors, they count as agreeing."""
     return (before - after + noise) / (predicted + noise)
@@ -110,7 +115,7 @@ def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelS
     z = precondition(residual)
     rz = inner(residual, z)
     if not 0.0 < rz < math.inf:  # rounding errors have taken the preconditioner away; a gradient of 0 is no matter here
-        precondition, z = np.asarray, residual
+        precondition, z = unchanged, residual
         rz = inner(residual, z)
     delta = -z
     target = tolerance * math.sqrt(rz)

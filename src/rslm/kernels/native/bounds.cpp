@@ -17,6 +17,7 @@ using rslm::Active, rslm::Bounded, rslm::Bounds;
 
 constexpr int SIDE = 2 * LANES, BLOCK = 4 * SIDE; // columns that are checked side by side, and that a thread takes at a time
 constexpr int SAMPLE = 16; // one block of columns in so many is looked at first
+constexpr int AT_ONCE = 16; // rows beyond their bounds, in units of the rank, that a column meets in one round at first
 constexpr int MOST_ROUNDS = 200, MOST_STEPS = 200, MOST_TRIALS = 40;
 constexpr double ENOUGH = 1e-22, SETTLED = 1e-14; // squares of relative steps: not worth taking; worth taking while they get smaller
 constexpr double UPHILL = 1e-3;                   // slope at the end of a step, beside that at its start, up to which it is not too long
@@ -37,6 +38,8 @@ template <class T> struct Local {
     template <class S> bool operator!=(const Local<S> &) const { return false; }
 };
 template <class T> using List = std::vector<T, Local<T>>;
+
+RSLM_INLINE bool over(rslm::Watch *watch) { return watch && watch->look(); }
 
 struct Limits { // of one column
     const Bounds &b;
@@ -140,10 +143,11 @@ struct Solver {
     List<Face> faces; // of hard bounds, with their normals, and those that the solution lies on
     List<double> normals;
     List<size_t> on;
+    rslm::Watch *watch;
 
-    Solver(int r, double stiffness, const double *X)
+    Solver(int r, double stiffness, const double *X, rslm::Watch *watch)
         : r(r), padded((r + LANES - 1) / LANES * LANES), stiffness(stiffness), X(X), M(r), system(r), v(size_t(padded)), c(size_t(padded)),
-          step(size_t(padded)), slope(size_t(padded)) {}
+          step(size_t(padded)), slope(size_t(padded)), watch(watch) {}
 
     void begin(const double *centre, const double *factors, int lane, const double *from) {
         std::copy(centre, centre + r, c.begin());
@@ -269,7 +273,7 @@ struct Solver {
             for (size_t f = 0; f < faces.size(); f++)
                 if (std::find(on.begin(), on.end(), f) == on.end() && missing(f) > std::max(faces[f].noise, worst < faces.size() ? missing(worst) : 0.0))
                     worst = f;
-            if (worst == faces.size() || !go_to(worst)) break;
+            if (worst == faces.size() || over(watch) || !go_to(worst)) break;
         }
         for (int again = 0; again < 3 && !on.empty(); again++) { // what rounding has left
             const Dense K = products();
@@ -418,6 +422,8 @@ struct Job {
     std::atomic<int64_t> met{0}; // contacts so far; what is too many in the end does not depend on who meets which first
 
     bool too_many() const { return met > out.most; }
+    bool over() const { return ::over(out.watch); }
+    bool no_more() const { return too_many() || over(); }
     void measure_rows() {
         inverse_norm.resize(size_t(rows)), found.resize(size_t(columns));
         for (int64_t j = 0; j < rows; j++) {
@@ -452,10 +458,12 @@ struct Worker {
     List<int32_t> beyond[SIDE];
     List<double> centre, systems; // of a block: the minimisers without bounds; the factors with them
     List<int64_t> busy, next;
+    List<int64_t> seen; // of every row the last question that it was marked for
+    int64_t question = 0;
 
     explicit Worker(Job &job)
-        : job(job), rank(job.rank), solver(rank, job.stiffness, job.X), sweep(job.bounds, job.inverse_norm.data(), rank, job.stiffness < INF ? 0.0 : EXACT),
-          centre(size_t(BLOCK) * size_t(rank)), systems(size_t(BLOCK) * size_t(triangle(rank))) {}
+        : job(job), rank(job.rank), solver(rank, job.stiffness, job.X, job.out.watch), sweep(job.bounds, job.inverse_norm.data(), rank, job.stiffness < INF ? 0.0 : EXACT),
+          centre(size_t(BLOCK) * size_t(rank)), systems(size_t(BLOCK) * size_t(triangle(rank))), seen(size_t(job.rows), 0) {}
 
     // Solves the problem of a column for the rows that have been found, from v on.
     void improve(int64_t t, const double *from) {
@@ -465,19 +473,20 @@ struct Worker {
         solver.system.put(systems.data() + t % BLOCK * triangle(rank));
     }
     void block(int64_t first, int64_t last) {
-        if (job.too_many()) return;
+        if (job.no_more()) return;
         const Bounded &out = job.out;
         busy.clear();
         for (int64_t t = first; t < last; t++) {
             std::copy(out.V + t * rank, out.V + (t + 1) * rank, centre.begin() + (t - first) * rank);
             List<Contact> &contacts = job.found[size_t(t)];
             for (int64_t p = out.shift_indptr[t]; p < out.shift_indptr[t + 1]; p++) contacts.push_back({out.shift_rows[p], 0, 0.0, 0.0, out.shift[p]});
+            mark(contacts);
             for (int64_t p = out.warm_indptr[t]; p < out.warm_indptr[t + 1]; p++)
-                if (!known(contacts, contacts.size(), out.warm_rows[p])) contacts.push_back({out.warm_rows[p], 0, 0.0, 0.0, 0.0});
-            if (!contacts.empty()) improve(t, out.before + t * rank);
+                if (!known(out.warm_rows[p])) contacts.push_back({out.warm_rows[p], 0, 0.0, 0.0, 0.0});
+            if (!contacts.empty() && !job.over()) improve(t, out.before + t * rank);
             busy.push_back(t);
         }
-        for (int round = 0; round < MOST_ROUNDS && !busy.empty() && !job.too_many(); round++) {
+        for (int round = 0; round < MOST_ROUNDS && !busy.empty() && !job.no_more(); round++) {
             const auto proved = std::partition(busy.begin(), busy.end(), [&](int64_t t) { return job.margin_left(t) > 0; });
             next.clear();
             check(busy.data(), proved - busy.begin(), true);
@@ -485,7 +494,7 @@ struct Worker {
             busy.swap(next);
         }
         for (int64_t t : busy) out.excess[t] = INF, out.margin[t] = -INF; // never seen to be settled
-        if (job.too_many()) return;
+        if (job.no_more()) return;
         for (int64_t t = first; t < last; t++) {
             List<Contact> &contacts = job.found[size_t(t)];
             if (contacts.empty()) continue;
@@ -496,6 +505,7 @@ struct Worker {
                 if (contact.side == 0) out.margin[t] = std::min(out.margin[t], room(contact, t) * job.inverse_norm[size_t(contact.row)]);
             contacts.erase(std::remove_if(contacts.begin(), contacts.end(), [](const Contact &c) { return c.side == 0; }), contacts.end());
             std::sort(contacts.begin(), contacts.end(), [](const Contact &a, const Contact &b) { return a.row < b.row; });
+            contacts.shrink_to_fit(); // far more may have been met than are left
         }
     }
     double room(const Contact &contact, int64_t t) const {
@@ -504,37 +514,39 @@ struct Worker {
         const Limits limits{job.bounds, t};
         return std::min(w - limits.lower(contact.row), limits.upper(contact.row) - w);
     }
-    // How many entries of some columns are beyond their bounds as they are.
+    // How many entries of some columns are beyond their bounds where they were before. Not where they would be without bounds: of columns
+    // with few entries that says nothing.
     int64_t count(int64_t first, int64_t last) {
         int64_t total = 0;
-        for (int64_t start = first; start < last; start += SIDE) {
+        for (int64_t start = first; start < last && !job.over(); start += SIDE) {
             const int n = int(std::min<int64_t>(SIDE, last - start));
-            for (int l = 0; l < SIDE; l++) load_column(l, start + std::min(l, n - 1), l < n);
+            for (int l = 0; l < SIDE; l++) load_column(l, start + std::min(l, n - 1), l < n, job.out.before);
             sweep.all(Rows{job.X, nullptr, job.rows});
             for (int l = 0; l < n; l++) total += int64_t(beyond[l].size());
         }
         return total;
     }
-    static bool known(const List<Contact> &contacts, size_t among, int32_t row) {
-        for (size_t i = 0; i < among; i++)
-            if (contacts[i].row == row) return true;
-        return false;
+    // Lets `known` tell whether a row is among these.
+    void mark(const List<Contact> &contacts) {
+        question++;
+        for (const Contact &contact : contacts) seen[size_t(contact.row)] = question;
     }
+    bool known(int32_t row) const { return seen[size_t(row)] == question; }
     // Looks for rows beyond their bounds; among the restless ones alone for columns whose margin proves the others to be within.
     void check(const int64_t *list, int64_t count, bool proved) {
         const Rows rows = proved ? Rows{job.restless.data(), job.out.restless, job.out.restless_count} : Rows{job.X, nullptr, job.rows};
-        for (int64_t start = 0; start < count; start += SIDE) {
+        for (int64_t start = 0; start < count && !job.over(); start += SIDE) {
             const int n = int(std::min<int64_t>(SIDE, count - start));
-            for (int l = 0; l < SIDE; l++) load_column(l, list[start + std::min(l, n - 1)], l < n); // the last one again where there are fewer
+            for (int l = 0; l < SIDE; l++) load_column(l, list[start + std::min(l, n - 1)], l < n, job.out.V); // the last one again where there are fewer
             sweep.all(rows);
             for (int l = 0; l < n; l++) conclude(list[start + l], l, proved);
         }
     }
-    void load_column(int l, int64_t t, bool wanted) {
-        for (int k = 0; k < rank; k++) sweep.v[size_t(2 * k + l / LANES)][l % LANES] = job.out.V[t * rank + k];
+    void load_column(int l, int64_t t, bool wanted, const double *V) {
+        for (int k = 0; k < rank; k++) sweep.v[size_t(2 * k + l / LANES)][l % LANES] = V[t * rank + k];
         sweep.column[l] = t;
         double square = 0;
-        for (int k = 0; k < rank; k++) square += job.out.V[t * rank + k] * job.out.V[t * rank + k];
+        for (int k = 0; k < rank; k++) square += V[t * rank + k] * V[t * rank + k];
         sweep.tolerance[l / LANES][l % LANES] = -sweep.exact * std::max(job.longest * std::sqrt(square), SMALL * job.scale);
         sweep.margin[l / LANES][l % LANES] = INF, sweep.worst[l / LANES][l % LANES] = 0;
         beyond[l].clear();
@@ -543,8 +555,13 @@ struct Worker {
     void conclude(int64_t t, int l, bool proved) {
         List<Contact> &contacts = job.found[size_t(t)];
         const size_t before = contacts.size();
-        for (int32_t j : beyond[l])
-            if (!known(contacts, before, j)) contacts.push_back({j, 0, 0.0, 0.0, 0.0});
+        if (!beyond[l].empty()) {
+            mark(contacts);
+            beyond[l].erase(std::remove_if(beyond[l].begin(), beyond[l].end(), [&](int32_t j) { return known(j); }), beyond[l].end());
+            // Most of many rows are within their bounds again once the column has met some of them.
+            const size_t n = beyond[l].size(), enough = std::max(size_t(AT_ONCE) * size_t(rank + 4), before), taken = std::min(n, enough);
+            for (size_t i = 0; i < taken; i++) contacts.push_back({beyond[l][i * n / taken], 0, 0.0, 0.0, 0.0});
+        }
         job.met += int64_t(contacts.size() - before);
         if (contacts.size() > before) {
             improve(t, (job.stiffness < INF ? job.out.V : job.out.before) + t * rank), next.push_back(t);
@@ -573,7 +590,7 @@ void bound(int64_t rows, int64_t columns, int threads, const double *X, int rank
     each(threads, (columns + BLOCK - 1) / BLOCK, 1, [&] {
         return [&, worker = Worker(job)](int64_t b) mutable { worker.block(b * BLOCK, std::min(columns, (b + 1) * BLOCK)); };
     });
-    if (job.too_many())
+    if (job.too_many() || (out.watch && out.watch->ended()))
         for (int64_t t = 0; t < columns; t++) out.excess[t] = INF, out.margin[t] = -INF, job.found[size_t(t)].clear();
     active.indptr[0] = 0;
     for (int64_t t = 0; t < columns; t++) active.indptr[t + 1] = active.indptr[t] + int64_t(job.found[size_t(t)].size());

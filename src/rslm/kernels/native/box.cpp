@@ -16,7 +16,7 @@ using rslm::Box;
 
 #define RSLM_APART __attribute__((noinline))
 constexpr double EPS = std::numeric_limits<double>::epsilon(), INF = std::numeric_limits<double>::infinity();
-constexpr int MOST_ROUNDS = 2000, NEWTON_AFTER = 20, FACE_STEPS = 4, ACTIVE_PASSES = 3, MOST_NEWTON = 50, MOST_TRIALS = 20;
+constexpr int MOST_ROUNDS = 2000, NEWTON_AFTER = 20, LOOK_EVERY = 20, FACE_STEPS = 4, ACTIVE_PASSES = 3, MOST_NEWTON = 50, MOST_TRIALS = 20;
 constexpr double PROXIMAL = 1e-8; // keeps the free variables apart where rows are alike, relative to their curvature
 constexpr double SMALL_GAP = 1e-12, TINY = 1e-290;
 
@@ -380,7 +380,7 @@ template <int Q> struct BoxColumn {
             }
             // Where c is large, rounding errors of v move single errors by more than the noise for ever; the gap has long been closed.
             const bool over = rounds >= MOST_ROUNDS || !(noise >= 0); // or a number is none: the gap tells how far it got
-            if (over || rounds % NEWTON_EVERY == 0) {
+            if (over || rounds % LOOK_EVERY == 0) {
                 refresh();
                 for (int i = 0; i < padded; i += LANES) store(e + i, errors(i));
                 const double value = primal(gap);
@@ -419,6 +419,7 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
     for (int64_t t = 0; t < p.columns; t++) most = std::max(most, p.indptr[t + 1] - p.indptr[t]);
     each(threads, p.columns, 16, [&] {
         return [&, column = BoxColumn<Q>(box, rank, most)](int64_t t) mutable {
+            if (over(p)) return;
             column.begin(p, t, u, squares, y, dual, c[t]);
             int count = 0;
             value[t] = column.solve(gap[t], count);

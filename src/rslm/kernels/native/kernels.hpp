@@ -1,7 +1,10 @@
 // The border between the Python module and the code compiled once per instruction set.
 #pragma once
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 
 namespace rslm {
 
@@ -22,6 +25,22 @@ struct Workspace {
     ~Workspace();
 };
 
+// Whether the caller still wants the answer. While a kernel runs nobody else can tell: handlers of signals wait for the thread
+// that has called it. So that thread asks now and then, and all threads look at what it was told. What a kernel that was told to
+// end leaves behind has no meaning.
+class Watch {
+    std::atomic<bool> over{false};
+    std::thread::id caller{};
+    std::chrono::steady_clock::time_point next{};
+    bool ask(); // the caller, if it is time to
+
+  public:
+    void begin();
+    bool ended() const { return over.load(std::memory_order_relaxed); }
+    // To be looked at between two pieces of work of at most some hundredths of a second.
+    bool look() { return ended() || (std::this_thread::get_id() == caller && ask()); }
+};
+
 // A sparsity pattern by columns. Groups of eight columns are the unit of work, and shard s owns the groups
 // shards[s] … shards[s + 1]. The split is fixed by the data, each shard sums into memory of its own, and the shards are
 // added in their order: a result does not depend on the number of threads.
@@ -33,6 +52,7 @@ struct Pattern {
     int64_t shard_count;
     int64_t most_entries; // of a group, each column rounded up to eight
     bool apart;           // no row is in two columns, so that all shards may sum into one place
+    Watch *watch = nullptr; // of the call that uses it
 
     __attribute__((always_inline)) int64_t groups() const { return (columns + LANES - 1) / LANES; }
     __attribute__((always_inline)) int64_t entries() const { return indptr[columns]; }
@@ -79,6 +99,7 @@ struct Bounded {
     int64_t restless_count;
     double *excess; // out: how far the column is beyond hard bounds where it cannot be within; ∞ where that is not known
     int64_t most;   // entries beyond their bounds that may be met: with more, all ends there, and nothing is known of any column
+    Watch *watch;
 };
 // The entries that bounds push at, by columns: v minimises ½(v − c)ᵀM(v − c) − Σ s x_j v, and s changes by weight · distance.
 struct Active {

@@ -1,6 +1,7 @@
 // The Python module: checks what comes in, chooses the instruction set, releases the interpreter lock.
 #include "kernels.hpp"
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -56,6 +58,42 @@ std::vector<const Kernels *> available() { // the best one last
 
 const Kernels *chosen = nullptr;
 int most_threads = 256;
+
+// ---- ends that somebody has asked for ---------------------------------------------------------------------------
+
+struct Stopped : std::runtime_error {
+    Stopped() : std::runtime_error("the time is over, or somebody has pressed Ctrl-C") {}
+};
+constexpr std::chrono::milliseconds BETWEEN{50}; // two questions
+thread_local rslm::Watch watch;                  // of the call that this thread is in
+PyObject *asked = nullptr;                       // a function of Python that says whether to end
+
+// Raises in Python what has ended a kernel; nothing if that has come to its end.
+void raise_if_ended() {
+    if (!watch.ended()) return;
+    watch.begin();
+    if (PyErr_Occurred()) throw nb::python_error(); // from a handler of a signal
+    throw Stopped();
+}
+template <class C, class R, class... A> auto watched(R (C::*call)(A...)) {
+    return [call](C &self, A... given) -> R {
+        if constexpr (std::is_void_v<R>) {
+            (self.*call)(given...);
+            raise_if_ended();
+        } else {
+            R result = (self.*call)(given...);
+            raise_if_ended();
+            return result;
+        }
+    };
+}
+// The workspace of a pattern serves one call at a time, and so does the watch.
+struct Alone {
+    std::lock_guard<std::mutex> lock;
+    Pattern &pattern;
+    Alone(std::mutex &busy, Pattern &pattern) : lock(busy), pattern(pattern) { watch.begin(), pattern.watch = &watch; }
+    ~Alone() { pattern.watch = nullptr; }
+};
 
 std::vector<std::string> instruction_sets() {
     std::vector<std::string> names;
@@ -224,7 +262,7 @@ class Columns {
         require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         return chosen->evaluate(Part::ALL, pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out, by_rows.data());
     }
     void regress(const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V, const VectorOut &factors, int threads) {
@@ -235,7 +273,7 @@ class Columns {
         require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->evaluate(Part::SOLVE, pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), {}, nullptr);
     }
     double residuals(const Numbers &y, const Matrix &U, const Matrix &V, const NumbersOut &residual, const MatrixOut &by_rows, int threads) {
@@ -244,7 +282,7 @@ class Columns {
         const Values in = values_of(y, entries()), out = values_of(residual, entries());
         require_shape(U, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         double *v = const_cast<double *>(V.data()); // only read in this part
         return chosen->evaluate(Part::FOLLOW, pattern, workspace, threads, in, U.data(), rank, nullptr, v, nullptr, out, by_rows.data());
     }
@@ -257,7 +295,7 @@ class Columns {
         if (dV) require_shape(*dV, columns(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->derivative(pattern, workspace, threads, in, w, U.data(), rank, V.data(), factors.data(), dU.data(),
                            dV ? dV->data() : nullptr, by_rows.data());
     }
@@ -271,7 +309,7 @@ class Columns {
         require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         return chosen->evaluate_tasks(pattern, x.rows, centred, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out,
                                       by_features.data());
     }
@@ -285,7 +323,7 @@ class Columns {
         require_shape(by_features, x.size(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->derivative_tasks(pattern, x.rows, centred, workspace, threads, in, U.data(), rank, V.data(), factors.data(), dU.data(), by_features.data());
     }
     void predict_tasks(const Features &x, const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
@@ -295,7 +333,7 @@ class Columns {
         require_shape(U, x.size(), rank), require_shape(V, columns(), rank);
         require(int64_t(prediction.shape(0)) == entries(), "one prediction for every entry of the pattern is needed");
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->predict_tasks(pattern, x.rows, workspace, threads, U.data(), rank, V.data(), prediction.data());
     }
     void features_of_tasks(const Features &x, const Numbers &z, const MatrixOut &by_columns, int threads) {
@@ -316,7 +354,7 @@ class Columns {
         require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->factorise(pattern, workspace, threads, X.data(), rank, w, more ? &more->pattern : nullptr, more_w, ridge.data(), factors.data());
     }
     void scatter(const Numbers &s, const Matrix &V, const MatrixOut &by_rows, int threads) {
@@ -325,7 +363,7 @@ class Columns {
         const Values in = values_of(s, entries());
         require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->scatter(pattern, workspace, threads, in, V.data(), rank, by_rows.data());
     }
     void gather(const Numbers &s, const Matrix &X, const MatrixOut &by_columns, int threads) {
@@ -334,7 +372,7 @@ class Columns {
         const Values in = values_of(s, entries());
         require_shape(X, rows(), rank), require_shape(by_columns, columns(), rank);
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->gather(pattern, workspace, threads, in, X.data(), rank, by_columns.data());
     }
     void grams(const Matrix &X, const std::optional<Numbers> &weight, const Array<double, 3> &grams, int threads) {
@@ -344,7 +382,7 @@ class Columns {
         require_shape(X, rows(), rank), require_shape(grams, columns(), rank);
         require(int64_t(grams.shape(2)) == rank, "a Gram matrix has the wrong shape");
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->grams(pattern, workspace, threads, X.data(), rank, w, grams.data());
     }
     void box(const Numbers &y, const Matrix &U, const Vector &c, double lower, double upper, bool mirrored, double epsilon, double smoothing,
@@ -359,7 +397,7 @@ class Columns {
         require(epsilon >= 0 && smoothing >= 0, "ε and δ must not be negative");
         require(smoothing > 0 || (lower > -HUGE_VAL && upper < HUGE_VAL), "an interval without end needs δ > 0");
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->box(pattern, workspace, threads, in, U.data(), rank, c.data(), {lower, upper, mirrored, epsilon, smoothing}, inout, out, V.data(),
                     value.data(), gap.data(), rounds.data());
     }
@@ -399,7 +437,7 @@ class Columns {
         require_shape(X, rows(), rank), require_shape(product, rows(), rank);
         if (Y) require_shape(*Y, columns(), rank);
         nb::gil_scoped_release release;
-        const std::lock_guard<std::mutex> alone(busy);
+        const Alone alone(busy, pattern);
         chosen->gram(pattern, workspace, threads, in, X.data(), rank, Y ? Y->data() : nullptr, product.data());
     }
     void predict(const Matrix &U, const Matrix &V, const VectorOut &prediction, int threads) {
@@ -451,11 +489,16 @@ nb::tuple bound(const Matrix &X, const MatrixOut &V, const VectorOut &factors, c
     for (const Index *list : {&warm_rows, &shift_rows, &restless})
         for (size_t p = 0; p < list->shape(0); p++) require(list->data()[p] >= 0 && list->data()[p] < rows, "a row index is out of range");
     const rslm::Bounds bounds{lower.data(), lower.stride(0), lower.stride(1), upper.data(), upper.stride(0), upper.stride(1)};
-    const rslm::Bounded out{V.data(), factors.data(), warm_indptr.data(), warm_rows.data(), shift_indptr.data(), shift_rows.data(), shift.data(), before.data(), margin.data(), unrest, restless.data(), int64_t(restless.shape(0)), excess.data(), most};
+    const rslm::Bounded out{V.data(), factors.data(), warm_indptr.data(), warm_rows.data(), shift_indptr.data(), shift_rows.data(), shift.data(), before.data(), margin.data(), unrest, restless.data(), int64_t(restless.shape(0)), excess.data(), most, &watch};
     rslm::Active active{indptr.data()};
     {
         nb::gil_scoped_release release;
+        watch.begin();
         chosen->bound(rows, columns, threads, X.data(), rank, bounds, stiffness, out, active);
+    }
+    if (watch.ended()) { // before any array is made, which Python does not do while an error is on its way
+        rslm::release(active.row), rslm::release(active.s), rslm::release(active.weight);
+        raise_if_ended();
     }
     const size_t n = size_t(active.indptr[columns]);
     return nb::make_tuple(owned(active.row, n), owned(active.s, n), owned(active.weight, n));
@@ -494,6 +537,22 @@ void padded(const Matrix &U, const MatrixOut &out) {
 
 } // namespace
 
+void rslm::Watch::begin() { over = false, caller = std::this_thread::get_id(), next = std::chrono::steady_clock::now() + BETWEEN; }
+bool rslm::Watch::ask() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next) return false;
+    nb::gil_scoped_acquire acquire;
+    bool end = PyErr_CheckSignals() != 0; // an error that a handler has raised waits until the kernel is left
+    if (!end && asked) {
+        PyObject *answer = PyObject_CallNoArgs(asked);
+        end = !answer || PyObject_IsTrue(answer) != 0;
+        Py_XDECREF(answer);
+    }
+    if (end) over = true;
+    next = std::chrono::steady_clock::now() + BETWEEN;
+    return end;
+}
+
 NB_MODULE(_native, m) {
     nb::register_exception_translator([](const std::exception_ptr &p, void *) {
         try {
@@ -506,6 +565,8 @@ NB_MODULE(_native, m) {
     const auto IN = nb::arg();
     const auto OUT = nb::arg().noconvert();
     chosen = available().back();
+    nb::exception<Stopped>(m, "Stopped");
+    m.def("ask", [](nb::object function) { asked = function.release().ptr(); }, nb::arg("function"));
     m.def("instruction_set", [] { return std::string(chosen->name); });
     m.def("instruction_sets", &instruction_sets);
     m.def("limit_threads", [](int most) { most_threads = std::clamp(most, 1, 256); }, nb::arg("most"));
@@ -526,21 +587,21 @@ NB_MODULE(_native, m) {
         .def_prop_ro("entries", &Columns::entries)
         .def_prop_ro("shard_count", &Columns::shard_count)
         // Outputs are not converted: what was written to a copy would be lost.
-        .def("evaluate", &Columns::evaluate, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
-        .def("regress", &Columns::regress, IN, IN, IN, OUT, OUT, IN)
-        .def("residuals", &Columns::residuals, IN, IN, IN, OUT, OUT, IN)
-        .def("derivative", &Columns::derivative, IN, nb::arg().none(), IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, IN)
-        .def("evaluate_tasks", &Columns::evaluate_tasks, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
-        .def("derivative_tasks", &Columns::derivative_tasks, IN, IN, IN, IN, IN, IN, IN, OUT, IN)
-        .def("predict_tasks", &Columns::predict_tasks, IN, IN, IN, OUT, IN)
+        .def("evaluate", watched(&Columns::evaluate), IN, IN, IN, OUT, OUT, OUT, OUT, IN)
+        .def("regress", watched(&Columns::regress), IN, IN, IN, OUT, OUT, IN)
+        .def("residuals", watched(&Columns::residuals), IN, IN, IN, OUT, OUT, IN)
+        .def("derivative", watched(&Columns::derivative), IN, nb::arg().none(), IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, IN)
+        .def("evaluate_tasks", watched(&Columns::evaluate_tasks), IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
+        .def("derivative_tasks", watched(&Columns::derivative_tasks), IN, IN, IN, IN, IN, IN, IN, OUT, IN)
+        .def("predict_tasks", watched(&Columns::predict_tasks), IN, IN, IN, OUT, IN)
         .def("features_of_tasks", &Columns::features_of_tasks, IN, IN, OUT, IN)
-        .def("factorise", &Columns::factorise, IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)
-        .def("scatter", &Columns::scatter, IN, IN, OUT, IN)
-        .def("gather", &Columns::gather, IN, IN, OUT, IN)
-        .def("grams", &Columns::grams, IN, nb::arg().none(), OUT, IN)
-        .def("box", &Columns::box, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, OUT, OUT, IN)
+        .def("factorise", watched(&Columns::factorise), IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)
+        .def("scatter", watched(&Columns::scatter), IN, IN, OUT, IN)
+        .def("gather", watched(&Columns::gather), IN, IN, OUT, IN)
+        .def("grams", watched(&Columns::grams), IN, nb::arg().none(), OUT, IN)
+        .def("box", watched(&Columns::box), IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, OUT, OUT, IN)
         .def("newton", &Columns::newton, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT)
         .def("products", &Columns::products, IN, IN, IN, IN, IN, OUT)
-        .def("gram", &Columns::gram, IN, IN, nb::arg().none().noconvert(), OUT, IN)
+        .def("gram", watched(&Columns::gram), IN, IN, nb::arg().none().noconvert(), OUT, IN)
         .def("predict", &Columns::predict, IN, IN, OUT, IN);
 }

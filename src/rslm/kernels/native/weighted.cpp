@@ -63,6 +63,7 @@ void factorise(const Pattern &c, Workspace &workspace, int threads, const double
     pad<Q>(X, c.rows, rank, x);
     each(threads, c.groups(), 16, [&] {
         return [&, systems = Systems(rank, false)](int64_t g) mutable {
+            if (over(c)) return;
             const Group group(c, g);
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);
@@ -132,6 +133,7 @@ void grams(const Pattern &c, Workspace &workspace, int threads, const double *X,
     pad<Q>(X, c.rows, rank, x);
     each(threads, c.groups(), 16, [&] {
         return [&, systems = Systems(rank, false)](int64_t g) mutable {
+            if (over(c)) return;
             const Group group(c, g);
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);

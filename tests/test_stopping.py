@@ -1,0 +1,273 @@
+"""Where the time is over, or Ctrl-C was pressed: what is under way ends at its next look, with an answer."""
+
+import math
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rslm import HankelModel, MatrixCompletion, MatrixCompletionCV, ObservedMatrix, interrupts
+from rslm.datasets import make_ratings, make_series
+from rslm.inner import linear_systems
+from rslm.interrupts import Interrupt, held_back, look, over
+from rslm.inward import drawn_inward
+from rslm.kernels import Factors, Stopped, ask, bound
+from rslm.losses import Huber, Square
+from rslm.measurements import Entries
+from rslm.objective import Objective
+from rslm.problem import Problem
+from rslm.series import pilot
+from rslm.solvers import Outcome, solve
+from rslm.structures import Box, Symmetric
+
+DATA = make_ratings(60, 40, 900, rank=2, noise=0.3, random_state=0).data
+LOOP = sys.modules["rslm.solvers.solve"]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that goes by with every evaluation, by a second, and else not at all."""
+    made = SimpleNamespace(now=0.0, evaluations=0)
+    evaluate = Objective.evaluate
+
+    def timed(self, U):
+        found = evaluate(self, U)
+        made.evaluations += 1
+        made.now += 1.0
+        return found
+
+    time = SimpleNamespace(perf_counter=lambda: made.now)
+    monkeypatch.setattr(interrupts, "time", time)
+    monkeypatch.setattr(LOOP, "time", time)
+    monkeypatch.setattr(Objective, "evaluate", timed)
+    return made
+
+
+def lines(rows, columns, rank):
+    """Columns all of whose rows are beyond their bounds."""
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.standard_normal((rows, rank))) + 0.1
+    return X, -np.ones((columns, rank)), Factors.of(np.tile(np.eye(rank), (columns, 1, 1)), 1)
+
+
+@pytest.mark.parametrize("stiffness", [1.0, math.inf])
+def test_a_kernel_ends_at_its_next_look(stiffness):
+    X, V, factors = lines(4000, 4000, 8)  # work for much longer than from one look to the next
+    planes = np.broadcast_to(1.0, (4000, 4000)), np.broadcast_to(np.inf, (4000, 4000))
+    looks = []
+    ask(lambda: looks.append(1) or True)
+    try:
+        with pytest.raises(Stopped):
+            bound(X, V, factors, *planes, stiffness, 2)
+    finally:
+        ask(over)
+    assert len(looks) == 1
+
+
+def test_an_error_of_who_is_asked_comes_through():
+    X, V, factors = lines(4000, 4000, 8)
+    planes = np.broadcast_to(1.0, (4000, 4000)), np.broadcast_to(np.inf, (4000, 4000))
+
+    def wrong():
+        raise KeyboardInterrupt
+
+    ask(wrong)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            bound(X, V, factors, *planes, 1.0, 2)
+    finally:
+        ask(over)
+
+
+def test_many_rows_beyond_their_bounds_are_met_in_parts():
+    rows, rank = 3000, 3  # far more than are met in one round
+    X, V, factors = lines(rows, 5, rank)
+    planes = np.broadcast_to(1.0, (rows, 5)), np.broadcast_to(np.inf, (rows, 5))
+    soft = bound(X, V, factors, *planes, 2.0, 1)
+    W = X @ soft.V.T
+    short = np.maximum(1.0 - W, 0.0)
+    slope = soft.V - V - 2.0 * short.T @ X  # of ½|v − c|² + ½ · 2 Σ distance²
+    assert np.abs(slope).max() < 1e-9 * np.abs(X).sum()
+    assert len(soft.s) == np.count_nonzero(short)
+    X, V, factors = lines(rows, 5, rank)
+    hard = bound(X, V, factors, *planes, math.inf, 1)
+    assert (X @ hard.V.T).min() >= 1.0 - 1e-10
+
+
+def test_nothing_is_begun_when_the_time_is_over():
+    objective = Objective(Problem(Square(), Entries(DATA)))
+    point = objective.evaluate(np.ones((DATA.shape[0], 2)))
+    with held_back() as watch, watch.within(-10.0, 0.0):
+        for work in (lambda: objective.evaluate(point.U), lambda: point.hessian_product(point.U), look):
+            with pytest.raises(Stopped):
+                work()
+    assert objective.evaluations == 1
+    look()
+
+
+def test_conjugate_gradients_look_at_every_step(monkeypatch):
+    steps = []
+
+    def third():
+        steps.append(1)
+        if len(steps) == 3:
+            raise Stopped
+
+    monkeypatch.setattr(linear_systems, "look", third)
+    dense = DATA.to_dense()[:40]
+    problem = Problem(Square(), Entries(ObservedMatrix.from_any(dense)), Symmetric(40), C=10.0)
+    assert solve(problem, 2).outcome is Outcome.TIME
+    assert len(steps) == 3
+
+
+PROBLEMS = {
+    "square": Problem(Square(), Entries(DATA), C=100.0),
+    "between bounds": Problem(Square(), Entries(DATA), Box(1.5, 4.5), C=100.0),
+    "bounds of rows": Problem(Square(), Entries(DATA), Box(np.linspace(0, 2, DATA.shape[0])[:, None], None), C=100.0),
+    "bounds of columns": Problem(Square(), Entries(DATA), Box(None, np.linspace(2, 5, DATA.shape[1])), C=100.0),
+    "huber with bounds": Problem(Huber(0.1), Entries(DATA), Box(1.5, 4.5), C=100.0),
+}
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1.0, 2.0, 5.0, 11.0, 23.0])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_answer_comes_in_time_and_keeps_the_bounds(clock, name, seconds):
+    problem = PROBLEMS[name]
+    result = solve(problem, 3, max_time=seconds, tol=0.0)
+    assert result.outcome in (Outcome.TIME, Outcome.STALLED)  # which the square loss is at the end
+    assert clock.evaluations <= seconds + 3  # of which one was under way, and one or two are for the answer
+    W = result.left @ result.V.T
+    assert np.isfinite(W).all()
+    if problem.structure is not None:
+        lower, upper = problem.structure.planes(problem.shape)
+        assert (lower - 1e-12 <= W).all()
+        assert (upper + 1e-12 >= W).all()
+    assert math.isfinite(result.value)
+    assert len(result.history["objective"]) >= 1
+    assert result.certificate.dual <= result.certificate.primal
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_no_time_for_any_point(clock, monkeypatch, name):
+    def slow(*_):
+        clock.now += 100.0
+        look()
+
+    monkeypatch.setattr(LOOP, "initial_point", slow)
+    result = solve(PROBLEMS[name], 3, max_time=1.0)
+    assert result.empty
+    assert "no time" in result.certificate.method
+    W = result.left @ result.V.T
+    if (box := PROBLEMS[name].structure) is None:
+        assert not W.any()
+    else:
+        lower, upper = box.planes(W.shape)
+        assert (lower <= W + 1e-12).all()
+        assert (upper >= W - 1e-12).all()
+
+
+def test_ctrl_c_is_patient_for_a_moment(clock):
+    watch = Interrupt()
+    assert not watch.hurries
+    watch.note(2, None)
+    assert watch.hurries
+    assert not watch.over()
+    clock.now += 1.0
+    assert watch.over()
+    with watch.ending():
+        assert not watch.over()
+        clock.now += 2.0
+        assert watch.over()
+    with pytest.raises(KeyboardInterrupt):
+        watch.note(2, None)
+
+
+def test_limits_within_limits(clock):
+    watch = Interrupt()
+    assert watch.left() is None
+    with watch.within(10.0, 0.0):
+        with watch.within(20.0, 0.0):
+            assert watch.left() == 10.0 + interrupts.PATIENCE
+        with watch.until(3.0):
+            assert watch.left() == 3.0
+    assert watch.left() is None
+
+
+@pytest.mark.parametrize("looks", [1, 7])
+def test_quick_fits_of_a_series_are_kept(clock, monkeypatch, looks):
+    calls = []
+
+    def passing():
+        calls.append(1)
+        if len(calls) == looks:
+            clock.now += 100.0
+        look()
+
+    y = make_series(200, 2, noise=0.1, random_state=0).y
+    monkeypatch.setattr(pilot, "look", passing)
+    monkeypatch.setattr(sys.modules["rslm.estimators.hankel_model"], "time", interrupts.time)
+    with pytest.warns(UserWarning, match="max_time"):
+        model = HankelModel(max_time=10.0).fit(y)
+    assert len(calls) == looks
+    assert (model.outcome_, model.certificate_, clock.evaluations) == ("time", None, 0)
+    assert (model.effective_rank_ > 0) == (looks > 1)  # one look before the first window, one before every order
+
+
+def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):
+    fits = []
+    cv = sys.modules["rslm.estimators.matrix_completion_cv"]
+
+    def counted(*arguments, **more):
+        fits.append(1)
+        result = solve(*arguments, **more)
+        interrupts._ACTIVE.get().pending = True
+        return result
+
+    monkeypatch.setattr(cv, "solve", counted)
+    model = MatrixCompletionCV((2, 3), random_state=0).fit(DATA)
+    assert len(fits) == 1
+    assert model.outcome_ == "interrupted"
+    assert model.predict([0], [0]).shape == (1,)
+
+
+def test_bounds_that_cannot_be_kept_at_once_are_told(monkeypatch):
+    """Where neither rows nor columns can be alike, nothing is within the bounds without work."""
+    rng = np.random.default_rng(0)
+    lower = rng.normal(size=(60, 40)) * 10
+    assert drawn_inward(Box(lower, lower + 0.1), np.ones((60, 2)), np.ones((40, 2)), lambda X, V: 0.0) is None
+
+
+def test_drawn_inward():
+    rng = np.random.default_rng(0)
+    for k in range(300):
+        d, T, r = rng.integers(1, 30, 3)
+        X, V = rng.normal(size=(d, r)) * 10 ** rng.uniform(-3, 3), rng.normal(size=(T, r))
+        X[rng.random(d) < 0.2 * (k % 3)] = 0.0
+        V = (V + (k % 2) * rng.normal(size=r)) * 10 ** rng.uniform(-3, 3)
+        shape = ((1, 1), (d, 1), (1, T))[k % 3]
+        lower = rng.normal(size=shape) * 5
+        upper = lower + rng.exponential(size=shape) * (k % 4 > 0)
+        box = Box(lower if k % 5 else None, upper if k % 7 else None)
+        found = drawn_inward(box, X, V, lambda X, V: -float(np.abs(X @ V.T).sum()))
+        assert found is not None
+        W, (low, high) = found[0] @ found[1].T, box.planes((d, T))
+        # Products of factors 1e4 times as long as the average along which they are moved: see LITTLE.
+        assert np.maximum(low - W, W - high).max() <= 1e-11 * max(1.0, np.abs(box.finite()).max(initial=0.0))
+
+
+def test_the_cost_of_bounds_is_told(caplog):
+    with caplog.at_level("INFO", "rslm"):
+        solve(Problem(Square(), Entries(DATA), Box(1.5, 4.5), C=100.0), 2, max_iter=0)
+    assert "bounds:" not in caplog.text
+    from rslm.cost import cost_of_bounds
+
+    assert "3.2 billion products" in str(cost_of_bounds((33_095, 95_845), 10, 2))
+
+
+def test_a_fit_says_what_there_was_no_time_for():
+    model = MatrixCompletion(2, bounds=(-9, 9), max_time=1e-9, random_state=0).fit(DATA)
+    assert model.outcome_ == "time"
+    W = model.row_factors_ @ model.col_factors_.T
+    assert W.min() >= -9 - 1e-12
+    assert W.max() <= 9 + 1e-12
