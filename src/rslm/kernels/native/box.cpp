@@ -355,7 +355,7 @@ template <int Q> struct BoxColumn {
     }
 
     // Returns the primal value; `gap` tells how good it is, `rounds` how long it took.
-    double solve(double &gap, int &rounds) {
+    double solve(const Pattern &p, double &gap, int &rounds) {
         all_active();
         double noise = refresh();
         for (rounds = 1;; rounds++) {
@@ -367,7 +367,7 @@ template <int Q> struct BoxColumn {
                 const double value = primal(gap);
                 if (gap <= SMALL_GAP * value + n * noise) return value;
             }
-            if (rounds >= MOST_ROUNDS || !(noise >= 0)) { // or a number is none: the gap tells how far it got
+            if (rounds >= MOST_ROUNDS || !(noise >= 0) || over(p)) { // or a number is none: the gap tells how far it got
                 refresh();
                 for (int i = 0; i < padded; i += LANES) store(e + i, errors(i));
                 return primal(gap);
@@ -402,7 +402,7 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
             if (over(p)) continue;
             column.begin(p, t, u, squares, y, dual, c[t]);
             int count = 0;
-            value[t] = column.solve(gap[t], count);
+            value[t] = column.solve(p, gap[t], count);
             rounds[t] = count;
             double row[8 * Row<Q>::N];
             for (int k = 0; k < Row<Q>::N; k++) store(row + 8 * k, column.v.x[k]);
