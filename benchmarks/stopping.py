@@ -93,7 +93,9 @@ def inductive() -> Call:
     data, rng = ratings(1_000_000), np.random.default_rng(0)
     features = rng.standard_normal((data.shape[0], 60)), rng.standard_normal((data.shape[1], 60))
     model = InductiveCompletion(20, 1e3, tol=0.0)
-    return lambda limit: model.set_params(max_time=limit).fit(data, row_features=features[0], col_features=features[1])
+    return lambda limit: model.set_params(max_time=limit).fit(
+        data, row_features=features[0], column_features=features[1]
+    )
 
 
 def symmetric() -> Call:

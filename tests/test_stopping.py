@@ -221,7 +221,7 @@ def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):
     def counted(*arguments, **more):
         fits.append(1)
         result = solve(*arguments, **more)
-        interrupts._ACTIVE.get().pending = True
+        interrupts._ACTIVE.get().note(2, None)
         return result
 
     monkeypatch.setattr(cv, "solve", counted)

@@ -28,15 +28,17 @@ class Interrupt:
     """Whether somebody has asked for an end, or the time is over."""
 
     def __init__(self) -> None:
-        self.pending = False  # whether Ctrl-C was pressed
+        self.pending = False  # whether somebody wants an end: by Ctrl-C, or a callback of one fit among several
+        self.pressed = False  # Ctrl-C
         self._deadline = math.inf  # of the work, in the time of `time.perf_counter`
         self._last: float | None = None  # of what is done after it, while that is done
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """The handler of the signal."""
-        if self.pending:
+        if self.pressed:
             raise KeyboardInterrupt
-        self.pending, self._deadline = True, min(self._deadline, time.perf_counter() + PATIENCE)
+        self.pending = self.pressed = True
+        self._deadline = min(self._deadline, time.perf_counter() + PATIENCE)
 
     def over(self) -> bool:
         """Whether what is under way is to end where it is."""
@@ -50,7 +52,7 @@ class Interrupt:
     @property
     def hurries(self) -> bool:
         """Whether the time is over but for what is under way."""
-        return self.pending or time.perf_counter() >= self._deadline - PATIENCE
+        return self.pressed or time.perf_counter() >= self._deadline - PATIENCE
 
     @contextmanager
     def within(self, seconds: float | None, began: float) -> Iterator[None]:
@@ -61,7 +63,7 @@ class Interrupt:
         try:
             yield
         finally:
-            if not self.pending:  # else nothing more is begun either
+            if not self.pressed:  # else nothing more is begun either
                 self._deadline = before
 
     def left(self) -> float | None:

@@ -151,7 +151,7 @@ class MatrixCompletionCV(MatrixCompletion):
             layout = Layout(data, loss, best.C, weighting, box)
             left = None if self.max_time is None else max(deadline - time.perf_counter(), SOME_TIME)
             # After Ctrl-C there is no time for another fit: that of the part has to do.
-            known = replace(best.result, outcome=Outcome.INTERRUPTED) if interrupt.pending and best.result else None
+            known = replace(best.result, outcome=Outcome.INTERRUPTED) if interrupt.pressed and best.result else None
             self._fit(X, layout, best.U, best.rank, teller, left, known=known)
         return self
 

@@ -365,7 +365,7 @@ template <int Q> struct BoxColumn {
     }
 
     // Returns the primal value; `gap` tells how good it is, `rounds` how long it took.
-    double solve(double &gap, int &rounds) {
+    double solve(const Pattern &p, double &gap, int &rounds) {
         all_active();
         double noise = refresh();
         int next_newton = 1, pause = NEWTON_AFTER;
@@ -379,12 +379,12 @@ template <int Q> struct BoxColumn {
                 if (gap <= SMALL_GAP * value + n * noise) return value;
             }
             // Where c is large, rounding errors of v move single errors by more than the noise for ever; the gap has long been closed.
-            const bool over = rounds >= MOST_ROUNDS || !(noise >= 0); // or a number is none: the gap tells how far it got
-            if (over || rounds % LOOK_EVERY == 0) {
+            const bool ends = rounds >= MOST_ROUNDS || !(noise >= 0) || over(p); // or a number is none: the gap tells how far it got
+            if (ends || rounds % LOOK_EVERY == 0) {
                 refresh();
                 for (int i = 0; i < padded; i += LANES) store(e + i, errors(i));
                 const double value = primal(gap);
-                if (over || gap <= SMALL_GAP * value + n * noise) return value;
+                if (ends || gap <= SMALL_GAP * value + n * noise) return value;
             }
             if (box.smoothing > 0 && rounds == next_newton) { // far from it; near the solution, s is more accurate
                 const double before = dual();
@@ -422,7 +422,7 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
             if (over(p)) return;
             column.begin(p, t, u, squares, y, dual, c[t]);
             int count = 0;
-            value[t] = column.solve(gap[t], count);
+            value[t] = column.solve(p, gap[t], count);
             rounds[t] = count;
             double row[8 * Row<Q>::N];
             for (int k = 0; k < Row<Q>::N; k++) store(row + 8 * k, column.v.x[k]);
