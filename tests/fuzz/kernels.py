@@ -70,8 +70,9 @@ class Problem:
         self.box = BOXES[rng.integers(len(BOXES))]
         # c|x|² up to 10: far beyond that it takes thousands of rounds, and the gap says how far they got.
         self.c_of_box = np.minimum(self.ridge, 10.0) / rank
-        # At 1e8 what is left of a step, squared, is below 1e-13 of the penalty, where steps end: too little to compare.
-        self.stiffness = float(rng.choice([0.3, 1e3, 1e8 if wild else 1e5, np.inf]))
+        # Where many stiff bounds meet at a large rank, steps end before the minimum is reached to that accuracy.
+        stiff = 1e8 if wild else 1e5 if rank <= 20 else 1e3
+        self.stiffness = float(rng.choice([0.3, 1e3, stiff, np.inf]))
         shape = [(), (rows, 1), (1, columns), (rows, columns)][rng.integers(4)]
         self.lower = np.broadcast_to(-np.abs(self.numbers(*shape)), (rows, columns))
         self.upper = np.broadcast_to(np.abs(self.numbers(*shape)), (rows, columns))
