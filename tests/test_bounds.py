@@ -204,6 +204,18 @@ def test_other_losses_keep_bounds(loss, solver):
         assert result.certificate.rounding > 0
 
 
+def test_sparse_data_far_from_their_bounds():
+    """With 2 % of the entries, most of the first W is below 1: many times more entries than are observed."""
+    rng = np.random.default_rng(0)
+    i, j = np.nonzero(rng.random((120, 150)) < 0.02)
+    data = ObservedMatrix.from_triplets(i, j, rng.integers(1, 6, len(i)).astype(float), (120, 150))
+    result = solve(Problem(Huber(0.5), Entries.of_transposed(data), Box(1, 5), C=20.0), 2, random_state=0, tol=1e-3)
+    W = result.U @ result.V.T
+    assert result.converged
+    assert W.min() >= 1 - 1e-9
+    assert W.max() <= 5 + 1e-9
+
+
 def test_wide_bounds_change_nothing():
     p = problem(Square(), "not negative", 10.0)
     free = solve(Problem(p.loss, p.data, C=10.0), 3, random_state=0, tol=1e-9)

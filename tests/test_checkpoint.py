@@ -4,13 +4,12 @@ import errno
 import json
 import logging
 import os
-import platform
 import random
 import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
+import tempfile
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from rslm import (
     ReducedRankRegressor,
     solve,
 )
-from rslm.data.appearing import unfinished
+from rslm.data.appearing import beginning_of_unfinished
 from rslm.data.sealed import read_sealed, write_sealed
 from rslm.losses import Absolute, Huber, Logistic, Loss, Square
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
@@ -313,13 +312,9 @@ def test_killed_at_any_moment(tmp_path):
 
 
 def test_what_a_killed_process_leaves_is_taken_away(path):
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    for pid in (ended.pid, os.getppid()):  # the other one still runs, and may be writing
-        unfinished(path).with_name(unfinished(path).name.replace(f".{os.getpid()}.", f".{pid}.")).write_bytes(b"half")
+    (path.parent / f"{beginning_of_unfinished(path)}1.x.unfinished").write_bytes(b"half")
     solved("square", checkpoint=path)
-    left = sorted(p.name for p in path.parent.iterdir())
-    assert left == [f".{path.name}.{platform.node()}.{os.getppid()}.unfinished", path.name]
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
 # ---- another fit --------------------------------------------------------------------------------------------
@@ -497,6 +492,36 @@ def test_another_version(path):
         solve(Problem(**PLAIN), 3, checkpoint=path)
 
 
+DAMAGED = {
+    "no point": lambda _, arrays: arrays.pop("U"),
+    "a point elsewhere": lambda _, arrays: arrays.update(U=2 * arrays["U"]),
+    "a point of another shape": lambda _, arrays: arrays.update(U=arrays["U"].T),
+    "no numbers": lambda _, arrays: arrays.update(U=arrays["U"] * np.nan),
+    "too few records": lambda _, arrays: arrays.update(records=arrays["records"][:, 1:]),
+    "records as text": lambda _, arrays: arrays.update(records=arrays["records"].astype(str)),
+    "no end of a stage": lambda facts, _: facts.update(ended=[["stationary", 1]]),
+    "another end": lambda facts, _: facts.update(ended=[["happy", 1]]),
+    "no iteration": lambda facts, _: facts.pop("iteration"),
+    "time that flows back": lambda facts, _: facts.update(seconds=-1.0),
+    "no settings": lambda facts, _: facts.pop("settings"),
+    "no patience": lambda facts, _: facts["present"].pop("patience"),
+    "no radius": lambda facts, _: facts["present"]["method"].pop("radius"),
+    "half a step": lambda facts, _: facts["present"]["method"].update(opening_steps=0.5),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_parts_that_are_missing_or_wrong(kind, path):
+    """With a checksum that is right."""
+    solve(Problem(**PLAIN), 3, random_state=0, checkpoint=path, max_iter=2)
+    facts, arrays = read_sealed(path, checkpoint.CHECKPOINT)
+    DAMAGED[kind](facts, arrays)
+    write_sealed(path, checkpoint.CHECKPOINT, facts, arrays)
+    before = path.read_bytes()
+    refused(path, "is damaged: .* is missing or wrong. Delete it")
+    assert path.read_bytes() == before
+
+
 # ---- where none can be written ----------------------------------------------------------------------------------
 
 
@@ -507,10 +532,12 @@ def test_errors_come_before_the_work(tmp_path, monkeypatch):
     with pytest.raises(IsADirectoryError, match="name a file in it"):
         solve(Problem(**PLAIN), 3, checkpoint=tmp_path)
 
-    def denied(self, *_, **__):
-        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+    def denied(**_):
+        raise PermissionError(errno.EACCES, "Permission denied", "a temporary file")
 
-    monkeypatch.setattr(Path, "touch", denied)  # the superuser, who may run the tests, is never denied anything
+    monkeypatch.setattr(
+        tempfile, "NamedTemporaryFile", denied
+    )  # the superuser, who may run the tests, is never denied anything
     with pytest.raises(PermissionError, match=r"no checkpoint can be written: '.*/file'"):
         solve(Problem(**PLAIN), 3, checkpoint=tmp_path / "file")
     assert list(tmp_path.iterdir()) == []

@@ -195,12 +195,16 @@ def test_info_and_certify(monkeypatch, capsys, ratings):
         (["complete", "{ratings}", "--loss", "cubic"], "loss must be one of"),
         (["complete", "{ratings}", "--model", "none/m.rslm"], "the folder none does not exist"),
         (["predict", "{ratings}", "{ratings}"], "is not a model of rslm"),
-        (["info", "none.rslm"], "none.rslm"),
+        (["info", "none.rslm"], "none.rslm does not exist"),
+        (["info", "."], ".: Is a directory"),
+        (["prepare", "{ratings}", "{model}.folder"], "exists; force=True or --force replaces it"),
         (["recommend", "{model}", "--for", "nobody"], "'nobody' is no row of the model"),
     ],
 )
 def test_what_goes_wrong_is_told_in_one_line(monkeypatch, capsys, ratings, arguments, said):
     model, _ = completed(monkeypatch, ratings)
+    if arguments[0] == "prepare":
+        assert run(monkeypatch, "prepare", str(ratings), f"{model}.folder") == 0
     code = run(monkeypatch, *(a.format(ratings=ratings, model=model) for a in arguments))
     assert said in code
     assert code.startswith("Error: ")
@@ -292,6 +296,13 @@ def test_one_file_for_two_things(monkeypatch, ratings):
     path = str(ratings.parent / "one")
     assert "is named twice" in run(monkeypatch, "complete", str(ratings), "--model", path, "--fill", path)
     assert not (ratings.parent / "one").exists()
+
+
+def test_few_entries(monkeypatch, capsys, tmp_path):
+    """Too few to hold any out, whether to test on or to find C."""
+    (tmp_path / "few.csv").write_text("1,2,3\n2,4,\n")
+    assert run(monkeypatch, "complete", str(tmp_path / "few.csv"), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["entries"] == 5
 
 
 def test_nothing_is_left_to_recommend(monkeypatch, capsys, tmp_path):

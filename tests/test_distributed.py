@@ -32,7 +32,8 @@ from rslm.structures import Box, Hankel
 
 pytestmark = pytest.mark.xdist_group("cluster")  # tests that run at the same time would have one each
 N, M = 90, 40  # samples and features; of so few features σ₁ is found in one product
-TOL = 1e-3  # enough for all kinds of steps to be taken
+TOL = 1e-6
+SAME_OBJECTIVE, SAME_W = 1e-9, 1e-6  # what is promised of converged fits, relative and to the scale of W
 
 
 def ratings(n=N, m=M, seed=0):
@@ -71,14 +72,18 @@ def both(client, loss, box=None, data=None, rank=3, **settings):
     return solve(here, rank, random_state=0, tol=TOL), solve(there, rank, random_state=0, tol=TOL)
 
 
-def assert_same(a, b, rtol=1e-10):
-    assert len(a.history["objective"]) == len(b.history["objective"])
-    np.testing.assert_allclose(b.history["objective"], a.history["objective"], rtol=rtol)
-    np.testing.assert_array_equal(b.history["hessian_products"], a.history["hessian_products"])
-    np.testing.assert_allclose(b.U @ b.V.T, a.U @ a.V.T, atol=1e-8 * np.abs(a.V).max())
+def assert_same_matrix(actual, W):
+    np.testing.assert_allclose(actual, W, rtol=0, atol=SAME_W * np.abs(W).max())
+
+
+def assert_same(a, b):
+    """Sums are made in another order there, so the path may be another; the answer is not."""
+    assert a.converged
     assert b.outcome is a.outcome
-    assert b.certificate.primal == pytest.approx(a.certificate.primal, rel=1e-10)
-    assert b.certificate.dual == pytest.approx(a.certificate.dual, rel=1e-10)
+    assert_same_matrix(b.U @ b.V.T, a.U @ a.V.T)
+    assert b.certificate.primal == pytest.approx(a.certificate.primal, rel=SAME_OBJECTIVE)
+    # The dual value moves with the gradient, not with its square, so it is as accurate as W.
+    assert b.certificate.dual == pytest.approx(a.certificate.dual, rel=SAME_W)
 
 
 WEIGHTS = {"row_weights": np.linspace(0.5, 2, M), "column_weights": np.linspace(2, 0.5, N)}
@@ -95,10 +100,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_history_is_that_of_one_process(client, case):
+def test_the_answer_is_that_of_one_process(client, case):
     loss, box, settings = CASES[case]
-    # With kinks the inner solver stops at a gap, where it is depends on the start, and steps make more of it.
-    assert_same(*both(client, loss, box, **settings), rtol=1e-8 if case == "absolute" else 1e-10)
+    assert_same(*both(client, loss, box, **settings))
 
 
 def test_workers_that_are_processes(processes):
@@ -138,7 +142,7 @@ def test_tasks(client, kind, loss):
     b = solve(Problem(loss, distribute_tasks(data, client), C=1.0), 2, random_state=0, tol=TOL)
     assert_same(a, b)
     if kind == "intercepts":
-        np.testing.assert_allclose(b.intercepts, a.intercepts, rtol=1e-8)
+        assert_same_matrix(b.intercepts, a.intercepts)
 
 
 def test_structure_that_couples_columns_is_refused(client):
@@ -245,13 +249,13 @@ def test_matrix_completion(client, tmp_path):
         there.fit(data, client=client)
     assert [str(w.message) for w in warned] == [str(w.message) for w in beyond]
     assert told
-    np.testing.assert_allclose(there.row_factors_ @ there.col_factors_.T, here.row_factors_ @ here.col_factors_.T)
-    assert there.score(data) == pytest.approx(here.score(data))
+    assert_same_matrix(there.row_factors_ @ there.col_factors_.T, here.row_factors_ @ here.col_factors_.T)
+    assert there.score(data) == pytest.approx(here.score(data), rel=SAME_W)
     assert there.transform(data.to_dense()).shape == (N, M)
     assert not hasattr(there, "residuals_")
     with pytest.raises(AttributeError, match="fitted by a cluster has no residuals"):
         _ = there.outlier_scores_
-    assert (there.recommend([0], top=3, known=data)[0] == here.recommend([0], top=3)[0]).all()
+    np.testing.assert_array_equal(there.recommend([0], top=3, known=data)[0], here.recommend([0], top=3)[0])
     there.save(tmp_path / "m.rslm")
     np.testing.assert_array_equal(load(tmp_path / "m.rslm").col_factors_, there.col_factors_)
 
@@ -282,24 +286,24 @@ def test_two_classes_and_extreme_data(client):
     logistic = {"rank": 2, "C": 3.0, "loss": "logistic", "random_state": 0, "tol": TOL}
     model = MatrixCompletion(**logistic).fit(binary, client=client)
     assert model.classes_.tolist() == [0.0, 1.0]
-    assert model.score(binary) == pytest.approx(MatrixCompletion(**logistic).fit(binary).score(binary))
+    assert model.score(binary) == pytest.approx(MatrixCompletion(**logistic).fit(binary).score(binary), rel=SAME_W)
     large = data.with_values(data.values * 2.0**400)
     a = MatrixCompletion(2, C=1.0, random_state=0, tol=TOL).fit(large)
     b = MatrixCompletion(2, C=1.0, random_state=0, tol=TOL).fit(large, client=client)
-    np.testing.assert_allclose(b.predict([3], [4]), a.predict([3], [4]))
+    np.testing.assert_allclose(b.predict([3], [4]), a.predict([3], [4]), rtol=SAME_W)
 
 
 def test_task_estimators(client):
     X, y, tasks = regressions()
     a, b = (MultiTaskRegressor(2, C=1.0, random_state=0, tol=TOL) for _ in range(2))
-    np.testing.assert_allclose(b.fit(X, y, tasks, client=client).coef_, a.fit(X, y, tasks).coef_, atol=1e-9)
-    np.testing.assert_allclose(b.intercept_, a.intercept_, rtol=1e-9)
+    assert_same_matrix(b.fit(X, y, tasks, client=client).coef_, a.fit(X, y, tasks).coef_)
+    assert_same_matrix(b.intercept_, a.intercept_)
     signs = y > np.median(y)
     c, d = (MultiTaskClassifier(2, C=1.0, random_state=0, tol=TOL) for _ in range(2))
-    np.testing.assert_allclose(d.fit(X, signs, client=client).coef_, c.fit(X, signs).coef_, atol=1e-9)
+    assert_same_matrix(d.fit(X, signs, client=client).coef_, c.fit(X, signs).coef_)
     Y = np.stack([y, -y, np.where(signs, np.nan, y)], axis=1)
     e, f = (ReducedRankRegressor(2, C=1.0, random_state=0, tol=TOL) for _ in range(2))
-    np.testing.assert_allclose(f.fit(X, Y, client=client).coef_, e.fit(X, Y).coef_, atol=1e-9)
+    assert_same_matrix(f.fit(X, Y, client=client).coef_, e.fit(X, Y).coef_)
 
 
 def test_entries_that_are_set_aside(client, monkeypatch):
@@ -438,6 +442,7 @@ def test_a_worker_that_is_killed_changes_nothing(processes, case, kind, tmp_path
         prepare(tmp_path / "r.csv", tmp_path / "prepared")
         source = tmp_path / "prepared"
     killed = []
+    rel = SAME_OBJECTIVE if kind == "memory" else 1e-6  # prepared data are in single precision
 
     def kill(progress):
         if progress.iteration >= 3 and not killed:
@@ -448,10 +453,8 @@ def test_a_worker_that_is_killed_changes_nothing(processes, case, kind, tmp_path
     b = solve(there, 4, random_state=0, tol=TOL, callback=kill)
     a = solve(Problem(loss, Entries.of_transposed(data), box, **settings), 4, random_state=0, tol=TOL)
     assert killed
-    np.testing.assert_allclose(
-        b.history["objective"], a.history["objective"], rtol=1e-6 if kind == "prepared" else 1e-10
-    )
-    assert b.certificate.dual == pytest.approx(a.certificate.dual, rel=1e-6)
+    assert b.converged
+    assert b.certificate.primal == pytest.approx(a.certificate.primal, rel=rel)
 
 
 @pytest.mark.parametrize("case", ["absolute", "bounds"])

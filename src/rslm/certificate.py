@@ -51,12 +51,16 @@ class Certificate:
         """The certificate for data whose squares are `factor` times as large; the relative gap is free of scale."""
         if factor == 1.0:
             return self
+
+        def times(value: float, by: float) -> float:
+            return 0.0 if value == 0.0 else value * by  # the factor may be infinite, or 0
+
         return replace(
             self,
-            primal=self.primal * factor,
-            dual=self.dual * factor,
-            gap=self.gap * factor,
-            sigma_max=self.sigma_max * math.sqrt(factor),
+            primal=times(self.primal, factor),
+            dual=times(self.dual, factor),
+            gap=times(self.gap, factor),
+            sigma_max=times(self.sigma_max, math.sqrt(factor)),
         )
 
     def shifted(self, constant: float) -> Certificate:
@@ -132,7 +136,10 @@ def certify(
     """
     kept = evaluation if kept is None else kept
     if not math.isfinite(evaluation.value):
-        return no_certificate(problem, evaluation, tol, "the objective is not a finite number")
+        found = no_certificate(problem, kept, tol, "the objective is not a finite number")
+        if kept is evaluation:
+            return found
+        return replace(found, primal=_primal(problem, kept))  # the value may be that of a loss with rounded kinks
     duals = evaluation.duals(problem)
     if (smoothed := evaluation.smoothed) is None:
         square, method = largest_singular_value_squared(duals, evaluation.U)
@@ -143,7 +150,10 @@ def certify(
         primal = problem.C * float(smoothed.residual @ smoothed.residual) + smoothed.trace_norm_term()
     dual, scaling = _best_dual(duals, square)
     if not dual <= primal + IMPOSSIBLE * abs(primal):
-        return no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value")
+        return replace(
+            no_certificate(problem, kept, tol, f"the conjugate of {problem.loss!r} contradicts its value"),
+            primal=primal,
+        )
     gap = max(primal - dual, 0.0)
     return Certificate(
         primal=primal,

@@ -16,6 +16,9 @@ def norm(a: Floats) -> float:
     return float(np.linalg.norm(a))
 
 
+FAR = 1e100  # steps beyond that are scaled before their squares are summed
+
+
 class Tangent:
     """The horizontal tangent space at U: ξ with ⟨ξ, U⟩ = 0 and Uᵀξ symmetric."""
 
@@ -49,5 +52,9 @@ class Tangent:
         return self.project(derivative - inner(euclidean, self.U) * xi)
 
     def retract(self, xi: Floats) -> Floats:
-        moved = self.U + xi
+        longest = float(np.abs(xi).max())
+        if not np.isfinite(longest):  # nowhere
+            return self.U.copy()
+        size = max(longest, 1.0)  # whose square may be too large
+        moved = self.U / size + xi / size if size > FAR else self.U + xi
         return moved / norm(moved)

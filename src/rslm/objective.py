@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -31,7 +32,7 @@ class Evaluation:
         self.U = U
         self._solution = solution
         self._objective = objective
-        self.value = solution.value  #: g(U)
+        self.value = math.inf if math.isnan(solution.value) else solution.value  #: g(U)
         self.gradient = solution.gradient  #: ∇g(U)
         self.paid = solution.paid  #: the part of the value that W pays for going beyond soft bounds
         self.noise = ROUNDING * np.finfo(float).eps * max(1e-300, abs(self.value))  #: rounding errors of the value

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from rslm._typing import Floats
 from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
+from rslm.magnitudes import LARGEST, LEAST, as_float, workable
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
 from rslm.measurements.elsewhere import Elsewhere
 from rslm.structures import Box, Hankel, LinearStructure, Smoothed, SoftBox, Symmetric, Toeplitz
@@ -56,11 +56,15 @@ class Problem:
         if not isinstance(self.data, Entries | Samples | Tasks | Bilinear | Elsewhere):
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
         self._check_structure()
-        if isinstance(self.C, bool) or not isinstance(self.C, Real) or not 0 < _as_float(self.C) < math.inf:
+        if not 0 < as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
+        if not LEAST <= as_float(self.C) <= LARGEST:
+            raise ValueError(
+                f"C must be a number from {LEAST:g} to {LARGEST:g}, or nothing is left to weigh; got {self.C!r}"
+            )
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
         if not isinstance(self.data, Elsewhere):  # who keeps the observations looks at them
-            data = self.data.as_targets(self.loss, CheckedLoss(self.loss).targets)
+            data = self.data.as_targets(self.loss, CheckedLoss(self.loss).targets).checked(workable)
             object.__setattr__(self, "data", data)
             CheckedLoss(self.loss).try_out(np.asarray(data.values[:SOME], dtype=np.float64))
         for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
@@ -91,6 +95,11 @@ class Problem:
             raise TypeError("samples are parameters of a linear structure, such as Hankel(window, windows)")
         elif isinstance(structure, Box | SoftBox):
             structure.planes(data.shape)  # an error if it is of another shape
+            box = structure if isinstance(structure, Box) else structure.box
+            if (farthest := float(np.abs(box.finite()).max(initial=0.0))) > LARGEST:
+                raise ValueError(
+                    f"bounds must not be beyond {LARGEST:g}, one is ±{farthest:.3g}; None or ±inf stand for no bound"
+                )
 
     @property
     def columns(self) -> Columns:
@@ -125,18 +134,13 @@ class Problem:
         return self.columns.predict(U * self.row_scale, V, n_threads)
 
 
-def _as_float(number: Real) -> float:
-    try:
-        return float(number)
-    except OverflowError:  # a whole number beyond all floats
-        return math.inf
-
-
 def _checked_weights(name: str, given: Floats, length: int) -> Floats:
     weights = np.asarray(given, dtype=np.float64)
     if weights.shape != (length,):
         raise ValueError(f"{name} must have shape ({length},); got {weights.shape}")
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    bad = np.flatnonzero(~((weights >= LEAST) & (weights <= LARGEST)))
     if len(bad):
-        raise ValueError(f"{name} must be positive and finite; {name}[{bad[0]}] is {weights[bad[0]]}")
+        raise ValueError(
+            f"{name} must be positive and finite, from {LEAST:g} to {LARGEST:g}; {name}[{bad[0]}] is {weights[bad[0]]}"
+        )
     return weights

@@ -8,6 +8,10 @@ not small beside the errors. So the way leads from a square loss, over δ of abo
 - else δ is made smaller until rounding can change no more than a small part of the objective;
 - and further, if it may be rounding that keeps the duality gap open.
 
+Where a loss has bends, truncated conjugate gradients soon amplify a rounding error to the accuracy of a step, so two
+machines take two paths. The answer must not depend on that: δ is a power of 2 times the reciprocal of the slope, and
+the last problems are solved so far beyond the tolerance that what is left of the path is negligible.
+
 The dual variables of the rounded loss are feasible for the loss with its kinks, so the certificate is about that one.
 Losses that are smooth but for a narrow part of them, such as Huber's with a small δ, are reached in the same way, and
 all other losses over a square one.
@@ -15,6 +19,7 @@ all other losses over a square one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +30,7 @@ from rslm._typing import Floats
 from rslm.certificate import Certificate
 from rslm.losses import BoxDual, Square
 from rslm.losses.checked import CheckedLoss, usual_size
+from rslm.manifold import norm
 from rslm.objective import Evaluation
 from rslm.problem import Problem
 
@@ -35,6 +41,7 @@ SLOWER = 0.3  # and by this else
 NEGLIGIBLE = 0.1  # part of the objective that rounding may change in the end; it changes the optimum by far less
 SAMPLE = 100_000  # entries that are looked at
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
+STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1, where the gap stays open
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
 ON_THE_WAY, TRIES = 200, 100  # iterations that a stage on the way, and a smaller gap, are worth
 
@@ -48,6 +55,7 @@ class Stage:
     rounding: float | None = None  #: δ; None where the problem is not the one that was asked for, rounded
     softness: float | None = 0.0  #: ε of soft bounds; None where there should be bounds, but are none yet
     smoothing: float = 0.0  #: δ of a smoothed linear structure
+    sharp: bool = False  #: it is solved beyond the tolerance, because rounding errors decide the path to its answer
     start: Floats | None = None  #: where to begin, if not where the stage before has ended
     tries: int | None = None  #: after so many iterations it is left, for the next stage or the answer of the one before
 
@@ -58,6 +66,7 @@ class Reached:
 
     evaluation: Evaluation
     certificate: Certificate | None  #: after a last stage
+    kept: float | None = None  #: the objective of this stage where W keeps the bounds, after a last stage
 
 
 Stages = Generator[Stage, Reached, None]
@@ -82,21 +91,22 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
         # Where no error is beyond ε, the loss is 0 already; any width will do.
         errors = Errors(problem, loss, reached.evaluation)
         width = FIRST * (errors.typical or usual)
-    delta = width / reach - own
+    delta = 2.0 ** math.floor(math.log2(width)) / reach - own
     while delta > own:
         rounded = replace(problem, loss=loss.smoothed(delta))
         reached = yield Stage(rounded, rounding=delta, tries=ON_THE_WAY)
         errors = Errors(problem, loss, reached.evaluation)
         if own == 0 and (delta * reach <= LEAST * usual or errors.settled(delta)):
-            reached = yield Stage(rounded, last=True, rounding=delta)
+            reached = yield Stage(rounded, last=True, rounding=delta, sharp=True)
             while errors.may_explain(reached.certificate, delta) and delta * reach > LEAST_FOR_GAP * usual:
                 delta *= FASTER
                 finer = replace(problem, loss=loss.smoothed(delta))
-                reached = yield Stage(finer, last=True, rounding=delta, tries=TRIES)
+                start = stirred(reached.evaluation.U)
+                reached = yield Stage(finer, last=True, rounding=delta, sharp=True, tries=TRIES, start=start)
                 errors = Errors(problem, loss, reached.evaluation)
             return
         delta *= FASTER if errors.within(delta) > DECISIVE else SLOWER
-    yield Stage(problem, last=True, rounding=0.0)
+    yield Stage(problem, last=True, rounding=0.0, sharp=True)
 
 
 def advance(way: Stages, reached: Reached) -> Stage | None:
@@ -105,6 +115,13 @@ def advance(way: Stages, reached: Reached) -> Stage | None:
         return way.send(reached)
     except StopIteration:
         return None
+
+
+def stirred(U: Floats) -> Floats:
+    """U with a little of everything: a finer problem may need directions that a coarser one had given up."""
+    noise = np.random.default_rng(0).standard_normal(U.shape)
+    U = U + noise * (STIRRED / norm(noise))
+    return np.asarray(U / norm(U))
 
 
 def _squared(problem: Problem, curvature: float) -> Problem:

@@ -21,7 +21,7 @@ from rslm.losses import BoxDual
 from rslm.manifold import norm
 from rslm.objective import Evaluation
 from rslm.problem import Problem
-from rslm.smoothing import Reached, Stage, Stages, advance, typical_curvature
+from rslm.smoothing import Reached, Stage, Stages, advance, stirred, typical_curvature
 from rslm.structures import Box, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, beside that of an observed entry
@@ -31,7 +31,6 @@ PART = 0.4  # of what it costs to keep bounds that is paid, at most, for going b
 STIFFEST = 1e8  # curvature beside that of an observed entry beyond which nothing is gained
 NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
 OPEN = 0.1  # softness may be the reason of a gap of which it can explain this part
-STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1, where the gap stays open
 TRIES = 300  # iterations that a stage on the way, and a smaller gap, are worth
 SPREAD = 2.0  # rows of the start are moved until their bounds are so many standard deviations from their mean
 
@@ -51,7 +50,7 @@ def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
         if rounding > 0:  # zeros alone are solved without rounding where there are no bounds
             stage = replace(stage, rounding=rounding)
         if from_data:
-            reached = yield replace(stage, last=False, softness=None)
+            reached = yield replace(stage, last=False, sharp=False, softness=None)
             start, from_data = moved_inward(box, reached.evaluation, free.row_scale), False
         while True:
             soft = replace(stage, problem=replace(free, structure=SoftBox(box, epsilon, expected)), softness=epsilon)
@@ -87,7 +86,8 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
     wanted = np.where(mean < lower, np.minimum(lower + spread, middle), mean)
     wanted = np.where(mean > upper, np.maximum(upper - spread, middle), wanted)
     U = (X + np.outer((wanted - mean) / square, average)) / scale
-    return np.asarray(U / norm(U))
+    size = norm(U)
+    return np.asarray(U / size) if 0.0 < size < np.inf else evaluation.U  # all rows may have to be moved to 0
 
 
 def stand_in(problem: Problem) -> Stage:
@@ -112,13 +112,6 @@ def _without_kinks(problem: Problem) -> tuple[Problem, float]:
     return replace(problem, loss=loss.smoothed(rounding)), rounding
 
 
-def stirred(U: Floats) -> Floats:
-    """U with a little of everything: stiffer bounds may need directions that softer ones had given up."""
-    noise = np.random.default_rng(0).standard_normal(U.shape)
-    U = U + noise * (STIRRED / norm(noise))
-    return np.asarray(U / norm(U))
-
-
 def _negligible(evaluation: Evaluation) -> bool:
     """Whether to keep the bounds costs little; what is paid for going beyond them is but a part of that."""
     most = NEGLIGIBLE * evaluation.value
@@ -126,6 +119,11 @@ def _negligible(evaluation: Evaluation) -> bool:
 
 
 def _may_explain(reached: Reached) -> bool:
-    """Whether the duality gap may be open because the bounds were soft."""
+    """Whether the duality gap may be open because the bounds were soft.
+
+    What softness explains is what keeping the bounds costs in this very problem. The primal value of the certificate
+    knows the loss with its kinks, and the difference to that is explained by rounding.
+    """
     assert reached.certificate is not None
-    return OPEN * reached.certificate.gap <= reached.certificate.primal - reached.evaluation.value
+    assert reached.kept is not None
+    return OPEN * reached.certificate.gap <= reached.kept - reached.evaluation.value

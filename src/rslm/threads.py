@@ -11,6 +11,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+MOST = 1 << 15  # threads, of whatever machine
+
 
 def thread_count(n_threads: int | None) -> int:
     """The number asked for, or all cores that this process may use."""
@@ -18,6 +20,8 @@ def thread_count(n_threads: int | None) -> int:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(n_threads, bool) or not isinstance(n_threads, Integral) or n_threads < 1:
         raise ValueError(f"n_threads must be None or a whole number ≥ 1; got {n_threads!r}")
+    if n_threads > MOST:
+        raise ValueError(f"n_threads must be at most {MOST}; got {n_threads!r}")
     return int(n_threads)
 
 

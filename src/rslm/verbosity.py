@@ -3,13 +3,62 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 logger = logging.getLogger("rslm")
 
+_listening = ContextVar("listening", default=False)  # whether what runs here was asked to tell
+_lock = threading.Lock()
+_shown: _Shown | None = None  # while somebody listens
 
-def show_log() -> None:
-    """Show the log on standard error, unless the application has set up logging itself."""
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.INFO)
-    if not logger.hasHandlers():
-        logger.addHandler(logging.StreamHandler())
+
+@contextmanager
+def log_shown(wanted: object) -> Iterator[None]:
+    """Show the log meanwhile, on standard error unless the application has set up logging itself.
+
+    Only what runs within is shown, not what other threads do at the same time; afterwards the logger is as it was.
+    """
+    global _shown
+    if not wanted:
+        yield
+        return
+    token = _listening.set(True)
+    with _lock:
+        _shown = _shown or _Shown()
+        _shown.users += 1
+    try:
+        yield
+    finally:
+        _listening.reset(token)
+        with _lock:
+            assert _shown is not None
+            _shown.users -= 1
+            if _shown.users == 0:
+                _shown.end()
+                _shown = None
+
+
+class _Shown:
+    """What is done to the logger while its log is shown: the level, a handler if there is none, and a filter."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self._level, self._from = logger.level, logger.getEffectiveLevel()
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.INFO)
+        self._handler = None if logger.hasHandlers() else logging.StreamHandler()
+        if self._handler is not None:
+            logger.addHandler(self._handler)
+        logger.addFilter(self._passes)
+
+    def _passes(self, record: logging.LogRecord) -> bool:
+        return _listening.get() or record.levelno >= self._from
+
+    def end(self) -> None:
+        logger.removeFilter(self._passes)
+        if self._handler is not None:
+            logger.removeHandler(self._handler)
+        logger.setLevel(self._level)

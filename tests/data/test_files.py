@@ -17,7 +17,7 @@ import scipy.io
 from scipy import sparse
 
 from rslm.cli import main
-from rslm.data.files import read_pairs, read_source, read_table
+from rslm.data.files import parquet, read_pairs, read_source, read_table
 from rslm.data.files.text import FIRST
 from rslm.data.files.zeros import CHUNK, may_have_leading_zeros
 
@@ -194,6 +194,12 @@ def test_leading_zeros_are_found_wherever_a_chunk_ends(at):
     assert may_have_leading_zeros(b"07," + before, ",")
 
 
+def test_ids_that_are_no_numbers_at_first(tmp_path):
+    """The largest number among the first ids is then none."""
+    path = written(tmp_path, entries(" 7,x,1", " 7,y,2", " 8,x,3"))
+    assert len(read_source(path).data.row_ids) == 2
+
+
 def test_rows_of_a_matrix_may_have_codes(tmp_path):
     data = read_source(written(tmp_path, "007,1.5,2\n008,2.5,3\n")).data
     assert data.row_ids.tolist() == ["007", "008"]
@@ -331,6 +337,41 @@ def test_parquet(tmp_path):
     check_ratings(read_source(path).data)
 
 
+def test_a_parquet_file_that_ends_the_process_which_reads_it(tmp_path, monkeypatch):
+    path = written(tmp_path, PARQUET, "a.parquet")
+    monkeypatch.setattr(parquet, "TRIAL", "import os; os.abort()")
+    for read in (read_source, read_table):
+        with pytest.raises(ValueError, match=r"a\.parquet is damaged .* ended with exit code -6"):
+            read(path)
+
+
+@pytest.mark.parametrize("at", [-7, -5, -2])
+def test_a_damaged_end_of_a_parquet_file(tmp_path, at):
+    content = bytearray(PARQUET)
+    content[at] ^= 0xFF
+    with pytest.raises(ValueError, match=r"a\.parquet is damaged or no Parquet file"):
+        read_source(written(tmp_path, bytes(content), "a.parquet"))
+
+
+POSITIONS = {
+    "csr": {"indices": np.array([0, 99], dtype=np.int32)},
+    "csc": {"indptr": np.array([0, 5, 2, 2], dtype=np.int32)},
+    "coo": {"row": np.array([0, -1], dtype=np.int32), "coords": np.array([[0, 99], [0, 1]])},
+    "bsr": {"indices": np.array([-5], dtype=np.int32)},
+    "dia": {"offsets": np.array([2**31 - 1], dtype=np.int32)},
+}
+
+
+@pytest.mark.parametrize("form", POSITIONS)
+def test_positions_outside_of_a_sparse_matrix(tmp_path, form):
+    """SciPy would write to memory that is not its own."""
+    X = sparse.coo_array(([1.0, 2.0], ([0, 1], [0, 1])), shape=(2, 3)).asformat(form)
+    with np.load(io.BytesIO(saved(lambda f: sparse.save_npz(f, X)))) as file:
+        arrays = dict(file) | {k: v for k, v in POSITIONS[form].items() if k in file.files}
+    with pytest.raises(ValueError, match=r"a\.npz"):
+        read_source(written(tmp_path, saved(lambda f: np.savez(f, **arrays)), "a.npz"))
+
+
 def test_binary_formats(tmp_path):
     X = sparse.coo_array(([1.0, 0.0, 3.0], ([0, 1, 1], [1, 0, 2])), shape=(2, 3))
     dense = np.array([[np.nan, 1.0, np.nan], [0.0, np.nan, 3.0]])
@@ -388,7 +429,20 @@ BAD = {
         "line 6: a quote opens",
     ),
     "NUL late": ("a.csv", LONG + b"q\0q,b1,2\n", "line 9002: there is a NUL byte.*remove it"),
-    "Latin-1 late": ("a.csv", LONG + b"J\xf6rg,b1,2\n", "line 9002: the byte 0xf6 is no UTF-8; write the file again"),
+    "damaged UTF-8": ("a.csv", LONG + "ü,ö,1\n".encode() + b"J\xf6rg,b1,2\n", "line 9003: the byte 0xf6 is no UTF-8"),
+    "not the encoding that was told": (
+        "a.csv",
+        LONG + b"J\xf6rg,b1,2\n",
+        "line 9002: the byte 0xf6 is no UTF-8",
+        {"encoding": "utf-8"},
+    ),
+    "an encoding that does not fit": ("a.csv", table().encode("utf-16"), "a.csv.* no ascii", {"encoding": "ascii"}),
+    "a quote in a cell": ("a.csv", table().encode() + b'bob,"12" disk",1\neva,"x",1\n', "line 6: a quote is within"),
+    "escaped quotes and a line too short": (
+        "a.csv",
+        b'user,item,rating\n"a","\\"x",1\n"b","y"\n"c","\\"z",1\n',
+        "line 3: 2 cells",
+    ),
     "separator of thousands": (
         "a.csv",
         b'user,item,rating\na,x,"1,234.5"\nb,x,2\n',
@@ -426,7 +480,7 @@ BAD = {
     "JSON of numbers": ("a.json", b"[1, 2, 3]\n", "is JSON; a table is needed"),
     "HTML": ("a.csv", b"<!DOCTYPE html>\n<html><head></head>, a, b\n", "is HTML, .* a table is needed"),
     "NUL bytes": ("a.csv", b"user,item,rating\na,x,1\nb,\0,2\n", "line 3: there is a NUL byte"),
-    "UTF-16": ("a.csv", "user,item,rating\na,x,1\n".encode("utf-16"), "UTF-16"),
+    "UTF-16 without a mark": ("a.csv", "user,item,rating\na,x,1\n".encode("utf-16-le"), "NUL byte.*utf-16-le"),
     "infinite": ("a.csv", b"user,item,rating\na,x,1\nb,x,inf\nb,y,2\n", "NaN or infinite"),
     "far too large": ("a.csv", b"user,item,rating\na,x,1\nb,x,1e999\nb,y,2\n", "infinite"),
     "words in a matrix": ("a.csv", b"a,b,c,d,e\n1,2,3,4,x\n5,6,7,8,y\n", "line 2: 'x' is no number; a matrix"),
@@ -448,6 +502,16 @@ BAD = {
         "a.mat",
         saved(lambda f: scipy.io.savemat(f, {"X": np.ones((30, 30))}))[:400],
         "MATLAB file|memory|one matrix",
+    ),
+    "an npz with a header that is no header": (
+        "a.npz",
+        saved(lambda f: zipped(f, "X.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((((")),
+        "damaged or no npz file",
+    ),
+    "an npz with a file in it that is none": (
+        "a.npz",
+        saved(lambda f: zipped(f, "X.npy", b"")),
+        "damaged or no npz file",
     ),
     "no such column": ("a.csv", table().encode(), "no column 'stars'", {"values": "stars"}),
     "one column twice": ("a.csv", table().encode(), "three different columns", {"rows": "item", "cols": "item"}),

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import time
+import zlib
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,7 @@ import pytest
 from rslm import MatrixCompletion
 from rslm.data import holdout, read_source
 from rslm.data.prepared import write
-from rslm.data.prepared.manifest import Manifest
+from rslm.data.prepared.manifest import Manifest, checksum
 from rslm.data.prepared.opened import open_prepared
 from rslm.data.prepared.write import prepare
 
@@ -157,6 +158,53 @@ def test_damage_is_found(tmp_path, what):
         open_prepared(tmp_path / "out", check=True)
     with pytest.raises(ValueError, match="prepare"):
         read_source(tmp_path / "out")
+
+
+def resealed(folder):
+    """With checksums that are right, whatever has become of the rest."""
+    found = json.loads((folder / "manifest.json").read_text())
+    indptr, index, values = (np.load(folder / f"{name}.npy") for name in ("indptr", "index", "values"))
+    found["indptr"] = checksum(indptr)
+    found["shards"][0] |= {"index": checksum(index), "values": checksum(values)}
+    found["ids"] = [zlib.crc32((folder / f"{side}_ids.npy").read_bytes()) for side in ("row", "col")]
+    (folder / "manifest.json").write_text(json.dumps(found))
+
+
+CHANGES = {
+    "a column beyond all": ("index", lambda a: np.where(np.arange(len(a)) == 5, 99, a)),
+    "a column twice": ("index", lambda a: np.where(np.arange(len(a)) == 1, a[0], a)),
+    "no number": ("values", lambda a: np.where(np.arange(len(a)) == 5, np.nan, a)),
+    "another type": ("index", lambda a: a.astype(np.int64)),
+    "two dimensions": ("values", lambda a: a[:, None]),
+    "no order": ("indptr", lambda a: np.concatenate([a[:1], a[1:-1][::-1], a[-1:]])),
+    "words": ("row_ids", lambda a: a.astype(str)),
+    "too few ids": ("row_ids", lambda a: a[:-1]),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_damage_with_right_checksums_is_found(tmp_path, kind):
+    (tmp_path / "t.csv").write_text(table())
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    name, change = CHANGES[kind]
+    path = tmp_path / "out" / f"{name}.npy"
+    before = np.load(path)
+    np.save(path, change(before).astype(before.dtype if kind.startswith(("a ", "no")) else None))
+    resealed(tmp_path / "out")
+    with pytest.raises(ValueError, match="prepare the data again"):
+        open_prepared(tmp_path / "out", check=True)
+
+
+@pytest.mark.parametrize(
+    "change", [{"shape": 3}, {"shards": []}, {"entries": "many"}, {"ids": [1]}, {"shape": [60, -1]}, {"how": None}]
+)
+def test_a_manifest_that_says_something_else(tmp_path, change):
+    (tmp_path / "t.csv").write_text(table())
+    prepare(tmp_path / "t.csv", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(found | change))
+    with pytest.raises(ValueError, match=r"manifest\.json is damaged .*prepare the data again"):
+        open_prepared(tmp_path / "out")
 
 
 @pytest.mark.parametrize("side", [0, 1])

@@ -631,7 +631,6 @@ def test_a_column_of_text():
         ({"rank": 0}, "rank must be a whole number from 1 to 25, the smaller side of the data; got 0"),
         ({"rank": 26}, "from 1 to 25, .*got 26"),
         ({"rank": 1.0}, "got 1.0"),
-        ({"rank": None}, "got None"),
         ({"C": 0}, "C must be a positive finite number; got 0"),
         ({"C": -2.5}, r"got -2\.5"),
         ({"C": nan}, "got nan"),

@@ -77,7 +77,7 @@ def test_what_can_be_done_with_it(tmp_path):
     assert "Not converged" in model.certificate_.verdict
     truth = make_low_rank(40, 80, 2, 1600, 1)[0]
     assert model.transform(truth).shape == (40, 80)
-    assert model.recommend_for(truth, 3)[0].shape == (40, 3)
+    assert np.shape(model.recommend_for(truth, 3)[0]) == (40, 3)
     last = part(MADE, 2000, 3000)
     found = model.predict(last.rows_of_entries(), last.index)
     assert np.sqrt(np.mean((found - last.values) ** 2)) < 0.5
@@ -192,5 +192,4 @@ def test_bounds_hold_for_new_samples_too():
     model = MatrixCompletion(3, 20.0, bounds=(0, 4), random_state=0)
     with pytest.warns(UserWarning, match="beyond the bounds"):
         model.fit(part(MADE, 0, 300))
-    scores = model.recommend_for(part(MADE, 300, 400), 5)[1]
-    assert scores[np.isfinite(scores)].max() <= 4.0
+    assert np.concatenate(model.recommend_for(part(MADE, 300, 400), 5)[1]).max() <= 4.0

@@ -17,8 +17,18 @@ MODEL = MatrixCompletion(3, 20.0, random_state=0).fit(TRAIN)
 def expected(rows, top, known):
     W = MODEL.row_factors_ @ MODEL.col_factors_.T
     W[known.rows_of_entries(), known.index] = -np.inf
-    order = np.argsort(-W[rows], axis=1)[:, :top]
-    return order, np.take_along_axis(W[rows], order, axis=1)
+    return best_of(W[rows], top)
+
+
+def best_of(W, top):
+    """The columns of the largest entries of each row, and these, but for those that are −∞."""
+    order = [[j for j in np.argsort(-row)[:top] if np.isfinite(row[j])] for row in W]
+    return order, [row[at] for row, at in zip(W, order, strict=True)]
+
+
+def assert_same(found, wanted, **tolerance):
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)
 
 
 @pytest.mark.parametrize("cells", [1, 100, 1 << 22])  # a row, two rows, all rows at a time
@@ -27,29 +37,43 @@ def test_the_best_unknown_columns_in_order(monkeypatch, cells):
     rows = np.array([7, 3, 7, 59, 0])
     columns, scores = MODEL.recommend(rows, 6)
     order, values = expected(rows, 6, TRAIN)
-    np.testing.assert_array_equal(columns, order)
-    np.testing.assert_allclose(scores, values, atol=1e-12)
+    assert_same(columns, order)
+    assert_same(scores, values, atol=1e-12)
 
 
 def test_known_entries_can_be_given():
     columns, _ = MODEL.recommend(np.arange(60), 5, known=MADE)
-    np.testing.assert_array_equal(columns, expected(np.arange(60), 5, MADE)[0])
+    assert_same(columns, expected(np.arange(60), 5, MADE)[0])
 
 
 def test_a_file_can_keep_them(tmp_path):
     MODEL.save(tmp_path / "with", known=MADE)
     MODEL.save(tmp_path / "without")
     with_known, without = rslm.load(tmp_path / "with"), rslm.load(tmp_path / "without")
-    np.testing.assert_array_equal(with_known.recommend(range(60), 5)[0], expected(np.arange(60), 5, MADE)[0])
+    assert_same(with_known.recommend(range(60), 5)[0], expected(np.arange(60), 5, MADE)[0])
     nothing = ObservedMatrix(np.zeros(61, np.int64), np.zeros(0, np.int32), np.zeros(0), (60, 45))
-    np.testing.assert_array_equal(without.recommend(range(60), 5)[0], expected(np.arange(60), 5, nothing)[0])
+    assert_same(without.recommend(range(60), 5)[0], expected(np.arange(60), 5, nothing)[0])
 
 
-def test_fewer_are_left_than_asked_for():
-    full = ObservedMatrix.from_any(np.ones((60, 45)))
-    columns, scores = MODEL.recommend([2], 100, known=full)
-    assert columns.shape == (1, 45)
-    assert (scores == -np.inf).all()
+def test_known_entries_are_never_among_them():
+    """Not even where fewer columns are left than asked for; `top` may be larger than the number of columns."""
+    dense = np.full((60, 45), np.nan)
+    dense[0] = dense[1, :40] = dense[2, 3] = 1.0
+    columns, scores = MODEL.recommend([0, 1, 2, 3], 100, known=ObservedMatrix.from_any(dense))
+    assert [len(c) for c in columns] == [len(s) for s in scores] == [0, 5, 44, 45]
+    for row, (found, values) in enumerate(zip(columns, scores, strict=True)):
+        assert np.isnan(dense[row, found]).all()
+        np.testing.assert_allclose(values, MODEL.predict([row] * len(found), found), atol=1e-12)
+    assert columns[0].dtype == columns[3].dtype
+
+
+def test_known_entries_of_new_samples_are_never_among_them():
+    new = np.full((3, 45), np.nan)
+    new[0], new[1, 2:] = 3.0, 3.0
+    inductive = rslm.InductiveCompletion(3, 20.0, random_state=0).fit(TRAIN, row_features=np.ones((60, 1)))
+    for columns, scores in MODEL.recommend_for(new, 10), inductive.recommend_for(new, 10, row_features=np.ones((3, 1))):
+        assert [len(c) for c in columns] == [len(s) for s in scores] == [0, 2, 10]
+        assert set(columns[1]) == {0, 1}
 
 
 def test_ids_in_ids_out():
@@ -58,10 +82,14 @@ def test_ids_in_ids_out():
     )
     model = MatrixCompletion(3, 20.0, random_state=0).fit(named)
     columns, scores = model.recommend(["u7", "u3"], 4)
+    assert len(columns) == 2
     for user, items, values in zip(("u7", "u3"), columns, scores, strict=True):
         np.testing.assert_allclose(model.predict([user] * 4, items), values, atol=1e-12)
         seen = named.col_ids[named.index[slice(*named.indptr[[k := list(named.row_ids).index(user), k + 1]])]]
         assert not set(items) & set(seen)
+    ((rest,), _) = model.recommend(["u7"], 45)
+    seen = named.col_ids[named.index[slice(*named.indptr[[k := list(named.row_ids).index("u7"), k + 1]])]]
+    assert set(rest) == set(named.col_ids) - set(seen)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +118,8 @@ def test_recommendations_are_within_the_bounds():
     model = MatrixCompletion(3, 20.0, bounds=(0, 3.6), random_state=0)
     with pytest.warns(UserWarning, match="beyond the bounds"):
         model.fit(TRAIN)
-    scores = model.recommend(range(60), 45)[1]
-    assert scores[np.isfinite(scores)].max() <= 3.6
+    scores = np.concatenate(model.recommend(range(60), 45)[1])
+    assert scores.max() <= 3.6
     assert (scores == 3.6).any()
 
 
@@ -104,8 +132,9 @@ def test_new_samples(options):
     filled = model.transform(new)
     filled[~np.isnan(new)] = -np.inf
     columns, scores = model.recommend_for(new, 5)
-    np.testing.assert_array_equal(columns, np.argsort(-filled, axis=1)[:, :5])
-    np.testing.assert_allclose(scores, np.sort(-filled, axis=1)[:, :5] * -1, atol=1e-9)
+    order, values = best_of(filled, 5)
+    assert_same(columns, order)
+    assert_same(scores, values, atol=1e-9)
     np.testing.assert_allclose(
         model.transform(new)[3], model.row_factors_.mean(axis=0) @ model.col_factors_.T, atol=1e-9
     )
@@ -120,4 +149,4 @@ def test_new_samples_with_features():
     filled = model.transform(new, row_features=known)
     filled[:, 7] = -np.inf
     columns, _ = model.recommend_for(new, 3, row_features=known)
-    np.testing.assert_array_equal(columns, np.argsort(-filled, axis=1)[:, :3])
+    assert_same(columns, best_of(filled, 3)[0])

@@ -4,8 +4,9 @@
     python tests/fuzz/run.py estimators --cases 1000       seeds 0 to 999 of one of them
     python tests/fuzz/run.py estimators --seed 123         one case in this process, to look at
 
-A fuzzer is a module of this folder with a function `case(seed)`, which raises if a promise is broken. Cases run in child
-processes, so that one that crashes or hangs is a failure like any other; it is printed as the command that repeats it.
+A fuzzer is a module of this folder with a function `case(seed)`, which raises if a promise is broken. Cases run in
+child processes, so that one that crashes or hangs is a failure like any other; a failure is printed as the command that
+repeats it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def command(fuzzer: str, seed: int) -> str:
 def run(
     fuzzer: str, first: int, cases: int | None, seconds: float | None, processes: int, longest: float = LONGEST
 ) -> Report:
-    """Run seeds from `first` on, until there are enough cases or the time is over; a case may take `longest` seconds."""
+    """Run seeds from `first` on until there are enough cases or the time is over; `longest` is the limit of a case."""
     report, began, seed = Report(fuzzer), time.monotonic(), first
     children: list[Child] = []
     try:

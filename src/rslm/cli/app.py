@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from rslm.cli.interrupts import interruptible
+
 NEEDED = "The command line needs some more packages: pip install 'rslm[cli]'"
 
 
@@ -11,7 +13,7 @@ def main() -> None:
     try:
         run()
     except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:  # a sentence, not a traceback
-        sys.exit(f"Error: {error or type(error).__name__}")
+        sys.exit(f"Error: {sentence(error)}")
 
 
 def run() -> None:
@@ -30,8 +32,8 @@ def run() -> None:
 
     app = typer.Typer(
         help="Structured low-rank matrix learning with a certificate of optimality. Try: rslm demo",
-        epilog="Exit codes: 0 done; 1 a file or value is wrong, told in one line, nothing written; 2 the command is "
-        "wrong; 130 interrupted by Ctrl-C, with the best model so far kept if there is one.",
+        epilog="Exit codes: 0 done; 1 a file or value is wrong: one line says what, nothing is written; 2 the "
+        "command is wrong; 130 interrupted by Ctrl-C, with the best model so far kept if there is one.",
         pretty_exceptions_enable=False,
         no_args_is_help=True,
         add_completion=False,
@@ -50,5 +52,14 @@ def run() -> None:
     ) -> None: ...
 
     for command in (complete, prepare, predict, recommend, denoise, multitask, certify, info, demo):
-        app.command()(command)
+        app.command()(interruptible(command))
     app(prog_name="rslm")
+
+
+def sentence(error: Exception) -> str:
+    """What an error says, of the system's own without their number."""
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"{error.filename} does not exist"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__

@@ -23,12 +23,13 @@ from rslm.estimators.usual import usual_C, with_width
 from rslm.report import completion_report, write_report
 
 MOST_TO_TRY = 5_000_000  # entries up to which C is found by trying, unless --tune asks for it
+FEW = 20  # entries up to which none are held out
 ROWS_AT_ONCE, ENTRIES_AT_ONCE = 256, 1 << 17
 
 
 def complete(
     data: o.DataFile,
-    rank: Annotated[int, typer.Option(min=1, help="Largest rank of the completed matrix.")] = 10,
+    rank: Annotated[int, typer.Option(min=1, help="Maximum rank of the completed matrix.")] = 10,
     c: Annotated[
         float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. Found if not given.")
     ] = None,
@@ -36,12 +37,14 @@ def complete(
         str, typer.Option(help="square, absolute, huber, epsilon_insensitive, quantile:0.9, logistic, hinge …")
     ] = "square",
     tune: Annotated[
-        bool, typer.Option("--tune", help="Find the rank too: the best of half, once and twice --rank.")
+        bool, typer.Option("--tune", help="Find the rank too: try half of --rank, --rank, and twice --rank.")
     ] = False,
-    lower: Annotated[float | None, typer.Option(help="Least value of all entries.")] = None,
-    upper: Annotated[float | None, typer.Option(help="Largest value of all entries.")] = None,
+    lower: Annotated[float | None, typer.Option(help="Lower bound on every entry.")] = None,
+    upper: Annotated[float | None, typer.Option(help="Upper bound on every entry.")] = None,
     weighting: Annotated[float, typer.Option(help="Weighted trace norm; 0 for the plain one.")] = 0.5,
-    held: Annotated[float, typer.Option("--holdout", min=0.0, max=0.9, help="Part of the entries to test on.")] = 0.1,
+    held: Annotated[
+        float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of the entries to test on.")
+    ] = 0.1,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
     fill: Annotated[
         Path | None, typer.Option(help="Write the filled matrix here, as CSV.", rich_help_panel=o.WRITING)
@@ -49,13 +52,14 @@ def complete(
     report: Annotated[
         Path | None, typer.Option(help="Write a report here, as HTML.", rich_help_panel=o.WRITING)
     ] = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the held-out part and of the start.")] = 0,
     max_time: Annotated[float | None, typer.Option(help="Seconds after which the best answer so far is kept.")] = None,
     rows: o.Rows = None,
     cols: o.Cols = None,
     values: o.Values = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    encoding: o.Encoding = None,
     layout: o.TableLayout = None,
     duplicates: o.Duplicates = "error",
     checkpoint: o.Checkpoint = None,
@@ -86,6 +90,7 @@ def complete(
             data,
             delimiter=delimiter,
             header=header,
+            encoding=encoding,
             layout=layout,
             rows=rows,
             cols=cols,
@@ -95,12 +100,12 @@ def complete(
     matrix = source.data
     console.print(f"{data}: {source.how}")
     console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.3g} %)")
-    train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > 20 else (matrix, None)
+    train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > FEW else (matrix, None)
     loss = shared["loss"] = with_width(loss, matrix.values)
     ranks = sorted({max(rank // 2, 1), rank, 2 * rank}) if tune else [rank]
     estimator: MatrixCompletion
     usual = usual_C(train.shape, train.values, as_loss(loss))
-    searched = tune or (c is None and len(train) <= MOST_TO_TRY)
+    searched = tune or (c is None and FEW < len(train) <= MOST_TO_TRY)
     if searched and checkpoint is not None:
         raise ValueError(
             f"--checkpoint {checkpoint} is of one fit, and {'--tune' if tune else 'to find C'} takes many; give --C"

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rslm.cli.output import INTERRUPTED
+from rslm.cli.interrupts import INTERRUPTED
 from rslm.cli.tour.image import repair
 from rslm.cli.tour.ratings import predict_ratings
 from rslm.cli.tour.series import forecast
@@ -39,7 +39,7 @@ INTRODUCTION = (
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write the report and its pictures into.")] = Path("out"),
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
 ) -> None:
     """Repair an image, predict ratings, forecast a series, learn related regressions: half a minute, one report.
 

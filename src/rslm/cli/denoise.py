@@ -29,8 +29,8 @@ def denoise(
     series: Annotated[str, typer.Argument(help="A table with a column of samples; - for standard input.")],
     column: Annotated[str | None, typer.Option(help="Name or number; the last column of numbers if not given.")] = None,
     forecast: Annotated[int, typer.Option(min=0, help="How many values to forecast.")] = 0,
-    rank: Annotated[int | None, typer.Option(min=1, help="Largest order; found from the data if not given.")] = None,
-    log: Annotated[bool, typer.Option("--log", help="Work on the logarithm: growth and swings in proportion.")] = False,
+    rank: Annotated[int | None, typer.Option(min=1, help="Maximum order; found from the data if not given.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="Fit the logarithm, for swings that grow with the level.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write signal and forecast here, as CSV.")] = None,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
     report: Annotated[
@@ -38,16 +38,17 @@ def denoise(
     ] = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    encoding: o.Encoding = None,
     force: o.Force = False,
     json: o.Json = False,
 ) -> None:
-    """Find the signal in a noisy series, fill its gaps, and forecast how it goes on.
+    """Find the signal in a noisy series, fill its gaps, and forecast its next values.
 
     Example: rslm denoise passengers.csv --log --forecast 24 --out next.csv
     """
     console = screen(json)
     claim(force, out, model, report)
-    table = read_table(series, delimiter=delimiter, header=header)
+    table = read_table(series, delimiter=delimiter, header=header, encoding=encoding)
     name, y = table.numbers(column)
     console.print(f"{series}: {table.how}; samples from {name!r}, {len(y):,} of them, {int(np.isnan(y).sum())} missing")
     if log and not (y[~np.isnan(y)] > 0).all():
@@ -84,7 +85,7 @@ def denoise(
 
 def oscillations(model: HankelModel) -> Table:
     """The parts of the signal: each pair of conjugate poles once."""
-    table = Table("period", "halves in", "size", title="Parts of the signal (in samples)")
+    table = Table("period (samples)", "half-life (samples)", "amplitude", title="Oscillations")
     for k, frequency in enumerate(model.frequencies_):
         if frequency < 0:
             continue

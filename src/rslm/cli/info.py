@@ -12,7 +12,7 @@ from rslm.data import read_source
 
 
 def info(model: o.ModelFile, json: o.Json = False) -> None:
-    """What a model is, and how its fit has ended.
+    """Show what a model is, and how its fit ended.
 
     Example: rslm info ratings.rslm
     """
@@ -39,11 +39,12 @@ def certify(
     values: o.Values = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    encoding: o.Encoding = None,
     layout: o.TableLayout = None,
     duplicates: o.Duplicates = "error",
     json: o.Json = False,
 ) -> None:
-    """How far the subspace of a model is from the optimum on these data.
+    """Bound how far the subspace of a model is from the optimum on these data.
 
     Example: rslm certify ratings.rslm ratings.csv
     """
@@ -53,6 +54,7 @@ def certify(
         data,
         delimiter=delimiter,
         header=header,
+        encoding=encoding,
         layout=layout,
         rows=rows,
         cols=cols,

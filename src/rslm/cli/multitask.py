@@ -24,15 +24,18 @@ def multitask(
     task: Annotated[str, typer.Option(help="The column of the tasks: name or number.")],
     target: Annotated[str, typer.Option(help="The column of the target.")],
     leave: Annotated[str | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
-    rank: Annotated[int, typer.Option(min=1, help="Largest dimension of what tasks share.")] = 3,
+    rank: Annotated[int, typer.Option(min=1, help="Maximum dimension of the subspace that the tasks share.")] = 3,
     c: Annotated[float, typer.Option("--C", help="Weight of the loss; larger fits closer.")] = 1.0,
     loss: Annotated[str, typer.Option(help="square, huber, absolute …")] = "square",
-    held: Annotated[float, typer.Option("--holdout", min=0.0, max=0.9, help="Part of each task to test on.")] = 0.25,
-    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave rows without a target out.")] = False,
+    held: Annotated[
+        float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of each task to test on.")
+    ] = 0.25,
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows without a target.")] = False,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the held-out part and of the start.")] = 0,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    encoding: o.Encoding = None,
     checkpoint: o.Checkpoint = None,
     force: o.Force = False,
     json: o.Json = False,
@@ -44,7 +47,7 @@ def multitask(
     console = screen(json)
     claim(force, model, checkpoint=checkpoint)
     before = done_before(console, checkpoint)
-    read = read_table(table, delimiter=delimiter, header=header)
+    read = read_table(table, delimiter=delimiter, header=header, encoding=encoding)
     labels, (name, y) = read.ids(task), read.numbers(target)
     if name == read.column(task):
         raise ValueError(f"{name!r} cannot be both the task and the target")

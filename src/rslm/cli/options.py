@@ -20,6 +20,10 @@ Rows = Annotated[str | None, typer.Option(help="Column of row ids: name or numbe
 Cols = Annotated[str | None, typer.Option(help="Column of column ids.", rich_help_panel=READING)]
 Values = Annotated[str | None, typer.Option(help="Column of values.", rich_help_panel=READING)]
 Delimiter = Annotated[str | None, typer.Option(help="Of a text table; guessed if not given.", rich_help_panel=READING)]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="Of a text table, such as latin-1 or utf-16; guessed if not given.", rich_help_panel=READING),
+]
 Header = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first line names the columns.", rich_help_panel=READING),
@@ -31,7 +35,7 @@ Duplicates = Annotated[str, typer.Option(help="error, sum, mean or last.", rich_
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        help="Write how far the fit has come here, now and then; the same command goes on from there.",
+        help="Save the progress of the fit here from time to time; the same command resumes from it.",
         rich_help_panel=WRITING,
     ),
 ]

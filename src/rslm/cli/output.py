@@ -13,11 +13,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rslm.cli.interrupts import INTERRUPTED
 from rslm.data.appearing import target_of
 from rslm.data.numbers import plain_number
 from rslm.estimators.resuming import iterations_and_seconds
-
-INTERRUPTED = 130  # exit code, as of a program that Ctrl-C has ended
 
 
 def claim(force: bool, *paths: Path | None, checkpoint: Path | None = None) -> None:

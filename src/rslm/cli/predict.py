@@ -34,6 +34,7 @@ def predict(
     cols: o.Cols = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    encoding: o.Encoding = None,
     force: o.Force = False,
 ) -> None:
     """Predict entries of a matrix, one a line.
@@ -42,7 +43,7 @@ def predict(
     """
     claim(force, out)
     fitted = completion(model)
-    first, second = read_pairs(pairs, delimiter=delimiter, header=header, rows=rows, cols=cols)
+    first, second = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
     pair = first[0], second[0]
     if header is None and len(first) > 1 and is_header(*pair) and not known_ids(fitted, *pair):
         first, second = first[1:], second[1:]  # over words, where it does not stand out
@@ -63,16 +64,16 @@ def predict(
 def recommend(
     model: o.ModelFile,
     whom: Annotated[str, typer.Option("--for", help="The row, by its id, or its number from 1.")],
-    top: Annotated[int, typer.Option(min=1, help="How many.")] = 10,
+    top: Annotated[int, typer.Option(min=1, help="How many to list.")] = 10,
     known: Annotated[
-        str | None, typer.Option(help="Data whose entries are left out, in place of those that the model knows.")
+        str | None, typer.Option(help="Data whose entries are left out, instead of those that the model knows.")
     ] = None,
-    similar: Annotated[bool, typer.Option("--similar", help="Rows like this one, in place of columns for it.")] = False,
+    similar: Annotated[bool, typer.Option("--similar", help="List the rows most similar to this one instead.")] = False,
     json: o.Json = False,
 ) -> None:
-    """The columns with the largest predictions for a row.
+    """List the columns with the largest predictions for a row.
 
-    Entries that the model was made from are left out. Example: rslm recommend ratings.rslm --for 42
+    Entries that the model was fitted to are left out. Example: rslm recommend ratings.rslm --for 42
     """
     fitted = completion(model)
     at = position(fitted.row_ids_, whom, len(fitted.row_factors_))
@@ -86,9 +87,7 @@ def recommend(
         row = [at] if fitted.row_ids_ is None else fitted.row_ids_[[at]]
         (ids,), (scores,) = fitted.recommend(row, top, None if known is None else known_of_row(fitted, at, known))
     numbered = (fitted.row_ids_ if similar else fitted.col_ids_) is None  # positions, that people count from 1
-    found = [
-        (plain_number(k + 1 if numbered else k), float(s)) for k, s in zip(ids, scores, strict=True) if np.isfinite(s)
-    ]
+    found = [(plain_number(k + 1 if numbered else k), float(s)) for k, s in zip(ids, scores, strict=True)]
     if json:
         print(as_json([{"id": name, "score": value} for name, value in found]))
         return

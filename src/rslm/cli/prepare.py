@@ -18,14 +18,13 @@ def prepare(
         Path, typer.Argument(help="CSV, TSV, '::'-separated, also compressed, or Parquet: one entry a line.")
     ],
     out: Annotated[Path, typer.Argument(help="The folder to write.")],
-    memory: Annotated[
-        str, typer.Option(help="What sorting may take, such as 500MB; what is more goes to disk.")
-    ] = "1GB",
+    memory: Annotated[str, typer.Option(help="Memory for sorting, such as 500MB; the rest goes to disk.")] = "1GB",
     rows: o.Rows = None,
     cols: o.Cols = None,
     values: o.Values = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
+    encoding: o.Encoding = None,
     duplicates: o.Duplicates = "error",
     force: o.Force = False,
     json: o.Json = False,
@@ -42,6 +41,7 @@ def prepare(
             out,
             delimiter=delimiter,
             header=header,
+            encoding=encoding,
             rows=rows,
             cols=cols,
             values=values,

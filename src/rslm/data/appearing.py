@@ -1,4 +1,8 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all.
+
+Until it is complete, a file has a name that ends with `.unfinished`, and is locked by the process that writes it. If
+that was killed, nobody holds the lock: whoever writes the same file next removes what was left.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows, where a file that is open cannot be removed: the lock comes with it
+    fcntl = None  # type: ignore[assignment]
+
+UNFINISHED = ".unfinished"
 
 
 @contextmanager
@@ -27,37 +38,48 @@ def appearing_bytes(path: str | os.PathLike[str], *, over_and_over: bool = False
     ----------
     path : path
     over_and_over : bool
-        Whether one process writes it many times. Until it is complete it then has a name that tells the process,
-        `unfinished(path)`: if that was killed, `remove_left_behind` finds the file.
+        Whether one process writes it many times. What others have left is then looked for once, by the caller, with
+        `remove_left_behind`.
     """
     with _appearing(path, "w+b", over_and_over) as file:
         yield file
 
 
-def unfinished(target: Path) -> Path:
-    """What a file that this process writes over and over is called until it is complete."""
-    return target.with_name(f".{target.name}.{platform.node()}.{os.getpid()}.unfinished")
+def beginning_of_unfinished(target: Path) -> str:
+    """How the names begin that this machine gives to a file until it is complete."""
+    return f".{target.name[:100]}.{platform.node()[:40]}."  # a name has 255 bytes at most
 
 
 def remove_left_behind(target: Path) -> None:
     """Remove what processes of this machine that do not run any more have left unfinished."""
-    name = f".{target.name}.{platform.node()}."
-    for other in target.parent.glob(f"{glob.escape(name)}*.unfinished"):
-        pid = other.name.removeprefix(name).removesuffix(".unfinished")
-        if pid.isdecimal() and not _runs(int(pid)):
-            other.unlink(missing_ok=True)
+    for other in target.parent.glob(f"{glob.escape(beginning_of_unfinished(target))}*{UNFINISHED}"):
+        if other.is_file():
+            with suppress(OSError), unheld(other) as free:
+                if free:
+                    other.unlink(missing_ok=True)
 
 
-def _runs(pid: int) -> bool:
-    """Whether there is such a process; where that cannot be asked without harm, yes."""
-    if os.name != "posix":
+@contextmanager
+def unheld(path: Path) -> Iterator[bool]:
+    """Whether no process holds a file or folder; then it is held here for the time being."""
+    if fcntl is None:
+        yield path.is_file()
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        yield hold(handle)
+    finally:
+        os.close(handle)
+
+
+def hold(handle: int) -> bool:
+    """Lock an open file until it is closed; whether that was possible."""
+    if fcntl is None:
         return True
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody holds it, or this disk has no locks
         return False
-    except PermissionError:  # somebody else's
-        return True
     return True
 
 
@@ -79,7 +101,10 @@ def _appearing(
 ) -> Iterator[IO[Any]]:
     target = target_of(path)
     try:
-        handle, name = _opened(unfinished(target)) if over_and_over else _temporary(target)
+        if not over_and_over:
+            remove_left_behind(target)
+        handle, name = _temporary(target)
+        held = None if fcntl is None else os.dup(handle)  # the lock lasts until the file has its name
         try:
             with open(handle, mode, **options) as file:
                 yield file
@@ -91,6 +116,9 @@ def _appearing(
             with suppress(OSError):
                 Path(name).unlink(missing_ok=True)
             raise
+        finally:
+            if held is not None:
+                os.close(held)
     except OSError as error:  # which may name the temporary file, or none
         if error.errno is None:
             raise
@@ -98,12 +126,15 @@ def _appearing(
 
 
 def _temporary(target: Path) -> tuple[int, str]:
-    return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-
-
-def _opened(path: Path) -> tuple[int, str]:
-    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    return os.open(path, flags, 0o600), str(path)
+    """A new file beside the target, which this process holds."""
+    while True:
+        prefix = f"{beginning_of_unfinished(target)}{os.getpid()}."
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix, suffix=UNFINISHED)
+        hold(handle)
+        with suppress(FileNotFoundError):
+            if os.name != "posix" or os.stat(name).st_ino == os.fstat(handle).st_ino:
+                return handle, name
+        os.close(handle)  # somebody took it for left behind, before it was held
 
 
 def _usual_mode() -> int:

@@ -124,6 +124,18 @@ def to_array(X: Any) -> NDArray[Any]:
         raise TypeError(f"X has dtype object and not only real numbers in it: {error}.") from None
 
 
+def as_numbers(X: Any) -> Any:
+    """X as scikit-learn's checks want it; what is no matrix of numbers is an error in our own words."""
+    if X is None or hasattr(X, "columns"):
+        return X
+    if not sparse.issparse(X):
+        X = to_array(X)
+    if X.dtype.kind in "USMmV":
+        raise TypeError(f"X has dtype {X.dtype}, but real numbers are needed; convert it with X.astype(float)")
+    matrix_shape(X.shape)
+    return X
+
+
 def table_to_array(table: Any) -> NDArray[Any]:
     if not hasattr(table, "index"):  # Polars
         return to_array(table.to_numpy())

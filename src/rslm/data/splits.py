@@ -23,7 +23,12 @@ def as_generator(random_state: Seed) -> np.random.Generator:
     """
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"random_state must be a whole number ≥ 0, a Generator, a RandomState or None; got {random_state!r}"
+        ) from None
 
 
 def holdout(data: ObservedMatrix, fraction: float, random_state: Seed = None) -> tuple[ObservedMatrix, ObservedMatrix]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import tarfile
@@ -70,8 +71,10 @@ def undamaged(path: Path) -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
-        # Of these, bz2 raises a bare OSError without a number; a missing file or a broken disk has one, or a kind.
-        if isinstance(error, OSError) and (type(error) not in (OSError, gzip.BadGzipFile) or error.errno is not None):
+        # Of these, bz2 raises a bare OSError without a number, and zipfile looks for places that no file has (EINVAL);
+        # a missing file or a broken disk has another number, or a kind.
+        plain = type(error) in (OSError, gzip.BadGzipFile)
+        if isinstance(error, OSError) and (not plain or error.errno not in (None, errno.EINVAL)):
             raise
         raise ValueError(f"{path} is a damaged archive, or none: {error}. Fetch it again.") from None
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import Any
 
 import numpy as np
-import scipy.io
 
+from rslm.data.files import matlab
 from rslm.datasets.archives import only
 from rslm.datasets.published import AnyPath, data_folder, existing, first_of
 from rslm.datasets.tasks import Regressions
@@ -55,14 +53,23 @@ def load_school(path: AnyPath | None = None, *, folder: AnyPath | None = None) -
 def _cells(name: str, stream: Any) -> tuple[list[Any], list[Any]]:
     needed = "MATLAB cells X and Y, a matrix of features and a vector of scores for every school, are needed"
     try:
-        content = scipy.io.loadmat(stream, variable_names=["X", "Y"])
-    except (ValueError, TypeError, OSError, EOFError, KeyError, NotImplementedError, struct.error, zlib.error) as error:
+        content = matlab.variables(stream.read())
+    except ValueError as error:
         raise ValueError(f"{name} is damaged or no MATLAB file up to version 7: {error}; {needed}.") from None
-    cells = [content[v].ravel() if v in content and content[v].dtype == object else [] for v in ("X", "Y")]
-    X = [np.asarray(x, dtype=np.float64) for x in cells[0]]  # whole numbers of 8 bits in the file
-    y = [np.asarray(v, dtype=np.float64).reshape(-1) for v in cells[1]]
+    cells = [_listed(content.get(variable)) for variable in ("X", "Y")]
+    try:
+        X = [np.asarray(x, dtype=np.float64) for x in cells[0]]  # whole numbers of 8 bits in the file
+        y = [np.asarray(v, dtype=np.float64).reshape(-1) for v in cells[1]]
+    except (TypeError, ValueError):  # sparse ones, text and cells in cells
+        raise ValueError(f"{name} has cells that are no matrices of numbers; {needed}.") from None
     fits = len(X) == len(y) > 0 and all(x.ndim == 2 and len(x) == len(v) for x, v in zip(X, y, strict=True))
     if not fits or len({x.shape[1] for x in X}) > 1:
         shapes = f"{len(X)} and {len(y)} cells" if X or y else "no such cells"
         raise ValueError(f"{name} has {shapes}, or they do not fit together; {needed}.")
+    if not all(np.isfinite(part).all() for part in (*X, *y)):
+        raise ValueError(f"{name} has numbers that are not finite; {needed}.")
     return X, y
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value.ravel()) if isinstance(value, np.ndarray) and value.dtype == object else []

@@ -98,7 +98,7 @@ def tell_of_beyond(box: Box, data: Any, found: ObservedBeyond | None) -> None:
 
 def clipped(values: Floats, box: Box | None, rows: Any, cols: Any) -> Floats:
     """Predictions without the rounding errors that may take them beyond the bounds."""
-    return values if box is None else np.asarray(values - box.beyond(rows, cols, values))
+    return values if box is None else box.clip(rows, cols, values)
 
 
 def to_plain(bounds: Any) -> Any:

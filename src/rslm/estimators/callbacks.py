@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from rslm.estimators.choices import line
+from rslm.estimators.scaling import in_units
 from rslm.solvers.stopping import Progress
-from rslm.verbosity import logger, show_log
+from rslm.verbosity import logger
 
 Attributes = Callable[[Progress], dict[str, Any]]
 
@@ -21,8 +22,6 @@ class Teller:
         self._estimator, self._X = estimator, X
         self._context = estimator._init_callback_context(max_subtasks=None if several else estimator.max_iter)
         self._context.call_on_fit_task_begin(estimator=estimator, X=X)
-        if estimator.verbose:
-            show_log()
         self._heard = bool(estimator.verbose or getattr(estimator, "_skl_callbacks", ()))
         self._iterations = 0
 
@@ -56,7 +55,7 @@ class Teller:
 
 def _last(progress: Progress, squared_scale: float) -> dict[str, Any]:
     history = {
-        "objective": progress.value * squared_scale,
+        "objective": float(in_units(np.array(progress.value), squared_scale)),
         "relative_gradient": progress.relative_gradient,
         "relative_gap": progress.relative_gap,
         "seconds": progress.seconds,

@@ -9,13 +9,17 @@ from typing import Any, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
 
+from rslm.data.convert import as_numbers
 from rslm.data.splits import Seed, as_generator
-from rslm.estimators.persistence import OWN
 from rslm.losses import BY_NAME, Loss
+from rslm.measurements.features import checked_features
 from rslm.solvers import Outcome
 from rslm.solvers.stopping import Progress
 
+OWN = "a loss of your own: "  # how a file names one, which it does not hold
+STREAMING = "streaming"  # the outcome of a fit that goes on
 FAR = 1e-3  # a relative gradient at which a solver that stalls has not found what it was looking for
 
 
@@ -50,6 +54,15 @@ def as_seed(random_state: Seed) -> int | np.random.Generator:
     """A generator; but a number as it is, so that a checkpoint can be compared with it."""
     generator = as_generator(random_state)  # also where it is an error
     return int(random_state) if isinstance(random_state, int | np.integer) else generator
+
+
+def checked_data(estimator: Any, X: Any, *targets: Any, **how: Any) -> Any:
+    """Data by scikit-learn's rules; but what is no matrix of numbers is told in our own words."""
+    with np.errstate(invalid="ignore", over="ignore"):  # of sums by which scikit-learn looks for what is not finite
+        checked = validate_data(estimator, as_numbers(X), *targets, **how)
+    if how.get("ensure_all_finite", True):  # they are features, which are multiplied
+        checked_features(checked[0] if targets else checked)
+    return checked
 
 
 def needs_distributed() -> None:

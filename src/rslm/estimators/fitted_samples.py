@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm._typing import Floats, Indices64
-from rslm.data import ObservedMatrix
+from rslm.data import ObservedMatrix, parts
 
 REMEMBERED = 4096
 
@@ -53,4 +53,6 @@ class FittedSamples:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], shape: tuple[int, int]) -> Self:
-        return cls(shape, arrays["seen_rows"], arrays["seen_cols"], arrays["seen_values"])
+        rows = parts.positions(arrays, "seen_rows", None, shape[0])
+        cols = parts.positions(arrays, "seen_cols", len(rows), shape[1])
+        return cls(shape, rows, cols, parts.floats(arrays, "seen_values", len(rows), single=True))

@@ -11,10 +11,11 @@ from typing import cast
 
 from rslm._typing import Floats
 from rslm.data import ObservedMatrix
-from rslm.estimators.scaling import count_weights
+from rslm.estimators.scaling import count_weights, scale_of
 from rslm.inner.base import ColumnsSolution
 from rslm.inner.choose import choose
 from rslm.losses import Loss
+from rslm.magnitudes import LARGEST
 from rslm.measurements import Entries
 from rslm.problem import Problem
 from rslm.structures import Box
@@ -32,24 +33,29 @@ class Subspace:
 
     def fold_in(self, data: ObservedMatrix, loss: Loss, threads: int) -> Floats:
         """The codes a of all samples, (n_samples, rank)."""
-        return self._solve(data, loss, threads).V
+        found, scale = self._solve(data, loss, threads)
+        return found.V * scale
 
     def left_out(self, data: ObservedMatrix, loss: Loss, threads: int) -> Floats:
         """Every observed entry predicted from the other entries of its sample."""
-        return self._solve(data, loss, threads).left_out()
+        found, scale = self._solve(data, loss, threads)
+        return found.left_out() * scale
 
-    def _structure(self, samples: int) -> Box | None:
+    def _structure(self, samples: int, scale: float) -> Box | None:
         if self.box is None:
             return None
         if self.box.shape[0] not in (1, samples):
             raise ValueError(
                 f"the bounds are those of {self.box.shape[0]} samples, one by one; of {samples} others they are unknown"
             )
-        return self.box.transposed()
+        box = (self.box if scale == 1.0 else self.box.divided_by(scale)).within_reach(LARGEST)
+        return None if box.trivial else box.transposed()
 
-    def _solve(self, data: ObservedMatrix, loss: Loss, threads: int) -> ColumnsSolution:
+    def _solve(self, data: ObservedMatrix, loss: Loss, threads: int) -> tuple[ColumnsSolution, float]:
+        """The inner solution, and what its V and its predictions are to be multiplied by."""
         weights = count_weights(data.row_counts(), self.mean_count, self.weighting)
-        entries = Entries.of_transposed(data)
-        problem = Problem(loss, entries, self._structure(data.shape[0]), C=self.C, column_weights=weights)
+        scale = scale_of(data, self.box) if loss.quadratic else 1.0
+        entries = Entries.of_transposed(data if scale == 1.0 else data.with_values(data.values / scale))
+        problem = Problem(loss, entries, self._structure(data.shape[0], scale), C=self.C, column_weights=weights)
         # Entries, with bounds or without, are solved column by column.
-        return cast(ColumnsSolution, choose(problem, threads).solve(self.features))
+        return cast(ColumnsSolution, choose(problem, threads).solve(self.features)), scale

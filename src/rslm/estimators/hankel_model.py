@@ -6,7 +6,6 @@ import math
 import os
 import warnings
 from dataclasses import asdict
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -20,17 +19,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
 from rslm.certificate import Certificate
+from rslm.data import parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
-from rslm.estimators.persistence import save, storable
+from rslm.estimators.persistence import certificate_of, facts_of_fit, history_of, save, storable
 from rslm.interrupts import held_back
+from rslm.magnitudes import as_float
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
 from rslm.series.pilot import pilot_fits
 from rslm.solvers import Outcome
 from rslm.structures import Hankel
 from rslm.threads import single_threaded_blas
+from rslm.verbosity import log_shown
 
 WIDEST = 100  # window of its own accord: the answer hardly depends on it, the time does
 MOST_ORDERS = 20  # that rank="auto" looks through
@@ -154,7 +156,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return self
         Y = Y / scale
         seen = int((~np.isnan(Y)).sum())
-        with held_back():
+        with held_back(), log_shown(self.verbose):
             with single_threaded_blas():  # the matrices here are thin
                 pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
             guess = best_order(pilot.squares, seen, channels)
@@ -270,7 +272,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
             raise ValueError(f"steps must be a whole number ≥ 0; got {steps!r}")
-        if level is not None and not (isinstance(level, Real) and 0 < level < 1):
+        if level is not None and not 0 < as_float(level) < 1:
             raise ValueError(f"level must be between 0 and 1, such as 0.9; got {level!r}")
         channels, n = self._signal.shape
         ahead = np.zeros((int(steps), channels))
@@ -330,12 +332,23 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = cls(**params)
-        for name in FACTS:
-            setattr(model, name, facts[name])
-        model.certificate_ = None if facts["certificate"] is None else Certificate(**facts["certificate"])
+        signal = parts.floats(arrays, "signal", None, None)
+        channels, n = signal.shape
+        window = parts.whole(facts, "window_", 2, n - 1)
+        order = parts.whole(facts, "effective_rank_", 0, min(window, channels * (n - window + 1)) - 1)
+        known = facts_of_fit(facts) | {"window_": window, "C_": parts.any_number(facts, "C_")}
+        known |= {name: parts.number(facts, name, least=0.0) for name in ("noise_", "_scale")}
+        known["_flat"] = parts.flag(facts, "_flat")
+        if channels < 1 or (known["_flat"] and channels > 1):
+            raise ValueError("signal")
+        for name, value in known.items():
+            setattr(model, name, value)
+        model.certificate_ = None if facts["certificate"] is None else certificate_of(facts)
         model.criteria_ = {int(k): float(v) for k, v in facts["criteria"]}
-        model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
-        model._describe(arrays["signal"], arrays["seen"], facts["effective_rank_"])
+        model.history_ = history_of(arrays)
+        model._describe(signal, parts.flags(arrays, "seen", channels, n), order)
+        if not np.isfinite(model.poles_).all() or not np.isfinite(model.amplitudes_).all():
+            raise ValueError("signal")
         return model
 
     # ---- checking --------------------------------------------------------------------------------------------------
@@ -368,7 +381,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+            if not 0 < as_float(value) < math.inf:
                 raise ValueError(f"{name} must be None or a positive finite number; got {value!r}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import asdict
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
-from rslm.data import Labels, ObservedMatrix
+from rslm.data import Labels, ObservedMatrix, parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.inductive_layout import InductiveLayout, InductiveSubspace
 from rslm.estimators.layout import Layout
@@ -26,7 +25,9 @@ from rslm.estimators.side_features import Encoding, as_features
 from rslm.interrupts import held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import BoxDual, Logistic, Loss
+from rslm.magnitudes import LARGEST, LEAST, as_float
 from rslm.threads import thread_count
+from rslm.verbosity import log_shown
 
 
 @storable
@@ -40,8 +41,8 @@ class InductiveCompletion(MatrixCompletion):
 
     Parameters
     ----------
-    rank : int, default=10
-        Largest rank of W.
+    rank : int, optional
+        Largest rank of W; 10, or the smaller side of W if that is less, if None.
     C : float, default=30.0
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
     completion : bool, default=True
@@ -87,7 +88,7 @@ class InductiveCompletion(MatrixCompletion):
 
     def __init__(
         self,
-        rank: int = 10,
+        rank: int | None = None,
         C: float = 30.0,
         *,
         completion: bool = True,
@@ -161,7 +162,7 @@ class InductiveCompletion(MatrixCompletion):
         loss, weighting = self._checked_loss(), float(self.weighting)
         layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
         self._check_rank(layout)
-        with held_back():
+        with held_back(), log_shown(self.verbose):
             self._fit(X, layout, self._last if self.warm_start else None, checkpoint=checkpoint)
         return self
 
@@ -244,7 +245,9 @@ class InductiveCompletion(MatrixCompletion):
         bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
         return self._score(data, self._subspace.left_out(data, bases, self._solved_loss(), threads))
 
-    def recommend_for(self, X: Any, top: int = 10, *, row_features: Any = None) -> tuple[NDArray[Any], Floats]:
+    def recommend_for(
+        self, X: Any, top: int = 10, *, row_features: Any = None
+    ) -> tuple[list[NDArray[Any]], list[Floats]]:
         """As of `MatrixCompletion`, with the features of the samples.
 
         Parameters
@@ -257,8 +260,8 @@ class InductiveCompletion(MatrixCompletion):
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
         factors, features = self._folded(data, row_features)
-        columns, scores = largest(np.arange(len(factors)), factors, features, top, Known.of(data))
-        return self._named_columns(columns), scores
+        rows = np.arange(len(factors))
+        return self._listed(rows, *largest(rows, factors, features, top, Known.of(data)))
 
     def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
         bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
@@ -306,8 +309,8 @@ class InductiveCompletion(MatrixCompletion):
 
     def _check_feature_weight(self) -> None:
         weight = self.feature_weight
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 < float(weight) < np.inf:
-            raise ValueError(f"feature_weight must be a positive number; got {weight!r}")
+        if not LEAST <= as_float(weight) <= LARGEST:
+            raise ValueError(f"feature_weight must be a positive number, from {LEAST:g} to {LARGEST:g}; got {weight!r}")
 
     def _warn_of_unobserved(self, layout: Layout) -> None:
         """Rows and columns without an entry are predicted by their features; only without any is that worth a word."""
@@ -336,6 +339,10 @@ class InductiveCompletion(MatrixCompletion):
         model._subspace = InductiveSubspace(
             model.col_factors_, cls._C_of(params, facts), weighting, facts["mean_count"]
         )
-        model._encodings = tuple(Encoding(**e) for e in facts["encodings"])
-        model._coefs, model._bases = (arrays["coef_rows"], arrays["coef_columns"]), arrays["bases"]
+        rows, rank = model.row_factors_.shape
+        of_rows, of_columns = (Encoding.from_plain(e) for e in facts["encodings"])
+        model._encodings = of_rows, of_columns
+        coefs = (("coef_rows", of_rows), ("coef_columns", of_columns))
+        left, right = (parts.floats(arrays, name, encoding.width, rank) for name, encoding in coefs)
+        model._coefs, model._bases = (left, right), parts.floats(arrays, "bases", rows, rank)
         return model

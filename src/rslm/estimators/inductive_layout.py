@@ -48,7 +48,7 @@ class InductiveLayout(Layout):
         return cols.width <= rows.width
 
     def problem(self) -> Problem:
-        data = self.data if self.scale == 1.0 else self.data.with_values(self.data.values / self.scale)
+        data = self._scaled()
         rows, cols = self.sides
         if self.features_first:  # the data are kept by rows, which are the columns of the problem
             columns = Columns(data.indptr, data.index, data.shape[1])
@@ -61,7 +61,7 @@ class InductiveLayout(Layout):
             # W = U Vᵀ = P Σ Qᵀ: seen from the other side, the same problem has U = Q √Σ / ‖√Σ‖.
             Q, s, P = thin_svd(V, U)
             total = float(s.sum())
-            U, V = Q * np.sqrt(s / total if total > 0 else s), P * np.sqrt(s * total)
+            U, V = Q * np.sqrt(s / total if total > 0 else s), P * (np.sqrt(s) * np.sqrt(total))
         rows, cols = self.sides
         V = V * self.scale
         row_factors, col_factors = rows.lift(V, 1), cols.lift(U, 1)

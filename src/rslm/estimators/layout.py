@@ -15,6 +15,7 @@ from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.scaling import count_weights, extreme_scale
 from rslm.losses import Loss
+from rslm.magnitudes import LARGEST, LEAST, without_tiny
 from rslm.measurements import Entries
 from rslm.problem import Problem
 from rslm.solvers.stopping import Progress
@@ -60,7 +61,7 @@ class Layout:
     @cached_property
     def scale(self) -> float:
         """What the data are divided by before they are solved; only with a square loss is that the same problem."""
-        bounds = np.zeros(0) if self.box is None else self.box.finite()
+        bounds = np.zeros(0) if self.box is None else self.box.nearest_to_zero()
         return extreme_scale(np.append(bounds, self.largest)) if self.loss.quadratic else 1.0
 
     @cached_property
@@ -74,7 +75,7 @@ class Layout:
             return None
         with np.errstate(over="ignore"):
             weights = count_weights(counts, float(counts.mean()), self.weighting)
-        if not (np.isfinite(weights).all() and weights.min() > 0):
+        if not LEAST <= weights.min() <= weights.max() <= LARGEST:  # also where one is not a number
             raise ValueError(
                 f"weighting={self.weighting} takes the entry counts, {counts.min()} to {counts.max()}, out of the "
                 "range of floating-point numbers; use a smaller one, such as 0.5"
@@ -93,15 +94,25 @@ class Layout:
         """U from the subspace of the features that a model has, where these are on the left."""
         return basis if self._p is None else basis * np.sqrt(self._p)[:, None]
 
+    def _scaled(self) -> ObservedMatrix:
+        """The data as they are solved; where bounds are what is large, small ones are nothing beside them."""
+        away = 0.0 if self.box is None else float(self.box.nearest_to_zero().max())
+        if self.scale == 1.0 and (self.largest >= LEAST or away < LEAST):
+            return self.data
+        with np.errstate(under="ignore"):
+            return self.data.with_values(without_tiny(self.data.values.astype(np.float64) / self.scale))
+
     def problem(self) -> Problem:
-        data = self.data if self.scale == 1.0 else self.data.with_values(self.data.values / self.scale)
+        data = self._scaled()
         entries = Entries.of_transposed(data) if self.features_first else Entries(data)
         return Problem(self.loss, entries, self._structure(), C=self.C, row_weights=self._p, column_weights=self._q)
 
     def _structure(self) -> Box | None:
         if self.box is None:
             return None
-        box = self.box if self.scale == 1.0 else self.box.divided_by(self.scale)
+        box = (self.box if self.scale == 1.0 else self.box.divided_by(self.scale)).within_reach(LARGEST)
+        if box.trivial:
+            return None
         return box.transposed() if self.features_first else box
 
     @cached_property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import asdict, replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -14,32 +13,53 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate, no_certificate
-from rslm.data import Labels, ObservedMatrix, as_generator
-from rslm.data.convert import to_array
+from rslm.data import Labels, ObservedMatrix, as_generator, parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.duals import sum_in_blocks
 from rslm.estimators.bounds import as_box, clipped, from_plain, tell_of_beyond
 from rslm.estimators.callbacks import Teller
-from rslm.estimators.choices import as_loss, as_seed, needs_distributed, warn_if_not_converged
+from rslm.estimators.choices import (
+    OWN,
+    STREAMING,
+    as_loss,
+    as_seed,
+    checked_data,
+    needs_distributed,
+    warn_if_not_converged,
+)
 from rslm.estimators.distributed_layout import DistributedLayout
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.layout import Layout
-from rslm.estimators.persistence import ids_from_array, ids_to_array, loss_from_plain, save, storable
+from rslm.estimators.persistence import (
+    certificate_of,
+    check_settings,
+    facts_of_fit,
+    history_of,
+    ids_from_array,
+    ids_to_array,
+    loss_from_plain,
+    save,
+    storable,
+)
 from rslm.estimators.recommend import Known, Recommending
+from rslm.estimators.scaling import extreme_scale, in_units
 from rslm.estimators.streaming import Stream, obstacle
 from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.room import room_like
 from rslm.losses import BoxDual, Logistic, Loss
+from rslm.magnitudes import as_float
 from rslm.objective import Objective
 from rslm.solvers import solve
 from rslm.threads import single_threaded_blas, thread_count
+from rslm.verbosity import log_shown
 
+USUAL_RANK = 10  # where none is given
 BLOCK = 1 << 21  # entries that are worked on at a time
 NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
@@ -71,8 +91,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
     Parameters
     ----------
-    rank : int, default=10
-        Largest rank of W, at most the smaller side of X.
+    rank : int, optional
+        Largest rank of W, at most the smaller side of X; 10, or that side if it is smaller, if None.
     C : float, default=1e3
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
     loss : str or Loss, default="square"
@@ -150,7 +170,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
     def __init__(
         self,
-        rank: int = 10,
+        rank: int | None = None,
         C: float = 1e3,
         *,
         loss: str | Loss = "square",
@@ -211,11 +231,15 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         if box is not None and not loss.binary:
             tell_of_beyond(box, data, layout.beyond(box))
         subspace: Subspace | None = getattr(self, "_subspace", None)
-        if self.warm_start and subspace is not None and subspace.features.shape == (data.shape[1], self.rank):
+        if (
+            self.warm_start
+            and subspace is not None
+            and subspace.features.shape == (data.shape[1], self._limit(data.shape))
+        ):
             layout = replace(layout, left="features")
             start = layout.start(subspace.features)
         self.__dict__.pop("_stream", None)
-        with held_back():
+        with held_back(), log_shown(self.verbose):
             self._fit(X, layout, start, checkpoint=checkpoint)
         return self
 
@@ -251,11 +275,11 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
-            As of `fit`. The first call needs at least as many samples as the rank.
+            As of `fit`. The first call needs at least as many samples as the rank; where that is None, it decides.
         y : ignored
         """
         stream: Stream = getattr(self, "_stream", None) or Stream()
-        if stream.steps is not None and stream.steps.U.shape[1] != self.rank:
+        if stream.steps is not None and self.rank is not None and stream.steps.U.shape[1] != self.rank:
             learned = stream.steps.U.shape[1]
             raise ValueError(f"the stream has been learned at rank {learned}, and rank is {self.rank} now; set it back")
         data = self._observed(X, fitting=stream.steps is None)
@@ -263,7 +287,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             return self
         loss, threads = self._checked_loss(), thread_count(self.n_threads)
         with single_threaded_blas():
-            U = stream.learn(data, loss, self.C, self.rank, as_generator(self.random_state), threads)
+            U = stream.learn(data, loss, self.C, self._limit(data.shape), as_generator(self.random_state), threads)
             layout = Layout(data, loss, self.C, 0.0, left="features")
             problem = layout.problem()
             evaluation = Objective(problem, threads).evaluate(U)
@@ -274,7 +298,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             problem, evaluation, self.tol, "of a stream only the last samples are at hand"
         )
         self.history_ = {"objective": np.array(stream.objective), "seconds": np.array(stream.seconds)}
-        self.outcome_, self.converged_ = "streaming", False
+        self.outcome_, self.converged_ = STREAMING, False
         assert stream.steps is not None
         self.n_iter_, self.rank_ = stream.steps.batches, int(np.linalg.matrix_rank(U))
         self.residuals_ = self._residuals(data)
@@ -292,7 +316,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     ) -> None:
         """Solve what the layout says, and keep the model that it makes of the answer."""
         data, box, problem = layout.data, layout.box, layout.problem()
-        rank = self.rank if limit is None else limit
+        rank = self._limit(problem.shape) if limit is None else limit
         teller = Teller(self, X) if teller is None else teller
         told = teller.about(layout.at, layout.squared_scale)
         result = solve(
@@ -312,7 +336,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             setattr(self, name, value)
         self.certificate_ = result.certificate.scaled(layout.squared_scale)
         in_squares = ("objective", "gradient_norm")
-        self.history_ = {k: v * layout.squared_scale if k in in_squares else v for k, v in result.history.items()}
+        self.history_ = {
+            k: in_units(v, layout.squared_scale) if k in in_squares else v for k, v in result.history.items()
+        }
         self._last = result.U
         self.outcome_ = result.outcome.value
         self.converged_ = result.converged
@@ -453,7 +479,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         y : ignored
         """
         check_is_fitted(self)
-        data = self._observed(X, fitting=False)
+        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
         rows = self._fitted_rows(data)
         if rows is not None:
             columns = Columns(data.indptr, data.index, data.shape[1])
@@ -467,9 +493,10 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         if self.classes_ is not None:
             return sum_in_blocks(lambda at: (prediction[at] > 0) == (y[at] > 0), n) / n
         targets = self._checked_loss().targets
-        mean = sum_in_blocks(lambda at: targets(y[at]), n) / n
-        left = sum_in_blocks(lambda at: (targets(y[at]) - prediction[at]) ** 2, n)
-        total = sum_in_blocks(lambda at: (targets(y[at]).astype(np.float64) - mean) ** 2, n)
+        scale = extreme_scale(np.array([y.max(), y.min(), prediction.max(), prediction.min()], dtype=np.float64))
+        mean = sum_in_blocks(lambda at: targets(y[at]) / scale, n) / n
+        left = sum_in_blocks(lambda at: ((targets(y[at]) - prediction[at]) / scale) ** 2, n)
+        total = sum_in_blocks(lambda at: (targets(y[at]).astype(np.float64) / scale - mean) ** 2, n)
         return 1.0 - left / total if total > 0 else float(left == 0)
 
     def certify(self, X: Any) -> Certificate:
@@ -485,7 +512,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         Certificate
         """
         check_is_fitted(self)
-        data = self._observed(X, fitting=False)
+        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
         C, weighting = self._subspace.C, float(self.weighting)
         layout = Layout(data, self._checked_loss(), C, weighting, self._box, left="features")
         start = layout.start(self._subspace.features)
@@ -536,7 +563,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             )
         size = np.abs(self.residuals_.values)
         usual = np.median(size) or (np.median(size[size > 0]) if size.any() else 1.0)
-        return self.residuals_.with_values(size / (SCORE_OF_NORMAL * usual))
+        with np.errstate(over="ignore"):
+            scores = np.minimum(size / (SCORE_OF_NORMAL * usual), np.finfo(size.dtype).max)
+        return self.residuals_.with_values(scores)
 
     def _fitted_rows(self, data: ObservedMatrix) -> Indices64 | None:
         """Which of the fitted samples these are; None if they are others. Ids tell, and without them a comparison."""
@@ -562,34 +591,43 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = cls(**_from_plain(params))
-        model.classes_ = None if facts["classes"] is None else np.array(facts["classes"])
-        model.row_factors_, model.col_factors_ = arrays["row_factors_"], arrays["col_factors_"]
-        ranks = {arrays[name].shape[1] for name in ("row_factors_", "col_factors_", "subspace")}
-        if len(ranks) > 1 or len(arrays["subspace"]) != len(model.col_factors_):
-            raise KeyError("factors of one rank")
-        model._rows = Labels("row", len(model.row_factors_), ids_from_array("row", arrays))
-        model._cols = Labels("column", len(model.col_factors_), ids_from_array("col", arrays))
-        model._box = as_box(model.bounds, (len(model.row_factors_), len(model.col_factors_)))
+        check_settings(model.n_threads, model.loss)
+        model.classes_ = _classes_of(facts["classes"], model.loss)
+        model.row_factors_ = parts.floats(arrays, "row_factors_", None, None)
+        rows, rank = model.row_factors_.shape
+        model.col_factors_ = parts.floats(arrays, "col_factors_", None, rank)
+        shape = rows, len(model.col_factors_)
+        if min(*shape, rank) < 1:
+            raise ValueError("row_factors_")
+        model._rows = _labels("row", rows, ids_from_array("row", arrays))
+        model._cols = _labels("column", shape[1], ids_from_array("col", arrays))
+        model._box = as_box(model.bounds, shape)
         model._subspace = Subspace(
-            arrays["subspace"], cls._C_of(params, facts), model.weighting, facts["mean_count"], model._box
+            parts.floats(arrays, "subspace", shape[1], rank),
+            cls._C_of(params, facts),
+            parts.number(params, "weighting", least=-100.0, most=100.0),
+            parts.number(facts, "mean_count", least=np.finfo(float).tiny),
+            model._box,
         )
-        model._seen = FittedSamples.from_arrays(arrays, (len(model.row_factors_), len(model.col_factors_)))
-        model._known = Known.from_arrays(arrays)
+        model._seen = FittedSamples.from_arrays(arrays, shape)
+        model._known = Known.from_arrays(arrays, shape)
         if (stream := Stream.from_arrays(arrays)) is not None:
             model._stream = stream
-        model.certificate_ = Certificate(**facts["certificate"])
-        model._rounding = model.certificate_.rounding
-        model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
-        for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_"):
-            setattr(model, name, facts[name])
+        model.certificate_ = certificate_of(facts)
+        model._rounding = parts.number({"rounding": model.certificate_.rounding}, "rounding", least=0.0)
+        model.history_ = history_of(arrays)
+        known = facts_of_fit(facts) | {"rank_": parts.whole(facts, "rank_", most=min(shape))}
+        known["n_features_in_"] = parts.whole(facts, "n_features_in_", shape[1], shape[1])
+        for name, value in known.items():
+            setattr(model, name, value)
         if "feature_names" in arrays:
-            model.feature_names_in_ = arrays["feature_names"].astype(object)
+            model.feature_names_in_ = parts.words(arrays, "feature_names", shape[1])
         return model
 
     @staticmethod
     def _C_of(params: Facts, facts: Facts) -> float:
         """The C of the fit; files from before it could be found by the fit itself have it among the parameters only."""
-        return float(facts["C"] if "C" in facts else params["C"])
+        return parts.number(facts if "C" in facts else params, "C", least=np.finfo(float).tiny)
 
     def save(self, path: str | os.PathLike[str], known: ObservedMatrix | None = None) -> None:
         """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
@@ -624,12 +662,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             elif X.col_ids is not None and not self._cols.same(X.col_ids):
                 raise ValueError("X has other column ids than fit was given, or in another order")
             return X
-        if isinstance(X, np.ma.MaskedArray):
-            X = to_array(X)  # masked becomes NaN
-        kind = getattr(getattr(X, "dtype", None), "kind", "f")
-        if kind in "USMmV":
-            raise TypeError(f"X has dtype {X.dtype}, but real numbers are needed; convert it with X.astype(float)")
-        checked = validate_data(
+        checked = checked_data(
             self,
             X,
             reset=fitting,
@@ -645,8 +678,12 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     def _checked_loss(self) -> Loss:
         return as_loss(self.loss)
 
+    def _limit(self, shape: tuple[int, int]) -> int:
+        """The limit on the rank: what was given, right or wrong, or what suits a matrix of this shape."""
+        return min(USUAL_RANK, *shape) if self.rank is None else self.rank
+
     def _check_weighting(self) -> None:
-        if isinstance(self.weighting, bool) or not isinstance(self.weighting, Real) or not np.isfinite(self.weighting):
+        if not np.isfinite(as_float(self.weighting)):
             raise ValueError(f"weighting must be a finite number, 0 for the plain trace norm; got {self.weighting!r}")
 
     def __sklearn_tags__(self) -> Any:
@@ -667,6 +704,23 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
         check_is_fitted(self)
         return _check_feature_names_in(self, input_features)
+
+
+def _labels(kind: str, count: int, ids: NDArray[Any] | None) -> Labels:
+    if ids is not None and len(ids) != count:
+        raise ValueError(f"{kind}_ids")
+    return Labels(kind, count, ids)
+
+
+def _classes_of(plain: Any, loss: Any) -> NDArray[Any] | None:
+    """The two classes of a loss that has some; of a user's own loss it is not known whether it has."""
+    classes = None if plain is None else np.array(plain)
+    own = isinstance(loss, str) and loss.startswith(OWN)
+    if (classes is not None and (classes.shape != (2,) or classes.dtype.kind not in "fiubU")) or (
+        not own and as_loss(loss).binary != (classes is not None)
+    ):
+        raise ValueError("classes")
+    return classes
 
 
 def _from_plain(params: Facts) -> Facts:

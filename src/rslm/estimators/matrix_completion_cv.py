@@ -15,22 +15,24 @@ from numpy.typing import NDArray
 from sklearn.callback import with_callbacks
 
 from rslm._typing import Floats
-from rslm.data import ObservedMatrix, as_generator, holdout
+from rslm.data import ObservedMatrix, as_generator, holdout, parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.bounds import as_box, beyond, tell_of_beyond
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion
 from rslm.estimators.persistence import storable
+from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.usual import usual_C
 from rslm.interrupts import Interrupt, held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss
+from rslm.magnitudes import as_float
 from rslm.solvers import Outcome, solve
-from rslm.solvers.stopping import check_max_time
+from rslm.solvers.stopping import check_max_time, check_tol
 from rslm.structures import Box
 from rslm.threads import thread_count
-from rslm.verbosity import logger
+from rslm.verbosity import log_shown, logger
 
 FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around the usual C
 STEP, MORE = 2.5, 5  # while the error still falls at the last of them, larger ones are tried, so many at most
@@ -140,8 +142,9 @@ class MatrixCompletionCV(MatrixCompletion):
             tell_of_beyond(box, data, beyond(box, data))
         teller = Teller(self, X, several=True)
         check_max_time(self.max_time)
+        check_tol(self.tol)
         deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time
-        with held_back() as interrupt:
+        with held_back() as interrupt, log_shown(self.verbose):
             best = self._search(data, loss, box, teller, interrupt)
             self.best_rank_, self.best_C_ = best.rank, best.C
             layout = Layout(data, loss, best.C, weighting, box)
@@ -156,7 +159,7 @@ class MatrixCompletionCV(MatrixCompletion):
         deadline = math.inf if self.max_time is None else time.perf_counter() + SEARCHING * self.max_time
         ranks, Cs = self._grid(data, loss)
         rng = as_generator(self.random_state)
-        train, test = holdout(data, float(self.held_out), rng) if len(data) > 1 else (data, data)
+        train, test = holdout(data, as_float(self.held_out), rng) if len(data) > 1 else (data, data)
         tried: list[tuple[float, ...]] = []
         best = Setting(np.inf)
         first, stopped = 0, False
@@ -182,7 +185,8 @@ class MatrixCompletionCV(MatrixCompletion):
                 model = layout.model(result.U, result.V, result.certificate.rounding)
                 error = self._error(loss, model, test)
                 tried.append((rank, C, error, time.perf_counter() - began))
-                logger.info("rank %d, C %.4g: error %.5g, %.2f s", *tried[-1])
+                if self.verbose:
+                    logger.info("rank %d, C %.4g: error %.5g, %.2f s", *tried[-1])
                 if len(tried) == 1 or error < best.error:
                     best = Setting(error, rank, C, result.U)
                 interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
@@ -206,23 +210,28 @@ class MatrixCompletionCV(MatrixCompletion):
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
-        model.best_rank_, model.best_C_ = facts["best"]
+        model.best_rank_, model.best_C_ = parts.whole(facts["best"], 0, least=1), parts.number(facts["best"], 1)
         model.cv_results_ = {k.removeprefix("cv_"): v for k, v in arrays.items() if k.startswith("cv_")}
+        if any(v.ndim != 1 or v.dtype.kind not in "fiub" for v in model.cv_results_.values()):
+            raise ValueError("cv_results")
         return model
 
     def _error(self, loss: Loss, model: dict[str, Any], test: ObservedMatrix) -> float:
         rows, cols = test.rows_of_entries(), test.index
         threads = thread_count(self.n_threads)
         w = predict_pairs(rows, cols, model["row_factors_"], model["col_factors_"], threads)
-        mean = float(np.mean(loss.value(loss.targets(test.values).astype(np.float64), w)))
-        return float(np.sqrt(mean)) if loss.quadratic else mean
+        y = loss.targets(test.values).astype(np.float64)
+        if not loss.quadratic:
+            return float(np.mean(loss.value(y, w)))
+        scale = extreme_scale(np.append(y, w))
+        return scale * float(np.sqrt(np.mean(loss.value(y / scale, w / scale))))
 
     def _grid(self, data: ObservedMatrix, loss: Loss) -> tuple[list[int], list[float]]:
         given = list(np.atleast_1d(self.ranks))
-        if not given or any(isinstance(r, bool) or int(r) != r or r < 1 for r in given):
+        if not given or any(isinstance(r, bool | np.bool_) or not as_float(r) >= 1 or as_float(r) % 1 for r in given):
             raise ValueError(f"ranks must be whole numbers ≥ 1; got {self.ranks!r}")
         usual = usual_C(data.shape, data.values, loss)
-        Cs = [f * usual for f in FACTORS] if self.Cs is None else [float(C) for C in np.atleast_1d(self.Cs)]
+        Cs = [f * usual for f in FACTORS] if self.Cs is None else [as_float(C) for C in np.atleast_1d(self.Cs)]
         if not Cs or not all(0 < C < np.inf for C in Cs):
             raise ValueError(f"Cs must be positive finite numbers; got {self.Cs!r}")
         return sorted({min(int(r), *data.shape) for r in given}), sorted(set(Cs))

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
-from rslm.estimators.choices import as_loss
+from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets
 from rslm.estimators.persistence import storable
 from rslm.measurements import Tasks
@@ -109,7 +109,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
             Of a Dask cluster, whose workers share the tasks out.
         """
         X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         codes = self._codes(tasks, len(y))
         loss = as_loss(self.loss)
         if loss.binary:
@@ -163,7 +163,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         coef, intercept : array of shape (n_features,) and float
         """
         check_is_fitted(self)
-        X, y = validate_data(self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = checked_data(self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         mean = float(np.mean(y)) if self.fit_intercept else 0.0
         data = Tasks(X, y - mean, np.zeros(len(y), dtype=np.int64), intercept=bool(self.fit_intercept))
         found = Objective(Problem(as_loss(self.loss), data, C=self.C), self.n_threads).evaluate(self._U)

@@ -12,12 +12,13 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats, Indices64
+from rslm.data import parts
 from rslm.data.labels import show_id
 from rslm.data.sealed import Arrays, Facts
-from rslm.estimators.choices import as_loss
+from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.named_tasks import NamedTasks, stacked, with_targets
 from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
 from rslm.losses import Logistic
@@ -124,7 +125,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
             Of a Dask cluster, whose workers share the tasks out.
         """
         X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         self.classes_, of_rows = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -187,7 +188,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
             return self._linear(X, tasks, unseen)
         if tasks is not None:
             raise ValueError("this model was fitted without tasks, so it has none to predict for")
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         share = Logistic().probability(np.asarray(X @ self.coef_.T + self.intercept_))
         first, second = self._pairs()
         which = np.arange(len(self.classes_))
@@ -237,9 +238,13 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         classes = ids_from_array("class", arrays)
         if classes is None:
             raise KeyError("classes")
-        self.classes_, self._by_pairs = classes, facts["by_pairs"]
+        self.classes_, self._by_pairs = classes, parts.flag(facts, "by_pairs")
+        if len(classes) != 2 and not self._by_pairs:
+            raise KeyError("classes")
         if self._by_pairs:
             self.tasks_ = self._pairs_of_classes()
+            if len(self.tasks_) != len(self.coef_):
+                raise KeyError("classes")
         else:
             super()._tasks_from_file(arrays, facts)
 

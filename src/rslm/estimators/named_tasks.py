@@ -7,13 +7,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import validate_data
 
 from rslm._typing import Floats, Indices64
 from rslm.data import Labels
 from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
 from rslm.data.sealed import Arrays, Facts
+from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import ids_from_array, ids_to_array
+from rslm.estimators.searches import check_scores_get_tasks
 from rslm.estimators.task_model import TaskModel
 from rslm.kernels import predict_pairs
 from rslm.threads import thread_count
@@ -30,6 +31,8 @@ class NamedTasks(TaskModel):
         if labels.shape != (n,):
             raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
         self.tasks_, codes = number_ids(labels, "tasks")
+        if len(self.tasks_) > 1:
+            check_scores_get_tasks(self)
         self._labels = Labels("task", len(self.tasks_), self.tasks_)
         return codes.astype(np.int64)
 
@@ -39,7 +42,7 @@ class NamedTasks(TaskModel):
 
     def _linear(self, X: Any, tasks: ArrayLike | None, unseen: str) -> Floats:
         """x_pᵀ w_t + b_t of every row p and its task t."""
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         where = self._positions(tasks, X.shape[0], unseen)
         coef = self.coef_ @ self._basis
         coef = np.vstack([coef, coef.mean(axis=0)])
@@ -54,7 +57,10 @@ class NamedTasks(TaskModel):
             raise ValueError(f'unseen must be "error" or "mean"; got {unseen!r}')
         if tasks is None:
             if len(self.tasks_) > 1:
-                raise ValueError(f"predict needs tasks: which of the {len(self.tasks_)} tasks does a row belong to?")
+                raise ValueError(
+                    f"predict needs tasks: which of the {len(self.tasks_)} tasks does a row belong to? In a search of "
+                    "scikit-learn, set_score_request(tasks=True) hands them on"
+                )
             return np.zeros(n, dtype=np.int64)
         labels = as_ids(tasks, "tasks")
         if len(labels) == 1:  # or one for all rows
@@ -140,6 +146,8 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
     targets = np.asarray(0.0 if y is None else y)
     if targets.ndim == 2 and targets.shape[1] == 1:
         targets = targets.ravel()
+    if y is not None and targets.ndim != 1:
+        raise ValueError(f"y must have shape (n,), one target for every row of X; got {targets.shape}")
     missing = np.isnan(targets) if targets.dtype.kind == "f" else np.zeros(targets.shape, dtype=bool)
     if targets.dtype.kind == "O" and targets.ndim == 1:
         missing = np.array([is_missing(v) for v in targets], dtype=bool)

@@ -10,12 +10,17 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.certificate import Certificate
+from rslm.data import parts
+from rslm.data.parts import part_of
 from rslm.data.sealed import Arrays, Facts, Kind, read_sealed, write_sealed
 from rslm.estimators import bounds
+from rslm.estimators.choices import OWN, STREAMING, as_loss
 from rslm.losses import BY_NAME, Loss
+from rslm.solvers import Outcome
+from rslm.threads import thread_count
 
 MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the model again.")
-OWN = "a loss of your own: "
 
 
 class Storable(Protocol):
@@ -74,9 +79,21 @@ def load(path: str | os.PathLike[str]) -> Any:
     if estimator is None:
         raise ValueError(f"{name!r} holds a {header.get('estimator')!r}, which this version of rslm does not know")
     try:
-        return estimator._from_file(header["params"], arrays, header["facts"])
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
-        raise ValueError(f"{name!r} is damaged: {e} is missing or wrong. {MODEL.remedy}") from e
+        with np.errstate(all="ignore"):  # numbers that are far too large, which are refused
+            _check_params(header["params"])
+            return estimator._from_file(header["params"], arrays, header["facts"])
+    except Exception as e:  # whatever is in a header, and whatever comes of it
+        raise ValueError(f"{name!r} is damaged: {part_of(e)} is missing or wrong. {MODEL.remedy}") from e
+
+
+def _check_params(params: Any) -> None:
+    """As `_plain` writes them."""
+    for name, value in params.items():
+        flat = value if isinstance(value, list) else [value]
+        if name not in ("loss", "bounds") and not all(
+            v is None or isinstance(v, bool | int | float | str) for v in flat
+        ):
+            raise ValueError(name)
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -113,6 +130,44 @@ def loss_from_plain(plain: Any) -> Any:
     return BY_NAME[plain["name"]](**{k: v for k, v in plain.items() if k != "name"})
 
 
+def facts_of_fit(facts: Facts) -> Facts:
+    """How a fit has ended, which all models know."""
+    return {
+        "outcome_": _outcome(facts),
+        "converged_": parts.flag(facts, "converged_"),
+        "n_iter_": parts.whole(facts, "n_iter_"),
+    }
+
+
+def _outcome(facts: Facts) -> str:
+    found = parts.text(facts, "outcome_")
+    return found if found == STREAMING else Outcome(found).value
+
+
+def certificate_of(facts: Facts) -> Certificate:
+    found = facts["certificate"]
+    kinds: Any = {"method": parts.text, "rank": parts.whole, "stationary": parts.flag}
+    read = {f.name: kinds.get(f.name, parts.any_number) for f in fields(Certificate) if f.name in found}
+    if len(read) < len(found):
+        raise ValueError("certificate")
+    return Certificate(**{name: of(found, name) for name, of in read.items()})
+
+
+def history_of(arrays: Arrays) -> dict[str, Any]:
+    names = [name for name in arrays if name.startswith("history_")]
+    read = {name.removeprefix("history_"): parts.floats(arrays, name, None, finite=False) for name in names}
+    if len({len(values) for values in read.values()}) > 1:
+        raise ValueError("history")
+    return read
+
+
+def check_settings(n_threads: Any, loss: Any) -> None:
+    """Parameters that a fitted model needs to predict; others are looked at when it is fitted again."""
+    thread_count(n_threads)
+    if not (isinstance(loss, str) and loss.startswith(OWN)):
+        as_loss(loss)
+
+
 def ids_to_array(kind: str, ids: NDArray[Any] | None) -> Arrays:
     """Ids as an array that needs no pickle; mixed ids go through JSON."""
     if ids is None:
@@ -129,7 +184,12 @@ def ids_to_array(kind: str, ids: NDArray[Any] | None) -> Arrays:
 def ids_from_array(kind: str, arrays: Arrays) -> NDArray[Any] | None:
     if f"{kind}_ids_json" in arrays:
         listed = json.loads(arrays[f"{kind}_ids_json"].tobytes())
+        if not isinstance(listed, list) or not all(isinstance(i, str | int | float) for i in listed):
+            raise ValueError(f"{kind}_ids")
         ids = np.empty(len(listed), dtype=object)
         ids[:] = listed
         return ids
-    return arrays.get(f"{kind}_ids")
+    found = arrays.get(f"{kind}_ids")
+    if found is not None and (found.ndim != 1 or found.dtype.kind == "V"):
+        raise ValueError(f"{kind}_ids")
+    return found

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats, Indices32, Indices64
-from rslm.data import Labels, ObservedMatrix
+from rslm.data import Labels, ObservedMatrix, parts
 from rslm.estimators.bounds import clipped
 from rslm.structures import Box
 
@@ -29,8 +29,11 @@ class Known:
         return cls(data.indptr, data.index)
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self | None:
-        return cls(arrays["known_indptr"], arrays["known_index"]) if "known_indptr" in arrays else None
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], shape: tuple[int, int]) -> Self | None:
+        if "known_indptr" not in arrays:
+            return None
+        index = parts.positions(arrays, "known_index", None, shape[1])
+        return cls(parts.starts(arrays, "known_indptr", shape[0] + 1, len(index)), index)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         return {"known_indptr": self.indptr, "known_index": self.index}
@@ -54,23 +57,24 @@ class Recommending:
 
     def recommend(
         self, rows: ArrayLike, top: int = 10, known: ObservedMatrix | None = None
-    ) -> tuple[NDArray[Any], Floats]:
+    ) -> tuple[list[NDArray[Any]], list[Floats]]:
         """For each of these rows the columns with the largest predictions, best first, and the predictions.
+
+        Known entries are never recommended: where fewer than `top` columns are unknown, these are all there is.
 
         Parameters
         ----------
         rows : positions, or ids where `fit` was given ids
         top : int, default=10
-            How many columns for each row.
+            How many columns for each row, at most.
         known : ObservedMatrix of the shape that `fit` was given, optional
             Its entries are left out; those that `fit` has seen if None, or that the file of the model has.
 
         Returns
         -------
-        columns : array of shape (len(rows), top)
-            Ids, or positions where `fit` was given no ids.
-        predictions : array of the same shape
-            −∞ where a row has no other column left.
+        columns : list of arrays, one for each row
+            Ids, or positions where `fit` was given no ids. `np.stack(columns)` is an array, if all are of one length.
+        predictions : list of arrays of the same lengths
         """
         check_is_fitted(self)
         if known is not None:
@@ -79,10 +83,9 @@ class Recommending:
         else:
             left_out = Known.of(self.residuals_) if hasattr(self, "residuals_") else self._known
         at = np.atleast_1d(self._rows.positions(rows))
-        columns, scores = largest(at, self.row_factors_, self.col_factors_, top, left_out)
-        return self._named_columns(columns), self._kept(scores, at, columns)
+        return self._listed(at, *largest(at, self.row_factors_, self.col_factors_, top, left_out))
 
-    def recommend_for(self, X: Any, top: int = 10) -> tuple[NDArray[Any], Floats]:
+    def recommend_for(self, X: Any, top: int = 10) -> tuple[list[NDArray[Any]], list[Floats]]:
         """For samples that `fit` has not seen the columns with the largest predictions, without those that X has.
 
         Each is fitted at the learned subspace, as by `transform`; nothing dense is formed, however many they are.
@@ -91,29 +94,28 @@ class Recommending:
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
         top : int, default=10
-            How many columns for each sample.
+            How many columns for each sample, at most.
 
         Returns
         -------
-        columns, predictions : arrays of shape (n_samples, top)
+        columns, predictions : lists of arrays, one for each sample
             As of `recommend`.
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
         codes, features = self._folded(data)
-        columns, scores = largest(np.arange(len(codes)), codes, features, top, Known.of(data))
-        return self._named_columns(columns), self._kept(scores, np.zeros(len(codes), dtype=np.int64), columns)
+        found = largest(np.arange(len(codes)), codes, features, top, Known.of(data))
+        return self._listed(np.zeros(len(codes), dtype=np.int64), *found)
 
-    def _named_columns(self, columns: Indices64) -> NDArray[Any]:
-        return columns if self._cols.ids is None else np.asarray(self._cols.ids)[columns]
-
-    def _kept(self, scores: Floats, rows: Indices64, columns: Indices64) -> Floats:
-        """Predictions within the bounds, which rounding errors may leave."""
+    def _listed(self, rows: Indices64, columns: Indices64, scores: Floats) -> tuple[list[NDArray[Any]], list[Floats]]:
+        """Row by row what is not known, by id, with predictions within the bounds, which rounding errors may leave."""
+        left = np.isfinite(scores)
         if self._box is not None:
-            found = np.isfinite(scores)
-            at = np.broadcast_to(rows[:, None], columns.shape)[found]
-            scores[found] = clipped(scores[found], self._box, at, columns[found])
-        return scores
+            at = np.broadcast_to(rows[:, None], columns.shape)[left]
+            scores[left] = clipped(scores[left], self._box, at, columns[left])
+        named = columns if self._cols.ids is None else np.asarray(self._cols.ids)[columns]
+        counts = left.sum(axis=1)
+        return [a[:n] for a, n in zip(named, counts, strict=True)], [a[:n] for a, n in zip(scores, counts, strict=True)]
 
     def _check_known(self, known: ObservedMatrix) -> None:
         shape = len(self.row_factors_), len(self.col_factors_)

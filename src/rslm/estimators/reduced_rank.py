@@ -9,12 +9,14 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from rslm._typing import Floats
+from rslm.data import parts
 from rslm.data.sealed import Arrays, Facts
-from rslm.estimators.choices import as_loss
+from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.persistence import storable
+from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.task_model import TaskModel
 from rslm.measurements import Tasks
 
@@ -64,7 +66,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         client : distributed.Client, optional
             Of a Dask cluster, whose workers share the targets out.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64)
         if y is None:
             raise ValueError("this regressor requires y to be passed, but the target y is None")
         Y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="y")
@@ -88,15 +90,16 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         return self
 
     def _complete(self, X: Floats, Y: Floats) -> tuple[Tasks, float, Floats | None]:
-        """Where nothing is missing, X = QR is factorised once: |Y − XW|² = |QᵀY − RW|² + what no W explains.
+        """Where nothing is missing, X = QR is factorised once: |Y − XW|² = |QᵀY − RW|² + |what no W explains|².
 
         All targets have the same mean of X, so that intercepts are what is left when that is taken out.
         """
         centre: Floats = X.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
         Q, R = np.linalg.qr(X - centre)
         turned = Q.T @ Y
-        unexplained = float(np.square(Y - Q @ turned).sum())
-        return Tasks.shared(R, turned), unexplained, centre
+        left = Y - Q @ turned
+        scale = extreme_scale(left)
+        return Tasks.shared(R, turned), scale * float(np.linalg.norm(left / scale)), centre
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the targets that are there, the mean over all columns of y; missing ones (NaN) count for nothing.
@@ -117,7 +120,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     def predict(self, X: Any) -> Floats:
         """All targets of the rows of X, of shape (n, n_targets), or (n,) where `fit` was given one."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         found = np.asarray(X @ self.coef_.T) + self.intercept_
         return found[:, 0] if self._flat else found
 
@@ -128,6 +131,6 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
-        model._flat = facts["flat"]
+        model._flat = parts.flag(facts, "flat") and len(model.coef_) == 1
         model._describe()
         return model

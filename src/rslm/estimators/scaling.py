@@ -7,6 +7,8 @@ import math
 import numpy as np
 
 from rslm._typing import Floats, Indices64
+from rslm.data import ObservedMatrix
+from rslm.structures import Box
 
 SAFE_EXPONENT = 100  # squares, sums of them and their products with C stay far inside ±1023
 
@@ -16,6 +18,18 @@ def extreme_scale(values: Floats) -> float:
     largest = float(np.max(np.abs(values), initial=0.0))
     exponent = math.frexp(largest)[1]
     return 1.0 if largest == 0.0 or abs(exponent) <= SAFE_EXPONENT else math.ldexp(1.0, exponent)
+
+
+def scale_of(data: ObservedMatrix, box: Box | None) -> float:
+    """The `extreme_scale` of data, and of bounds that keep them away from 0."""
+    size = max(float(data.values.max(initial=0.0)), -float(data.values.min(initial=0.0)))
+    return extreme_scale(np.array([size]) if box is None else np.append(box.nearest_to_zero(), size))
+
+
+def in_units(values: Floats, factor: float) -> Floats:
+    """Values of the objective for data whose squares are `factor` times as large, which may be beyond all numbers."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(np.multiply(values, factor, out=np.zeros(np.shape(values)), where=np.asarray(values) != 0))
 
 
 def count_weights(counts: Indices64, mean: float, weighting: float) -> Floats:

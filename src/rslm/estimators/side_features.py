@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rslm._typing import Floats
+from rslm.data import parts
 from rslm.data.labels import hashable
 from rslm.measurements import Side
 from rslm.measurements.features import checked_features
@@ -35,6 +36,17 @@ class Encoding:
         values = X.data if _is_sparse(X) else X
         length = float(np.sqrt(np.square(values, dtype=np.float64).sum() / X.shape[0]))
         return cls(kind, X.shape[1], names_of(table), weight / length if length > 0 else 0.0, constant)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """One that was written to a file."""
+        given, names = plain["given"], plain["names"]
+        if given is not None:
+            parts.whole(plain, "given")
+        if names is not None and not (isinstance(names, list) and [*map(str, names)] == names and len(names) == given):
+            raise ValueError("names")
+        read = parts.text(plain, "kind"), given, names, parts.number(plain, "factor"), parts.flag(plain, "constant")
+        return cls(*read)
 
     @property
     def width(self) -> int:

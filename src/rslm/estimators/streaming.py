@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.data import ObservedMatrix
+from rslm.data import ObservedMatrix, parts
 from rslm.data.sealed import Arrays
 from rslm.estimators.layout import Layout
 from rslm.losses import BoxDual, Loss
@@ -43,8 +43,12 @@ class Stream:
         """The stream that the file of a model has; None if it has none."""
         if "stream_U" not in arrays:
             return None
-        shift, batches, samples = (float(x) for x in arrays["stream_counts"])
-        steps = StochasticSteps.of_state(arrays["stream_U"], arrays["stream_curvature"], shift, int(batches))
+        shift, batches, samples = (float(x) for x in parts.floats(arrays, "stream_counts", 3))
+        if min(batches, samples) < 0:
+            raise ValueError("stream_counts")
+        U = parts.floats(arrays, "stream_U", None, None)
+        curvature = parts.floats(arrays, "stream_curvature", len(U), U.shape[1], U.shape[1])
+        steps = StochasticSteps.of_state(U, curvature, shift, int(batches))
         return cls(steps, int(samples))
 
     def learn(

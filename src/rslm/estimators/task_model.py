@@ -13,19 +13,28 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rslm._typing import Floats
-from rslm.certificate import Certificate
+from rslm.data import parts
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.choices import as_seed, needs_distributed, warn_if_not_converged
-from rslm.estimators.persistence import loss_from_plain, save
-from rslm.estimators.scaling import extreme_scale
+from rslm.estimators.persistence import (
+    certificate_of,
+    check_settings,
+    facts_of_fit,
+    history_of,
+    loss_from_plain,
+    save,
+)
+from rslm.estimators.scaling import extreme_scale, in_units
 from rslm.interrupts import held_back
 from rslm.losses import Loss
+from rslm.magnitudes import without_tiny
 from rslm.measurements import Tasks
 from rslm.measurements.elsewhere import Elsewhere
 from rslm.problem import Problem
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import Progress
+from rslm.verbosity import log_shown
 
 MOST_RANK = 127  # one less than the kernels can do: intercepts may need one
 FACTS = ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")
@@ -68,7 +77,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         data: Tasks,
         loss: Loss,
         middles: Floats,
-        constant: float = 0.0,
+        unexplained: float = 0.0,
         centre: Floats | None = None,
         *,
         checkpoint: str | os.PathLike[str] | None,
@@ -76,15 +85,19 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Learn all tasks; `middles` of their targets have been taken out, so that intercepts are small.
 
-        The loss of all tasks is larger than that of the data by `constant`; `centre` was taken out of the features.
+        The square loss of all tasks is larger than that of the data by the square of what is `unexplained`; `centre`
+        was taken out of the features.
         """
         rank = self._checked_rank(data.shape)
-        scale = extreme_scale(data.values) if loss.quadratic else 1.0  # only then is it the same problem
-        if scale != 1.0:
-            data = data.with_values(data.values / scale)
+        # Only with a square loss is it the same problem.
+        scale = extreme_scale(np.append(data.values, unexplained)) if loss.quadratic else 1.0
+        if scale != 1.0 or unexplained > 0:
+            with np.errstate(under="ignore"):
+                data = data.with_values(without_tiny(data.values / scale))
+        constant = (unexplained / scale) ** 2
         last = getattr(self, "_U", None) if self.warm_start else None
         teller = Teller(self, None)
-        with held_back():
+        with held_back(), log_shown(self.verbose):
             result = solve(
                 Problem(loss, data if client is None else _distributed(data, client), C=self.C),
                 rank,
@@ -103,10 +116,10 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self._U = result.U
             with np.errstate(over="ignore", under="ignore"):
                 squared = float(np.square(scale))
-            self.certificate_ = result.certificate.scaled(squared).shifted(self.C * constant)
-            in_squares = {k: squared * result.history[k] for k in ("objective", "gradient_norm")}
-            self.history_ = result.history | in_squares
-            self.history_["objective"] = self.history_["objective"] + self.C * constant
+            self.certificate_ = result.certificate.shifted(float(self.C) * constant).scaled(squared)
+            objective = result.history["objective"] + float(self.C) * constant
+            in_squares = {"objective": objective, "gradient_norm": result.history["gradient_norm"]}
+            self.history_ = result.history | {k: in_units(v, squared) for k, v in in_squares.items()}
             self.outcome_, self.converged_ = result.outcome.value, result.converged
             self.n_iter_ = max(result.n_iter, 1)
             self.rank_ = result.numerical_rank() if result.V.any() else 0
@@ -164,13 +177,21 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = cls(**params | {"loss": loss_from_plain(params["loss"])})
-        for name in FACTS:
-            setattr(model, name, facts[name])
-        model.coef_, model.intercept_, model._U = arrays["coef"], arrays["intercept"], arrays["U"]
-        model.certificate_ = Certificate(**facts["certificate"])
-        model.history_ = {k.removeprefix("history_"): v for k, v in arrays.items() if k.startswith("history_")}
+        check_settings(model.n_threads, model.loss)
+        model.coef_ = np.asarray(parts.floats(arrays, "coef", None, None), dtype=np.float64)
+        tasks, features = model.coef_.shape
+        if min(tasks, features) < 1:
+            raise ValueError("coef")
+        model.intercept_ = np.asarray(parts.floats(arrays, "intercept", tasks), dtype=np.float64)
+        model._U = parts.floats(arrays, "U", features, None)
+        known = facts_of_fit(facts) | {"rank_": parts.whole(facts, "rank_", most=min(model._U.shape))}
+        known["n_features_in_"] = parts.whole(facts, "n_features_in_", features, features)
+        for name, value in known.items():
+            setattr(model, name, value)
+        model.certificate_ = certificate_of(facts)
+        model.history_ = history_of(arrays)
         if "feature_names" in arrays:
-            model.feature_names_in_ = arrays["feature_names"].astype(object)
+            model.feature_names_in_ = parts.words(arrays, "feature_names", features)
         return model
 
     def __sklearn_tags__(self) -> Any:

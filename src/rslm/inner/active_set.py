@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm._typing import Floats, Indices64
+from rslm.inner.kept_bounds import nearest, within_reach
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton, sums_of
 from rslm.inner.weighted import STIFFEST, WeightedColumns, not_entries
@@ -34,10 +35,12 @@ from rslm.problem import Problem
 from rslm.structures import Box, Multipliers, SoftBox
 
 PIECE = 1 << 17  # entries that a thread takes at a time
+CELLS = 1 << 18  # of W that exist at a time
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
 SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
 UPHILL = 0.1  # slope at the end of a step, beside that at its start, up to which it has not gone too far
-MOST_STEPS, MOST_TRIALS = 100, 30
+MOST_STEPS, NEAR_TRIALS, MOST_TRIALS = 100, 5, 13
+VAIN, MOST_IN_VAIN = 1e-4, 2  # a part of a step that is next to nothing; how many such steps there may be
 FAR = 3  # a point with so many times more entries beyond their bounds than entries at all is not looked at further
 
 
@@ -77,7 +80,9 @@ class ActiveSet(WeightedColumns):
         return solution
 
     def _bound(self, X: Floats, centre: Floats, factors: Factors, before: Bound | None) -> Bound:
-        most = None if before is None or self.stiffness == math.inf else FAR * (len(before.s) + len(self.y))
+        # The first point is looked at however far it is: there is no other to go back to.
+        everything = self.warm is None or self.stiffness == math.inf
+        most = None if before is None or everything else FAR * (len(before.s) + len(self.y))
         return bound(
             X, centre, factors, self.lower, self.upper, self.stiffness, self.n_threads, before, self.shift, most
         )
@@ -178,13 +183,30 @@ class ActiveSolution:
         V = self.moved_columns(solver, costs(rows(self.V), X))
         U = rows(V).V / solver.scale
         size = float(np.linalg.norm(U))
-        solver.begin_at(U / size, V * size)
-        kept = U / size, solver.solve(U / size)
-        if math.isfinite(kept[1].value):
-            return kept
+        if size > 0.0:  # else all rows have had to be moved to 0
+            solver.begin_at(U / size, V * size)
+            kept = U / size, solver.solve(U / size).moved_inside()
+            if math.isfinite(kept[1].value):
+                return kept
         solver.warm = None
         alike = constant(solver.problem, X, self.V)
-        return alike, solver.solve(alike)
+        return alike, solver.solve(alike).moved_inside()
+
+    def moved_inside(self) -> ActiveSolution:
+        """This solution, of hard bounds, if it keeps them; else one nearby that does, or whose value is infinite."""
+        solver, X = self.solver, self.bound.X
+        beyond, most = within_reach(X, self.V, solver.lower, solver.upper)
+        if beyond <= most or not math.isfinite(self.value):
+            return self
+        V = nearest(X, self.V, solver.lower, solver.upper, solver.n_threads)
+        beyond, most = within_reach(X, V, solver.lower, solver.upper)
+        w = solver.columns.predict(X, V, solver.n_threads)
+        loss = float(np.sum(solver.loss("value", solver.y.astype(np.float64), w)))
+        by_rows = solver.columns.scatter(self.s, V, solver.n_threads)
+        moved = ActiveSolution(solver, replace(self.bound, V=V), self.s, self._D, self._factors, loss, by_rows)
+        if not beyond <= most:
+            moved.value = math.inf
+        return moved
 
     def hard_solver(self) -> ActiveSet:
         """The solver of the problem with bounds that hold."""
@@ -279,6 +301,7 @@ class SmoothColumns:
         solver = self.solver
         b = Bound.nothing(self.X, self.V) if solver.warm is None else solver.warm
         before, done = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
+        vain = np.zeros(len(self.V), dtype=np.int64)  # steps that led nowhere
         for count in range(MOST_STEPS):
             D = np.asarray(solver.loss("hessian", self.y, self.w))
             b = solver._bound(self.X, self.V + self._newton_steps(D), self.factors, b)
@@ -293,11 +316,12 @@ class SmoothColumns:
             within = count > 0 or solver.stiffness < math.inf
             worth = square > SETTLED**2 * size
             length = self._lengths(b, step, change, square, worth) if within else np.ones(len(step))
+            vain += length <= VAIN
             length[done] = 1.0  # what is left is made of rounding errors
             self.V += length[:, None] * step
             self.w = self._products(self.V)
             self.s = self._slopes(self.w)
-            if bool(done.all()):
+            if bool((done | (vain >= MOST_IN_VAIN)).all()):
                 break
             before = square
         loss = float(np.sum(solver.loss("value", self.y, self.w)))
@@ -312,8 +336,12 @@ class SmoothColumns:
             active = np.ones(piece.last - piece.first, dtype=np.uint8)
             columns.newton_step(piece, active, self.x, self.s, D, self.V, solver.ridge, self.factors, step, decrement)
 
+        pieces = columns.pieces(PIECE)
+        if len(pieces) == 1:  # threads would only have to be started
+            of_piece(pieces[0])
+            return step
         with ThreadPoolExecutor(solver.n_threads) as pool:
-            list(pool.map(of_piece, columns.pieces(PIECE)))
+            list(pool.map(of_piece, pieces))
         return step
 
     def _lengths(self, b: Bound, step: Floats, change: Floats, square: Floats, worth: NDArray[np.bool_]) -> Floats:
@@ -327,11 +355,13 @@ class SmoothColumns:
             push = b.s * b.entries.predict(self.X, step, solver.n_threads)
             slope -= sums_of(np.diff(b.entries.indptr), push)
         far = np.flatnonzero(~(slope <= UPHILL * square) & worth)
-        for _ in range(MOST_TRIALS):
+        for trial in range(MOST_TRIALS):
             if not len(far):
                 break
-            length[far] *= 0.5
-            entries = np.flatnonzero(np.isin(np.repeat(np.arange(len(step)), self.counts), far))
+            length[far] *= 0.5 if trial < NEAR_TRIALS else 0.1
+            mine = np.zeros(len(step), dtype=bool)
+            mine[far] = True
+            entries = np.flatnonzero(np.repeat(mine, self.counts))
             w = self.w[entries] + np.repeat(length[far], self.counts[far]) * change[entries]
             slopes = -np.asarray(solver.loss("gradient", self.y[entries], w)) * change[entries]
             here = inward[far] + length[far] * outward[far]
@@ -343,14 +373,18 @@ class SmoothColumns:
 
     def _push(self, columns: Indices64, length: Floats, step: Floats) -> Floats:
         """The slope of what soft bounds cost, part of the way along the steps of some columns."""
-        out, shift = np.empty(len(columns)), self.solver.shift
-        for k, t in enumerate(columns):  # few, and seldom
-            w = self.X @ (self.V[t] + length[k] * step[t])
+        out, solver, shift = np.empty(len(columns)), self.solver, self.solver.shift
+        some = max(CELLS // len(self.X), 1)
+        for start in range(0, len(columns), some):
+            at = slice(start, start + some)
+            mine = columns[at]
+            w = (self.V[mine] + length[at, None] * step[mine]) @ self.X.T
             if shift is not None:
-                at = slice(*shift[0].indptr[t : t + 2])
-                w[shift[0].index[at]] -= shift[1][at]
-            distance = w - np.clip(w, self.solver.lower[:, t], self.solver.upper[:, t])
-            out[k] = self.solver.stiffness * (distance @ (self.X @ step[t]))
+                for k, t in enumerate(mine):
+                    own = slice(*shift[0].indptr[t : t + 2])
+                    w[k, shift[0].index[own]] -= shift[1][own]
+            distance = w - np.clip(w, solver.lower[:, mine].T, solver.upper[:, mine].T)
+            out[at] = solver.stiffness * np.einsum("tj,tj->t", distance, step[mine] @ self.X.T)
         return out
 
     def _products(self, V: Floats) -> Floats:

@@ -22,6 +22,7 @@ from rslm.problem import Problem
 from rslm.verbosity import logger
 
 UNSOLVED = 1e-8  # relative duality gap of a column that is worth mentioning
+BROAD = 1.1  # in medians of the errors; not 1, where rounding would decide on which side the median error itself is
 STIFF = 1e8  # D |x|² beside the ridge where δ = 0: its inverse and its product with the rounding error are negligible
 
 
@@ -67,7 +68,7 @@ class BoxSolution(WeightedSolution):
         if box.smoothing > 0:
             return box_curvature(solver.y, self.error, astuple(box), solver.n_threads)
         squares = np.einsum("ik,ik->i", self.X, self.X)
-        stiff = STIFF * float(np.mean(solver.ridge)) / max(float(np.mean(squares)), np.finfo(float).tiny)
+        stiff = STIFF * float(np.mean(solver.ridge)) / max(float(np.mean(squares)), 1e-150)  # of U next to nothing
         return np.where(box.free(solver.y, self.s), solver.y.dtype.type(stiff), solver.y.dtype.type(0.0))
 
     def broad_curvature_by_rows(self, typical: float | None = None) -> Floats:
@@ -78,7 +79,7 @@ class BoxSolution(WeightedSolution):
         """
         solver, box = self.solver, self.solver.box
         typical = box.typical(solver.y, self.error) if typical is None else typical
-        wide = typical / box.reach  # 0 where the box has no end
+        wide = BROAD * typical / box.reach  # 0 where the box has no end
         broad = replace(box, smoothing=max(wide, box.smoothing))
         if broad.smoothing == 0.0:
             return super().broad_curvature_by_rows(typical)

@@ -24,5 +24,7 @@ def leverages(columns: Columns, X: Floats, factors: Factors, n_threads: int) -> 
     for start in range(0, columns.entries, block):
         at = slice(start, start + block)
         x = X[columns.index[at]]
-        out[at] = np.einsum("pa,pab,pb->p", x, inverse[of_column[at]], x, optimize=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            out[at] = np.einsum("pa,pab,pb->p", x, inverse[of_column[at]], x, optimize=True)
+    out[~np.isfinite(out)] = 0.0  # a matrix that is singular but for rounding errors tells nothing
     return out

@@ -10,8 +10,10 @@ No pass over the entries is needed once the blocks are there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from rslm._typing import Floats
 from rslm.measurements import Side
@@ -26,10 +28,11 @@ class SharedSystem:
     def __init__(self, side: Side, H: Floats, threads: int) -> None:
         self.side, self.threads = side, threads
         self.K: Floats = H if side.own is None else _divided(H, side.own)
-        self._factor = self._mean = None
+        self._mean = None
+        self._factor: Callable[[Floats], Floats] | None = None
         if side.X is not None:
             if side.features * H.shape[1] <= DIRECT:
-                self._factor = cho_factor(self._matrix(), overwrite_a=True, check_finite=False)
+                self._factor = _factorised(self._matrix())
             else:
                 self._mean = np.linalg.eigh(self.K.mean(axis=0))
 
@@ -52,7 +55,7 @@ class SharedSystem:
     def _of_features(self, R: Floats) -> Floats:
         """(I + XᵀKX)⁻¹ R."""
         if self._factor is not None:
-            return np.asarray(cho_solve(self._factor, R.ravel(), check_finite=False).reshape(R.shape))
+            return np.asarray(self._factor(R.ravel()).reshape(R.shape))
         return self._iterated(R)
 
     def _matrix(self) -> Floats:
@@ -96,6 +99,19 @@ class SharedSystem:
             rz, before = float(np.vdot(residual, z)), rz
             direction = z + (rz / before) * direction
         return x
+
+
+def _factorised(M: Floats) -> Callable[[Floats], Floats]:
+    """R ↦ M⁻¹ R for a matrix whose eigenvalues are at least 1, but for rounding errors."""
+    try:
+        factor = cho_factor(M, check_finite=False)
+    except LinAlgError:
+        if not np.isfinite(M).all():
+            return lambda R: np.full(R.shape, np.nan)  # the objective is not a finite number either
+        values, vectors = np.linalg.eigh(M)
+        values = np.maximum(values, 1.0)
+        return lambda R: np.asarray(vectors @ ((vectors.T @ R) / values))
+    return lambda R: np.asarray(cho_solve(factor, R, check_finite=False))
 
 
 def _divided(H: Floats, own: Floats) -> Floats:

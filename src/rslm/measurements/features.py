@@ -15,7 +15,7 @@ from rslm.kernels import Columns, FeatureRows
 BLOCK = 1 << 16  # rows of a dense matrix that are multiplied at once
 SAMPLE = 100_000  # rows that tell enough of XᵀX
 MANY = 2000  # features from which on only the diagonal of XᵀX is looked at
-TOO_LARGE = 1e140  # for sums of squares to be finite
+TOO_LARGE = 1e30  # for squares of their products with data and C to be finite
 LARGEST = np.iinfo(np.int32).max
 MOST_RANK = 128  # columns that the kernels can multiply with at once
 
@@ -127,5 +127,5 @@ def checked_features(X: Any, name: str = "X") -> Any:
     if not np.isfinite(values).all():
         raise ValueError(f"{name} must be finite; fill or drop missing features first")
     if np.abs(values).max(initial=0.0) > TOO_LARGE:
-        raise ValueError(f"{name} holds numbers beyond {TOO_LARGE:g}, whose squares are not finite; rescale them")
+        raise ValueError(f"{name} holds numbers beyond {TOO_LARGE:g}, whose squares are too large; rescale them")
     return matrix

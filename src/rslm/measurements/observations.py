@@ -13,12 +13,13 @@ class Observations:
 
     values: Floats
     _loss: object = None  # whose targets the values are
+    _checked = False  # whether the values have been looked at
 
     def with_values(self, values: Floats) -> Self:
         """The same observations with other `values`."""
         other = self.__class__.__new__(self.__class__)
         other.__dict__.update(self.__dict__)
-        other.values = values
+        other.values, other._checked = values, False
         return other
 
     def map(self, function: Callable[[Floats], Floats]) -> Self:
@@ -34,6 +35,16 @@ class Observations:
             return self
         other = self.with_values(targets)
         other._loss = loss
+        return other
+
+    def checked(self, function: Callable[[Floats], Floats]) -> Self:
+        """The same observations with their values as a `function` accepts them, which is asked once."""
+        if self._checked:
+            return self
+        accepted = function(self.values)
+        loss = self._loss
+        other = self if accepted is self.values else self.with_values(accepted)
+        other._loss, other._checked = loss, True
         return other
 
     def sample(self, size: int) -> Floats:

@@ -8,6 +8,7 @@ stage with the same numbers. Of that one there is a point on the way, with what 
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.data.appearing import remove_left_behind, target_of, unfinished
+from rslm.data import parts
+from rslm.data.appearing import UNFINISHED, beginning_of_unfinished, remove_left_behind, target_of
 from rslm.data.sealed import Arrays, Facts, Kind, read_sealed, write_sealed
 from rslm.solvers.agreement import Settings, differences
 from rslm.solvers.result import Outcome
@@ -27,6 +29,8 @@ CHECKPOINT = Kind(
     "fit(…, checkpoint=path) and rslm complete --checkpoint",
     "Delete it, to begin again, or name another file.",
 )
+TINY = float(np.finfo(np.float64).tiny)
+OFF = 1e-6  # by which the length of a point may differ from 1; rounding makes it far less
 PART = 0.05  # of the time, at most, that is spent on writing
 
 State = dict[str, Any]  # numbers and arrays by name
@@ -72,10 +76,12 @@ class Checkpoint:
         An error if there is a file that is not a checkpoint of the same fit, or if none could be written.
     settings : Settings
         What the fit that goes on must agree in with the one that was stopped.
+    recorded : int
+        How many numbers the history has of every iteration.
     """
 
-    def __init__(self, path: str | os.PathLike[str], settings: Settings) -> None:
-        self.path, self._settings = path, settings
+    def __init__(self, path: str | os.PathLike[str], settings: Settings, recorded: int) -> None:
+        self.path, self._settings, self._recorded = path, settings, recorded
         self.found = self._read() if target_of(path).exists() else None
         _try_out(path)
         if self.found is not None:
@@ -100,13 +106,23 @@ class Checkpoint:
 
     def _read(self) -> Snapshot:
         header, arrays = read_sealed(self.path, CHECKPOINT)
-        differing = differences(header["settings"], self._settings)
+        settings = header.get("settings")
+        if not isinstance(settings, dict):
+            raise _damaged(self.path, "settings")
+        differing = differences(settings, self._settings)
         if differing:
             raise ValueError(
                 f"{os.fspath(self.path)!r} is a checkpoint of another fit; {'; '.join(differing)}. To go on from it, "
                 "use the data and settings that it was written with; to begin again, delete it or name another file."
             )
-        return _unpacked(header, arrays)
+        try:
+            return _unpacked(header, arrays, self._settings, self._recorded)
+        except Exception as error:  # whatever is in a header, and whatever comes of it
+            raise _damaged(self.path, parts.part_of(error)) from error
+
+
+def _damaged(path: str | os.PathLike[str], part: str) -> ValueError:
+    return ValueError(f"{os.fspath(path)!r} is damaged: {part} is missing or wrong. {CHECKPOINT.remedy}")
 
 
 def iterations_and_seconds(path: str | os.PathLike[str]) -> tuple[int, float] | None:
@@ -114,16 +130,20 @@ def iterations_and_seconds(path: str | os.PathLike[str]) -> tuple[int, float] | 
     if not target_of(path).exists():
         return None
     header = read_sealed(path, CHECKPOINT)[0]
-    return header["iteration"], header["seconds"]
+    try:
+        return parts.whole(header, "iteration"), parts.number(header, "seconds", least=0.0)
+    except (KeyError, ValueError) as error:
+        raise _damaged(path, parts.part_of(error)) from None
 
 
 def _try_out(path: str | os.PathLike[str]) -> None:
     """An error now, not after hours, if no file can be written there; and what a killed process has left is gone."""
-    other = unfinished(target_of(path))
+    target = target_of(path)
     try:
-        remove_left_behind(target_of(path))
-        other.touch()
-        other.unlink()
+        remove_left_behind(target)
+        prefix = beginning_of_unfinished(target)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=prefix, suffix=UNFINISHED):
+            pass
     except OSError as error:
         raise type(error)(error.errno, f"{error.strerror}; no checkpoint can be written", os.fspath(path)) from None
 
@@ -148,16 +168,42 @@ def _packed(snapshot: Snapshot, settings: Settings) -> tuple[Facts, Arrays]:
     return facts, arrays
 
 
-def _unpacked(facts: Facts, arrays: Arrays) -> Snapshot:
+def _method(facts: Facts, arrays: Arrays, shape: tuple[int, ...], trust_region: bool) -> State:
+    """What a method remembers: conjugate gradients, or a trust region, which begins with some of them."""
+    state: State = {}
+    if trust_region:
+        state["opening_steps"] = parts.whole(facts, "opening_steps")
+        for name in ("radius", "first_gradient"):
+            state[name] = facts[name] if facts[name] is None else parts.number(facts, name, least=TINY)
+        if not state["opening_steps"]:
+            return state
+    state["length"] = parts.number(facts, "length", least=TINY)
+    step = "method_step" in arrays
+    return state | {
+        name: parts.floats(arrays, f"method_{name}", *shape) if step else None for name in ("step", "gradient")
+    }
+
+
+def _unpacked(facts: Facts, arrays: Arrays, settings: Settings, recorded: int) -> Snapshot:
+    """The snapshot, with every part looked at: what is wrong is an error now, and not after some iterations."""
+
+    def point(name: str) -> Floats:
+        U = parts.floats(arrays, name, int(str(settings["shape"]).split()[0]), None)
+        if not 1 <= U.shape[1] <= int(str(settings["rank"])) or abs(float(np.linalg.norm(U)) - 1.0) > OFF:
+            raise ValueError(name)
+        return U
+
     ended = [
-        Ended(arrays[f"end_{k}"], Outcome(outcome), iteration) for k, (outcome, iteration) in enumerate(facts["ended"])
+        Ended(point(f"end_{k}"), Outcome(outcome), parts.whole([iteration], 0))
+        for k, (outcome, iteration) in enumerate(facts["ended"])
     ]
     present = None
-    if facts["present"] is not None:
-        of_method = {k.removeprefix("method_"): v for k, v in arrays.items() if k.startswith("method_")}
-        patience = [(value, gradient) for value, gradient in facts["present"]["patience"]]
-        present = OnTheWay(arrays["U"], facts["present"]["method"] | of_method, patience)
-    evaluations, products = facts["work"]
-    records = [tuple(row) for row in arrays["records"].tolist()]
-    done = facts["iteration"], facts["seconds"], (evaluations, products), records
-    return Snapshot(facts["from_data"], ended, present, *done)
+    if (now := facts["present"]) is not None:
+        U = point("U")
+        method = _method(now["method"], arrays, U.shape, settings["solver"] == "trust-region")
+        patience = [(parts.number(pair, 0), parts.number(pair, 1)) for pair in now["patience"]]
+        present = OnTheWay(U, method, patience)
+    records = parts.floats(arrays, "records", *((None, recorded) if arrays["records"].size else (None,)), finite=False)
+    work = parts.whole(facts["work"], 0), parts.whole(facts["work"], 1)
+    done = parts.whole(facts, "iteration"), parts.number(facts, "seconds", least=0.0), work
+    return Snapshot(parts.flag(facts, "from_data"), ended, present, *done, [tuple(row) for row in records.tolist()])

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +37,7 @@ from rslm.solvers.stopping import (
     SmallGradient,
     TimeLimit,
     check_max_time,
+    check_tol,
 )
 from rslm.solvers.trust_region import TrustRegion
 from rslm.structures import LinearStructure, Smoothed
@@ -59,6 +59,8 @@ Callback = Callable[[Progress], object]
 MOST_RANK = 128
 MOST_IN_VAIN = 2
 AFRESH = 25  # iterations from one point that is evaluated afresh to the next, where a fit has to be able to go on there
+SHARPER = 1e-2  # relative gradient of a sharp stage, in tolerances
+SHORT_OF_SHARP = (Outcome.STALLED, Outcome.TRIED, Outcome.ITERATIONS, Outcome.TIME)  # and yet within the tolerance
 ENDS = (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)  # of a stage, from which the way leads on
 FIRST_LOOK, LOOKING = 2.0, 0.05  # seconds until somebody who watches is told the gap; part of the time that may take
 
@@ -137,7 +139,7 @@ def solve(
         U = None if start is None else _checked_start(start, problem, rank)
         file = None
         if checkpoint is not None:
-            file = Checkpoint(checkpoint, settings_of(problem, rank, solver, tol, random_state))
+            file = Checkpoint(checkpoint, settings_of(problem, rank, solver, tol, random_state), len(RECORDED))
         going_on = None if file is None else file.found
         limits: list[Criterion] = [IterationLimit(max_iter)]
         if max_time is not None:
@@ -154,12 +156,14 @@ def solve(
                 U = stage.start
             if U is None and not run.knows_stage:
                 U = initial_point(Objective(stage.problem, n_threads), rank, random_state)
-            enough = SmallGradient(tol if stage.last else max(tol, ENOUGH))
+            enough = SmallGradient(tol * SHARPER if stage.sharp else tol if stage.last else max(tol, ENOUGH))
             tried = None if stage.tries is None else IterationLimit(run.iteration + stage.tries, Outcome.TRIED)
             run.certify = partial(_answer, problem, stage, tol=tol, outcome=Outcome.TRIED) if stage.last else None
             outcome = run.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else [])])
-            point, found = run.point, None
+            point, found, kept = run.point, None, None
             U, goes_on = point.U, outcome in ENDS
+            if outcome in SHORT_OF_SHARP and point.relative_gradient <= tol:
+                outcome = Outcome.STATIONARY
             if answer is not None and not goes_on:  # what was found before is as good as it gets
                 if outcome is Outcome.INTERRUPTED:
                     answer = replace(answer, outcome=outcome)
@@ -170,13 +174,13 @@ def solve(
                 new = _answer(
                     problem, own, point=point, objective=run.objective, tol=tol, outcome=outcome, wanted=wanted
                 )
-                found, outcome = new.certificate, new.outcome
+                found, outcome, kept = new.certificate, new.outcome, new.value
                 if answer is None or _better(found, outcome, answer.certificate, tol):
                     answer, in_vain = new, 0
                 else:  # with new multipliers of bounds a gap may be larger once, and smaller again
                     in_vain += 1
                 goes_on = goes_on and found.relative_gap > tol and in_vain < MOST_IN_VAIN
-            stage = advance(way, Reached(point.evaluation, found)) if goes_on else None
+            stage = advance(way, Reached(point.evaluation, found, kept)) if goes_on else None
         assert answer is not None
         run.keep(interrupted=answer.outcome is Outcome.INTERRUPTED)
     outcome = answer.outcome
@@ -449,8 +453,7 @@ def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, 
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}; got {solver!r}")
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
         raise ValueError(f"max_iter must be a whole number ≥ 0; got {max_iter!r}")
-    if not isinstance(tol, Real) or not tol >= 0:
-        raise ValueError(f"tol must be a number ≥ 0; got {tol!r}")
+    check_tol(tol)
     check_max_time(max_time)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
-from numbers import Real
 from typing import Protocol
 
 from rslm._typing import Floats
+from rslm.magnitudes import as_float
 from rslm.objective import Evaluation
 from rslm.solvers.result import Outcome
 
@@ -112,7 +112,13 @@ class TimeLimit:
         return Outcome.TIME if progress.seconds >= self.seconds else None
 
 
+def check_tol(tol: object) -> None:
+    """A number from 0 on."""
+    if not 0 <= as_float(tol) < math.inf:
+        raise ValueError(f"tol must be a finite number ≥ 0; got {tol!r}")
+
+
 def check_max_time(max_time: object) -> None:
     """None, or a positive number of seconds."""
-    if max_time is not None and not (isinstance(max_time, Real) and float(max_time) > 0):
+    if max_time is not None and max_time != math.inf and not 0 < as_float(max_time) < math.inf:
         raise ValueError(f"max_time must be None or a positive number of seconds; got {max_time!r}")

@@ -106,9 +106,13 @@ def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelS
     limit = math.inf if radius is None else radius**2
     eta, h_eta = np.zeros_like(point.U), np.zeros_like(point.U)
     residual = point.gradient
-    z = point.precondition(residual)
-    delta = -z
+    precondition = point.precondition
+    z = precondition(residual)
     rz = inner(residual, z)
+    if not 0.0 < rz < math.inf:  # rounding errors have taken the preconditioner away; a gradient of 0 is no matter here
+        precondition, z = np.asarray, residual
+        rz = inner(residual, z)
+    delta = -z
     target = tolerance * math.sqrt(rz)
     eta_eta, eta_delta, delta_delta = 0.0, 0.0, rz  # products in the norm of B, by recurrence
 
@@ -131,7 +135,7 @@ def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelS
             return ended(eta + tau * delta, h_eta + tau * h_delta, limit, True)
         eta, h_eta, eta_eta = eta + alpha * delta, h_eta + alpha * h_delta, square
         residual = residual + alpha * h_delta
-        z = point.precondition(residual)
+        z = precondition(residual)
         rz, before = inner(residual, z), rz
         if math.sqrt(max(rz, 0.0)) <= target or not rz > 0:
             break

@@ -111,7 +111,30 @@ class Box:
 
     def divided_by(self, scale: float) -> Box:
         """The bounds of the matrix divided by a positive number, `scale`."""
-        return replace(self, lower=self._lower / scale, upper=self._upper / scale)
+        with np.errstate(over="ignore", under="ignore"):  # a bound beyond all numbers is none
+            return replace(self, lower=self._lower / scale, upper=self._upper / scale)
+
+    def within_reach(self, most: float) -> Box:
+        """Without the bounds on the far side of `most`, seen from 0, which no matrix of ordinary size comes near."""
+        lower, upper = self._lower, self._upper
+        if not ((lower < -most).any() or (upper > most).any()):
+            return self
+        return replace(
+            self, lower=np.where(lower < -most, -math.inf, lower), upper=np.where(upper > most, math.inf, upper)
+        )
+
+    def nearest_to_zero(self) -> Floats:
+        """How far every entry has to be from 0."""
+        return np.concatenate([np.maximum(self._lower, 0.0).ravel(), np.maximum(-self._upper, 0.0).ravel()])
+
+    def clip(self, rows: NDArray[np.integer], columns: NDArray[np.integer], values: Floats) -> Floats:
+        """Values of these entries, each at the nearest bound where it is beyond."""
+
+        def at(plane: Floats) -> Floats:
+            i = rows if plane.shape[0] > 1 else 0
+            return np.asarray(plane[i, columns if plane.shape[1] > 1 else 0])
+
+        return np.asarray(np.clip(values, at(self._lower), at(self._upper)))
 
     def part(self, rows: slice) -> Box:
         """The bounds of some rows."""
@@ -121,11 +144,7 @@ class Box:
     def beyond(self, rows: NDArray[np.integer], columns: NDArray[np.integer], values: Floats) -> Floats:
         """How far values of these entries are beyond their bounds: negative below, positive above, 0 between."""
 
-        def at(plane: Floats) -> Floats:
-            i = rows if plane.shape[0] > 1 else 0
-            return np.asarray(plane[i, columns if plane.shape[1] > 1 else 0])
-
-        return np.asarray(values - np.clip(values, at(self._lower), at(self._upper)))
+        return np.asarray(values - self.clip(rows, columns, values))
 
     def observed_beyond(
         self, rows: NDArray[np.integer], columns: NDArray[np.integer], values: Floats

@@ -1,4 +1,4 @@
-"""How a text table is written: delimiter, header, decimals, encoding and line ends, guessed from its beginning."""
+"""How a text table is written: delimiter, header, decimals and line ends, guessed from its beginning."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ NAMES = {"::": "'::'", "\t": "tab", ",": "comma", ";": "semicolon", "|": "'|'", 
 ONE_COLUMN = "\x1f"  # ASCII's own separator, which is in no text: so nothing is split
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 UNSPLIT = re.compile("::|[\t;|]|[0-9] [0-9]")  # in a cell: perhaps another delimiter
+ESCAPE = re.compile(r'\\"(?![,;|\t\r\n: ]|$)')  # no end of a cell, so an escaped quote within it
+ESCAPED = re.compile(r'\\(["\\])')
 Record = tuple[int, list[str]]  # line from 1, cells
 
 
@@ -28,38 +30,42 @@ Record = tuple[int, list[str]]  # line from 1, cells
 class Dialect:
     delimiter: str
     header: bool
-    encoding: str  #: "utf-8" or "latin-1"
     bare_returns: bool  #: lines end with a carriage return alone
     decimal_comma: bool = False
+    remarks: tuple[str, ...] = ()  #: what else was found: another encoding, escaped quotes, line breaks in cells
 
     def __str__(self) -> str:
         by = NAMES.get(self.delimiter, repr(self.delimiter))
         split = "text of one column" if self.delimiter == ONE_COLUMN else f"text separated by {by}"
         comma = ", decimal comma" if self.decimal_comma else ""
-        latin = ", Latin-1" if self.encoding == "latin-1" else ""
-        return f"{split}, {'with' if self.header else 'without'} a header{comma}{latin}"
+        return ", ".join([f"{split}, {'with' if self.header else 'without'} a header{comma}", *self.remarks])
 
 
 def guess(
     sample: bytes, name: str, delimiter: str | None = None, header: bool | None = None, one_column: bool = False
 ) -> Dialect:
     """The dialect of a file that begins so; what is given is not guessed. `one_column`: that will do."""
-    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{name} is encoded in UTF-16; write it again as UTF-8")
+    if delimiter is not None and (not delimiter or set(delimiter) & set('"\r\n\0')):
+        raise ValueError(
+            f"the delimiter is {delimiter!r}, but a sign that separates cells is needed, such as ',' or ';'"
+        )
     if b"\0" in sample:
         line = sample[: sample.index(b"\0")].count(b"\n") + 1
-        raise ValueError(f"{name}, line {line}: there is a NUL byte, so this is no text; what format is the file?")
+        raise ValueError(
+            f"{name}, line {line}: there is a NUL byte, so this is no text, or one in UTF-16 without its mark: then "
+            "say so, encoding utf-16-le or utf-16-be"
+        )
     bare_returns = b"\r" in sample and b"\n" not in sample
-    encoding = "utf-8"
     try:
         text = sample.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if error.start < len(sample) - 4:  # else a character that the sample has cut
-            encoding = "latin-1"
-        text = sample.decode("latin-1" if encoding == "latin-1" else "utf-8-sig", errors="ignore")
+        cut_sign = error.start >= len(sample) - 4  # a character that the sample has cut
+        text = sample.decode("utf-8-sig" if cut_sign else "latin-1", errors="ignore")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
         raise ValueError(f"{name} is empty")
+    if ESCAPE.search(text):  # to look at only; how the whole file is to be read, `rslm.data.files.quotes` finds out
+        text = ESCAPED.sub(lambda found: '""' if found[1] == '"' else "\\", text)
     cut = len(sample) >= SAMPLE
     chosen = delimiter if delimiter is not None else _delimiter(text, cut, name, one_column)
     records = _sampled(text, chosen, cut, MORE_LINES)
@@ -67,7 +73,7 @@ def guess(
     cells = [cells for _, cells in records]
     comma = chosen != "," and _decimal_comma(records, name)
     found = _has_header(cells[:LINES], comma) if header is None else header
-    return Dialect(chosen, found, encoding, bare_returns, comma)
+    return Dialect(chosen, found, bare_returns, comma)
 
 
 def split(text: str, delimiter: str) -> Iterator[Record]:

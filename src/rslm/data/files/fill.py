@@ -32,7 +32,7 @@ def _fast(table: TextTable, triplets: tuple[str, str, str], first: Any, kinds: d
     numbers = [c for c in ids if kinds[c] == "integer"]
     if numbers and may_have_leading_zeros(table.source, table.separator):
         return None
-    small = {c: first[c].cast(pl.Int64, strict=False).abs().max() < 2**30 for c in numbers}
+    small = {c: (first[c].cast(pl.Int64, strict=False).abs().max() or 0) < 2**30 for c in numbers}
     types = {c: (pl.Int32 if small[c] else pl.Int64) if c in numbers else pl.String for c in ids}
     frame = table.columns(list(triplets), types | {triplets[2]: pl.Float64})
     if frame is None or any(frame[c].null_count() for c in triplets):  # an id may be written NA

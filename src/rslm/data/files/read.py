@@ -17,10 +17,11 @@ from rslm.data.files.dialect import NAMES
 from rslm.data.files.fill import OR_ENTRIES, dense_from_text, entries_from_text
 from rslm.data.files.foreign import refuse_archive
 from rslm.data.files.locate import PARQUET, STANDARD_INPUT, ZIP, beginning, located
+from rslm.data.files.parquet import read_parquet
 from rslm.data.files.roles import Roles, guess_roles
 from rslm.data.files.table import read_table
 from rslm.data.files.text import TextTable
-from rslm.data.files.tools import parquet, polars
+from rslm.data.files.tools import polars
 from rslm.data.observed import ObservedMatrix
 from rslm.data.prepared.manifest import is_prepared
 from rslm.data.prepared.opened import open_prepared
@@ -39,6 +40,7 @@ def read_source(
     *,
     delimiter: str | None = None,
     header: bool | None = None,
+    encoding: str | None = None,
     layout: str | None = None,
     rows: str | int | None = None,
     cols: str | int | None = None,
@@ -53,6 +55,8 @@ def read_source(
     path : text (.csv, .tsv, .dat, any delimiter, .gz), Parquet, MatrixMarket (.mtx), NumPy (.npz) or MATLAB (.mat)
         Or a folder that `rslm prepare` has written, of which the arrays stay on disk.
     delimiter, header : of text; guessed if None
+    encoding : of text, by the name that Python knows it by, such as "cp1252"
+        If None, UTF-8, UTF-16 with its mark, or Windows-1252 or Latin-1 where it cannot be UTF-8, which is said.
     layout : {"triplets", "dense"}, optional
         One entry a line, or a matrix with empty cells; guessed if None.
     rows, cols, values : name of a column, or its number from 1, optional
@@ -65,6 +69,7 @@ def read_source(
         given = {
             "delimiter": delimiter,
             "header": header,
+            "encoding": encoding,
             "layout": layout,
             "rows": rows,
             "cols": cols,
@@ -89,7 +94,7 @@ def read_source(
             return Source(*read_mat(name, source, variable))
         if ending == ".mtx" or begins.lower().startswith(b"%%matrix"):
             return Source(*read_market(name, source))
-        return _from_text(TextTable.of(name, source, delimiter, header), roles, duplicates)
+        return _from_text(TextTable.of(name, source, delimiter, header, encoding), roles, duplicates)
     except MemoryError:
         raise ValueError(f"{name} claims more than there is memory for") from None
 
@@ -99,11 +104,12 @@ def read_pairs(
     *,
     delimiter: str | None = None,
     header: bool | None = None,
+    encoding: str | None = None,
     rows: str | None = None,
     cols: str | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Ids of rows and columns: the first two columns of a text table or Parquet file, or those that are named."""
-    table = read_table(path, delimiter=delimiter, header=header)
+    table = read_table(path, delimiter=delimiter, header=header, encoding=encoding)
     return table.ids(rows or "1"), table.ids(cols or "2")
 
 
@@ -127,7 +133,7 @@ def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) 
 
 
 def _from_parquet(name: str, source: Path | bytes, roles: dict[str, Any], duplicates: Duplicates) -> Source:
-    frame = parquet(source, name)
+    frame = read_parquet(source, name)
     if frame.height == 0 or frame.width == 0:
         raise ValueError(f"{name} is a table without rows or columns")
     columns = described_by_type(frame)

@@ -14,9 +14,9 @@ from rslm.data.files.cells import was_meant_as_number
 from rslm.data.files.columns import as_ids, as_numbers, described, described_by_type
 from rslm.data.files.foreign import refuse_archive
 from rslm.data.files.locate import PARQUET, ZIP, beginning, located
+from rslm.data.files.parquet import read_parquet
 from rslm.data.files.roles import column_of
 from rslm.data.files.text import TextTable
-from rslm.data.files.tools import parquet
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,21 @@ class NamedColumns:
         return numbers
 
 
-def read_table(path: str | PathLike[str], *, delimiter: str | None = None, header: bool | None = None) -> NamedColumns:
+def read_table(
+    path: str | PathLike[str],
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+) -> NamedColumns:
     """A text table or Parquet file as it is; a single column will do."""
     name, source = located(path)
     begins = beginning(source)
     if begins.startswith(PARQUET):
-        return NamedColumns(name, parquet(source, name), "Parquet")
+        return NamedColumns(name, read_parquet(source, name), "Parquet")
     if begins.startswith(ZIP):
         refuse_archive(source, name)
-    table = TextTable.of(name, source, delimiter, header, one_column=True)
+    table = TextTable.of(name, source, delimiter, header, encoding, one_column=True)
     frame = table.texts(table.first_lines().columns)
     table.refuse_nul(frame)
     if not table.dialect.header:

@@ -10,10 +10,10 @@ from typing import Any
 
 from rslm.data.files.cells import MISSING
 from rslm.data.files.columns import typed
-from rslm.data.files.dialect import SAMPLE, Dialect, guess
+from rslm.data.files.dialect import Dialect
 from rslm.data.files.faults import Records, empty_line_within, first_fault
-from rslm.data.files.foreign import refuse_foreign
 from rslm.data.files.locate import beginning
+from rslm.data.files.plain import Plain, separator_of
 from rslm.data.files.tools import opened_if_compressed, polars
 
 FIRST = 1 << 19  # bytes from which roles and types are guessed
@@ -31,18 +31,27 @@ class TextTable:
 
     @classmethod
     def of(
-        cls, name: str, source: Path | bytes, delimiter: str | None, header: bool | None, one_column: bool = False
+        cls,
+        name: str,
+        source: Path | bytes,
+        delimiter: str | None,
+        header: bool | None,
+        encoding: str | None = None,
+        one_column: bool = False,
     ) -> TextTable:
-        content = opened_if_compressed(source, name)
-        sample = beginning(content, SAMPLE)
-        refuse_foreign(sample, name)
-        dialect = guess(sample, name, delimiter, header, one_column)
+        plain = Plain.of(name, opened_if_compressed(source, name), delimiter, header, encoding, one_column)
+        return cls.shaped(name, plain)
+
+    @classmethod
+    def shaped(cls, name: str, plain: Plain) -> TextTable:
+        """With line ends and separators that Polars knows."""
+        content, dialect = plain.source, plain.dialect
+        if plain.shaped:
+            return cls(name, content, dialect)
         runs = dialect.delimiter == " " and _has_runs(content)
-        if dialect.encoding == "utf-8" and not dialect.bare_returns and len(dialect.delimiter) == 1 and not runs:
+        if not dialect.bare_returns and len(dialect.delimiter) == 1 and not runs:
             return cls(name, content, dialect)
         text = content if isinstance(content, bytes) else content.read_bytes()
-        if dialect.encoding != "utf-8":
-            text = text.decode(dialect.encoding).encode("utf-8")
         if dialect.bare_returns:
             text = text.replace(b"\r", b"\n")
         if len(dialect.delimiter) > 1:
@@ -53,7 +62,7 @@ class TextTable:
 
     @property
     def separator(self) -> str:
-        return self.dialect.delimiter if len(self.dialect.delimiter) == 1 else "\t"
+        return separator_of(self.dialect.delimiter)
 
     def beginning(self) -> Any:
         """The first lines as a frame, each column as what it holds."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rslm.data.files.locate import beginning
 
 GZIP = b"\x1f\x8b"
+BLOCK = 1 << 20  # bytes that are looked at together
 
 
 def polars() -> Any:
@@ -22,20 +25,26 @@ def polars() -> Any:
     return pl
 
 
-def parquet(source: Path | bytes, name: str) -> Any:
-    """A Parquet file as a frame."""
-    pl = polars()
-    try:
-        return pl.read_parquet(source, glob=False)  # a name with [1] in it is a name
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-        raise ValueError(f"{name} is damaged or no Parquet file: {str(error).splitlines()[0][:200]}") from None
-
-
 def opened_if_compressed(source: Path | bytes, name: str) -> Path | bytes:
     """The content of a gzip file; anything else as it is."""
     if beginning(source, 2) != GZIP:
         return source
-    try:
-        return gzip.decompress(source if isinstance(source, bytes) else source.read_bytes())
-    except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{name} is damaged, its compressed content ends too early or is wrong: {error}") from None
+    return b"".join(blocks(source, name))
+
+
+def blocks(source: Path | bytes, name: str, size: int = BLOCK) -> Iterator[bytes]:
+    """The content piece by piece, unpacked if it is compressed."""
+    with stream(source) as file:
+        try:
+            while block := file.read(size):
+                yield block
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{name} is damaged, its compressed content ends too early or is wrong: {error}") from None
+
+
+def stream(source: Path | bytes) -> IO[bytes]:
+    """The content as a file, unpacked if it is compressed."""
+    packed = beginning(source, 2) == GZIP
+    if isinstance(source, bytes):
+        return gzip.GzipFile(fileobj=io.BytesIO(source)) if packed else io.BytesIO(source)  # type: ignore[return-value]
+    return gzip.GzipFile(source) if packed else source.open("rb")  # type: ignore[return-value]

@@ -55,9 +55,23 @@ class Manifest:
             if version != VERSION:
                 raise ValueError(f"{folder} has format version {version}, but {VERSION} is needed; prepare it again")
             shards = tuple(Shard(**shard) for shard in found.pop("shards"))
-            return cls(tuple(found.pop("shape")), shards=shards, ids=tuple(found.pop("ids")), **found)
-        except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            read = cls(tuple(found.pop("shape")), shards=shards, ids=tuple(found.pop("ids")), **found)
+            read.check()
+            return read
+        except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{folder / MANIFEST} is damaged ({error}); prepare the data again") from None
+
+    def check(self) -> None:
+        """A KeyError if something is not what it must be; shards are all rows, in their order."""
+        whole = [*self.shape, self.entries, self.indptr, *self.ids]
+        whole += [n for shard in self.shards for n in (shard.first, shard.last, shard.index, shard.values)]
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in whole) or not isinstance(self.how, str):
+            raise KeyError("a number")
+        if len(self.shape) != 2 or len(self.ids) != 2:
+            raise KeyError("shape")
+        ends = [0, *(shard.last for shard in self.shards)]
+        if [shard.first for shard in self.shards] != ends[:-1] or ends[-1] != self.shape[0] or ends != sorted(ends):
+            raise KeyError("shards")
 
 
 def ids_file(folder: Path, side: str) -> Path:

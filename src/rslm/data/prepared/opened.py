@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.data.convert import canonical
 from rslm.data.observed import ObservedMatrix
 from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, Manifest, Shard, checksum, ids_file
+
+TYPES = {"indptr": ("<i8",), "index": ("<i4",), "values": ("<f4", "<f8")}
 
 
 def open_prepared(folder: str | os.PathLike[str], *, check: bool = False) -> ObservedMatrix:
@@ -29,18 +32,20 @@ def open_prepared(folder: str | os.PathLike[str], *, check: bool = False) -> Obs
     if not (home / MANIFEST).is_file():
         raise FileNotFoundError(f"{home} is no prepared data: it has no {MANIFEST}; make it with rslm prepare")
     manifest = Manifest.read(home)
-    indptr, index, values = (_mapped(home / f"{name}.npy") for name in ARRAYS)
+    indptr, index, values = (_mapped(home / f"{name}.npy", TYPES[name]) for name in ARRAYS)
     whole = len(indptr) == manifest.shape[0] + 1 and len(index) == len(values) == manifest.entries
-    if not whole or checksum(indptr) != manifest.indptr or int(indptr[-1]) != manifest.entries:
+    whole = whole and checksum(indptr) == manifest.indptr and int(indptr[0]) == 0 and bool(np.all(np.diff(indptr) >= 0))
+    if not whole or int(indptr[-1]) != manifest.entries:
         raise ValueError(f"{home} is damaged: its arrays are not those of its {MANIFEST}; prepare the data again")
     if check:
         for shard in manifest.shards:
-            _check(home, shard, indptr, index, values)
-    ids = [_ids(ids_file(home, side), known) for side, known in zip(SIDES, manifest.ids, strict=True)]
+            _check(home, shard, indptr, index, values, manifest.shape[1])
+    named = zip(SIDES, manifest.ids, manifest.shape, strict=True)
+    ids = [_ids(ids_file(home, side), known, count) for side, known, count in named]
     return ObservedMatrix(np.asarray(indptr), index, values, manifest.shape, *ids)
 
 
-def _check(home: Path, shard: Shard, indptr: Any, index: Any, values: Any) -> None:
+def _check(home: Path, shard: Shard, indptr: Any, index: Any, values: Any, columns: int) -> None:
     at = slice(int(indptr[shard.first]), int(indptr[shard.last]))
     for name, array, known in (("index", index, shard.index), ("values", values, shard.values)):
         if checksum(array[at]) != known:
@@ -48,23 +53,47 @@ def _check(home: Path, shard: Shard, indptr: Any, index: Any, values: Any) -> No
                 f"{home / name}.npy is damaged between rows {shard.first + 1} and {shard.last}; prepare the data again"
             )
 
+    try:
+        canonical(indptr[shard.first : shard.last + 1] - indptr[shard.first], index[at], values[at])
+        right = not len(index[at]) or 0 <= int(index[at].min()) <= int(index[at].max()) < columns
+    except ValueError:
+        right = False
+    if not right:
+        raise ValueError(
+            f"{home} has columns or values that cannot be between rows {shard.first + 1} and {shard.last}; prepare "
+            "the data again"
+        )
 
-def _mapped(path: Path) -> NDArray[Any]:
+
+def _mapped(path: Path, dtypes: tuple[str, ...]) -> NDArray[Any]:
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is damaged or missing ({error}); prepare the data again") from None
+        if found.ndim != 1 or found.dtype.str not in dtypes:
+            raise ValueError(f"an array of {found.ndim} dimensions and type {found.dtype}")
+    except Exception as error:  # NumPy has many ways to say it
+        said = str(error).split("\n", 1)[0][:200]
+        raise ValueError(f"{path} is damaged or missing ({said}); prepare the data again") from None
     return found
 
 
-def _ids(path: Path, known: int) -> NDArray[Any]:
+def _ids(path: Path, known: int, count: int) -> NDArray[Any]:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         content = b""
     if zlib.crc32(content) != known:
         raise ValueError(f"{path} is damaged or missing; prepare the data again")
-    if path.suffix == ".json":
-        return np.array(json.loads(content), dtype=object)
-    found: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    try:
+        if path.suffix == ".json":
+            listed = json.loads(content)
+            if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+                raise ValueError("no list of names")
+            found: NDArray[Any] = np.array(listed, dtype=object)
+        else:
+            found = np.load(io.BytesIO(content), allow_pickle=False)
+        if found.shape != (count,) or found.dtype.kind not in "iuO":
+            raise ValueError(f"{found.shape} ids of type {found.dtype}, where {count} are needed")
+    except Exception as error:  # of JSON or NumPy
+        said = str(error).split("\n", 1)[0][:200]
+        raise ValueError(f"{path} is damaged ({said}); prepare the data again") from None
     return found

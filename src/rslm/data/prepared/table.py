@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rslm.data.files.dialect import MISSING
 from rslm.data.files.locate import PARQUET, beginning, located
+from rslm.data.files.parquet import read_parquet
+from rslm.data.files.plain import Plain
 from rslm.data.files.roles import guess_roles
 from rslm.data.files.text import FIRST, TextTable
-from rslm.data.files.tools import GZIP, polars
+from rslm.data.files.tools import GZIP
 
 SOME_ROWS = 10_000
 
@@ -43,10 +45,13 @@ class Table:
         path: str | os.PathLike[str],
         delimiter: str | None,
         header: bool | None,
+        encoding: str | None,
         rows: str | int | None,
         cols: str | int | None,
         values: str | int | None,
+        folder: Path,
     ) -> Table:
+        """`folder`: where text is rewritten, if it is written in a way that DuckDB does not know."""
         name, file = located(path)
         if isinstance(file, bytes):
             raise ValueError("standard input cannot be prepared; write it to a file first")
@@ -54,15 +59,18 @@ class Table:
             raise ValueError(f"{name} has *, ? or [ in its path; rename it, or move it, to prepare it")
         roles: dict[str, Any] = {"layout": None, "rows": rows, "cols": cols, "values": values}
         if beginning(file).startswith(PARQUET):
-            first = polars().read_parquet(file, n_rows=SOME_ROWS, glob=False)
+            first = read_parquet(file, name, SOME_ROWS)
             chosen = guess_roles(first, name, True, **roles)
             how, source, parameters = "Parquet", "read_parquet($path)", dict[str, Any]()
         else:
-            text = TextTable.of(name, _beginning(file), delimiter, header)
+            plain = Plain.of(name, file, delimiter, header, encoding, folder=folder)
+            assert isinstance(plain.source, Path)
+            file = plain.source
+            text = TextTable.shaped(name, replace(plain, source=_beginning(file)))
             first = text.beginning()
             chosen = guess_roles(first, name, text.dialect.header, **roles)
             how = str(text.dialect)
-            source, parameters = _csv(text, first.columns, chosen.triplets) if chosen.triplets else ("", {})
+            source, parameters = _csv(text, plain, first.columns, chosen.triplets) if chosen.triplets else ("", {})
         if chosen.triplets is None:
             raise ValueError(
                 f"{name} looks like a matrix, but one entry a line is needed: say which columns are its parts"
@@ -105,7 +113,7 @@ class Table:
         )
 
 
-def _csv(text: TextTable, names: list[str], triplets: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+def _csv(text: TextTable, plain: Plain, names: list[str], triplets: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
     """read_csv with nothing left to guess."""
     row, col, value = triplets
     known = {row: "{r}", col: "{c}", value: "DOUBLE"}
@@ -114,10 +122,10 @@ def _csv(text: TextTable, names: list[str], triplets: tuple[str, ...]) -> tuple[
     options = "delim = $delimiter, header = $header, nullstr = $missing, auto_detect = false"
     if text.dialect.delimiter == " ":
         raise ValueError(f"{text.name} is separated by blanks, of which there may be several; write it with commas")
-    encoding = ", encoding = 'latin-1'" if text.dialect.encoding == "latin-1" else ""
-    encoding += ", decimal_separator = ','" if text.dialect.decimal_comma else ""
-    source = f"read_csv($path, columns = {{{{{listed}}}}}, {options}, quote = '\"', escape = '\"'{encoding})"
-    parameters = {"delimiter": text.dialect.delimiter, "header": text.dialect.header, "missing": list(MISSING)}
+    comma = ", decimal_separator = ','" if text.dialect.decimal_comma else ""
+    source = f"read_csv($path, columns = {{{{{listed}}}}}, {options}, quote = '\"', escape = '\"'{comma})"
+    delimiter = text.separator if plain.shaped else text.dialect.delimiter  # DuckDB knows '::' too
+    parameters = {"delimiter": delimiter, "header": text.dialect.header, "missing": list(MISSING)}
     return source, parameters
 
 

@@ -10,19 +10,20 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.data.appearing import UNFINISHED, beginning_of_unfinished, hold, unheld
 from rslm.data.convert import Duplicates, canonical
 from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, Manifest, Shard, checksum, ids_file, is_prepared
 from rslm.data.prepared.table import Table, duckdb, line_of
 
 SHARD = 4_000_000  # entries that are in memory at a time
-WORK, OLD = ".unfinished", 86_400  # how a folder ends that is worked in; seconds after which nobody does
+OLD = 86_400  # seconds after which nobody works in a folder, on whichever machine
 OURS = {MANIFEST, *(f"{name}.npy" for name in ARRAYS), *(f"{s}_ids.{kind}" for s in SIDES for kind in ("npy", "json"))}
 MERGED = {"sum": "sum(v)", "mean": "avg(v)", "last": "arg_max(v, t.rowid)"}  # of entries that occur more than once
 
@@ -35,6 +36,7 @@ def prepare(
     *,
     delimiter: str | None = None,
     header: bool | None = None,
+    encoding: str | None = None,
     rows: str | int | None = None,
     cols: str | int | None = None,
     values: str | int | None = None,
@@ -49,7 +51,7 @@ def prepare(
     ----------
     path : text of any delimiter (also compressed) or Parquet, larger than memory if need be
     out : path of the folder, which appears whole or not at all
-    delimiter, header, rows, cols, values, duplicates
+    delimiter, header, encoding, rows, cols, values, duplicates
         As of `read_source`.
     memory : str, default="1GB"
         What sorting may take; what is more goes to disk, beside `out`.
@@ -60,16 +62,30 @@ def prepare(
     """
     target = Path(out)
     if target.exists() and not (force and is_prepared(target)):
-        remedy = "force replaces it" if is_prepared(target) else "it is no prepared data, so it is not replaced"
+        remedy = (
+            "force=True or --force replaces it"
+            if is_prepared(target)
+            else "it is no prepared data, so it is not replaced"
+        )
         raise FileExistsError(f"{target} exists; {remedy}")
     if not target.absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
     if target.exists() and (others := sorted({p.name for p in target.iterdir()} - OURS)):
         raise FileExistsError(f"{target} holds {others[0]!r}, which is none of ours; move it away to replace the rest")
     told = progress or (lambda _: None)
-    table = Table.of(path, delimiter, header, rows, cols, values)
     _remove_left_behind(target.absolute())
-    work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=f".{target.name}.", suffix=WORK))
+    prefix = f"{beginning_of_unfinished(target)}{os.getpid()}."
+    work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=prefix, suffix=UNFINISHED))
+    with _held(work):
+        try:
+            table = Table.of(path, delimiter, header, encoding, rows, cols, values, work)
+            manifest = _written(table, work, target, duplicates, memory, told)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return manifest
+
+
+def _written(table: Table, work: Path, target: Path, duplicates: Duplicates, memory: str, told: Progress) -> Manifest:
     try:
         with _database(work, memory, table.name) as database:
             manifest = _write(database, table, work / "out", duplicates, told)
@@ -78,16 +94,31 @@ def prepare(
         if error.errno is None:
             raise
         raise type(error)(error.errno, f"{error.strerror}; nothing was written", str(target)) from None
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return manifest
 
 
 def _remove_left_behind(target: Path) -> None:
-    """Work folders of processes that were killed; one that is a day old is not in use."""
-    for other in target.parent.glob(f".{glob.escape(target.name)}.*{WORK}"):
-        if time.time() - other.stat().st_mtime > OLD:
-            shutil.rmtree(other, ignore_errors=True)
+    """Work folders of processes that were killed: nobody holds them, or they are a day old."""
+    for other in target.parent.glob(f".{glob.escape(target.name)}.*{UNFINISHED}"):
+        if other.is_dir():
+            with suppress(OSError), unheld(other) as free:
+                ours = other.name.startswith(beginning_of_unfinished(target))
+                if (ours and free) or time.time() - other.stat().st_mtime > OLD:
+                    shutil.rmtree(other, ignore_errors=True)
+
+
+@contextmanager
+def _held(work: Path) -> Iterator[None]:
+    """As long as this process runs, nobody takes the folder for left behind."""
+    if os.name != "posix":
+        yield
+        return
+    handle = os.open(work, os.O_RDONLY)
+    hold(handle)
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -378,10 +378,13 @@ template <int Q> struct BoxColumn {
                 const double value = primal(gap);
                 if (gap <= SMALL_GAP * value + n * noise) return value;
             }
-            if (rounds >= MOST_ROUNDS || !(noise >= 0)) { // or a number is none: the gap tells how far it got
+            // Where c is large, rounding errors of v move single errors by more than the noise for ever; the gap has long been closed.
+            const bool over = rounds >= MOST_ROUNDS || !(noise >= 0); // or a number is none: the gap tells how far it got
+            if (over || rounds % NEWTON_AFTER == 0) {
                 refresh();
                 for (int i = 0; i < padded; i += LANES) store(e + i, errors(i));
-                return primal(gap);
+                const double value = primal(gap);
+                if (over || gap <= SMALL_GAP * value + n * noise) return value;
             }
             if (box.smoothing > 0 && rounds == next_newton) { // far from it; near the solution, s is more accurate
                 const double before = dual();

@@ -1,0 +1,156 @@
+"""MatrixMarket in NumPy alone, a block of lines at a time: SciPy's reader ends the interpreter on some wrong files."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm._typing import Floats
+
+FORMS = ("coordinate", "array")
+FIELDS = ("real", "double", "integer", "pattern", "complex")
+SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
+NUMBERS = b"0123456789+-.eE \t\r\nnNaAiIfFtTyY"  # what bodies are made of: numbers, nan and infinity
+BLOCK = 1 << 22  # bytes of text that are read at once
+LONGEST = 400  # signs of a number that are looked at
+LEAST = {"coordinate": 4, "array": 2}  # bytes that an entry takes: its numbers, and what is between them
+
+
+@dataclass(frozen=True)
+class Market:
+    """Entries of a matrix, positions from 0."""
+
+    form: str
+    shape: tuple[int, int]
+    rows: NDArray[np.int64]
+    cols: NDArray[np.int64]
+    values: Floats
+
+
+def read(text: bytes) -> Market:
+    """The matrix; a ValueError says what is wrong, and in which line."""
+    form, field, symmetry, shape, entries, begin, line = _header(text)
+    if field == "pattern":
+        raise ValueError("it holds a pattern without values; add a value to every entry")
+    if field == "complex":
+        raise ValueError("its values are complex, but real ones are needed")
+    if symmetry != "general" and shape[0] != shape[1]:
+        raise ValueError(f"line {line}: a {symmetry} matrix cannot be {shape[0]} × {shape[1]}")
+    if entries * LEAST[form] > len(text) - begin + 1:
+        raise ValueError(
+            f"its header claims {shape[0]} × {shape[1]} with {entries} entries, more than the file can hold"
+        )
+    width = 3 if form == "coordinate" else 1
+    numbers = _body(text, begin, line + 1, width)
+    if len(numbers) != entries * width:
+        raise ValueError(f"its header claims {entries} entries, but there are {len(numbers) // width}")
+    if form == "array":
+        rows, cols = _places(shape, symmetry)
+        values = numbers
+    else:
+        positions = numbers.reshape(-1, 3)
+        rows, cols = (_whole(positions[:, k], shape[k]) for k in (0, 1))
+        values = positions[:, 2].copy()
+    if symmetry == "general":
+        return Market(form, shape, rows, cols, values)
+    sign, off = (-1.0 if symmetry == "skew-symmetric" else 1.0), rows != cols
+    both = np.concatenate([rows, cols[off]]), np.concatenate([cols, rows[off]])
+    return Market(form, shape, *both, np.concatenate([values, sign * values[off]]))
+
+
+def _header(text: bytes) -> tuple[str, str, str, tuple[int, int], int, int, int]:
+    """Form, field, symmetry, shape, entries, where the body begins, and the number of the line before it."""
+    end = _end(text, 0)
+    words = text[:end].decode("latin-1").lower().split()
+    if len(words) != 5 or words[1] != "matrix":
+        raise ValueError("line 1: a title of five words is needed, %%MatrixMarket matrix coordinate real general")
+    for word, known in zip(words[2:], (FORMS, FIELDS, SYMMETRIES), strict=True):
+        if word not in known:
+            raise ValueError(f"line 1: {word[:40]!r} is none of {', '.join(known)}")
+    form, field, symmetry = words[2:]
+    begin, line = end + 1, 2
+    while begin < len(text):
+        end = _end(text, begin)
+        size = text[begin:end].strip()
+        if size and not size.startswith(b"%"):
+            break
+        begin, line = end + 1, line + 1
+    parts = text[begin:end].split() if begin < len(text) else []
+    if len(parts) != (3 if form == "coordinate" else 2) or not all(p.isdigit() and len(p) < 18 for p in parts):
+        raise ValueError(f"line {line}: the size of the matrix is needed, and how many entries it has")
+    rows, cols = int(parts[0]), int(parts[1])
+    skew = symmetry == "skew-symmetric"
+    triangle = rows * (rows - 1) // 2 if skew else rows * (rows + 1) // 2
+    of_array = rows * cols if symmetry == "general" else triangle
+    return form, field, symmetry, (rows, cols), int(parts[2]) if form == "coordinate" else of_array, end + 1, line
+
+
+def _end(text: bytes, begin: int) -> int:
+    end = text.find(b"\n", begin)
+    return len(text) if end < 0 else end
+
+
+def _body(text: bytes, begin: int, line: int, width: int) -> Floats:
+    """All numbers below the header; `width`: of a line."""
+    found: list[Floats] = [np.empty(0)]
+    while begin < len(text):
+        end = _end(text, min(begin + BLOCK, len(text)))
+        block = text[begin:end]
+        found.append(_numbers(block, line, width))
+        begin, line = end + 1, line + block.count(b"\n") + 1
+    return np.concatenate(found)
+
+
+def _numbers(block: bytes, line: int, width: int) -> Floats:
+    if strange := block.translate(None, NUMBERS):
+        line += block[: block.index(strange[:1])].count(b"\n")
+        raise ValueError(f"line {line}: {strange[:1].decode('latin-1')!r} is in no number")
+    signs = np.frombuffer(b"\n" + block + b"\n", dtype=np.uint8)
+    blank = signs <= ord(" ")
+    begins = np.flatnonzero(blank[:-1] & ~blank[1:])
+    ends = np.flatnonzero(signs[1:] == ord("\n"))
+    counts = np.diff(np.searchsorted(begins, ends), prepend=0)
+    wrong = np.flatnonzero((counts != 0) & (counts != width))
+    if len(wrong):
+        raise ValueError(f"line {line + int(wrong[0])}: {counts[wrong[0]]} numbers, where {width} are needed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of text that is no number, which is told below
+        try:
+            numbers: Floats = np.fromstring(block.decode("ascii"), dtype=np.float64, sep=" ")
+        except ValueError:  # newer ones raise
+            numbers = np.empty(0)
+    if len(numbers) != len(begins):
+        words = ((int(at), block[at : at + LONGEST].split(None, 1)[0]) for at in begins)
+        at, word = next((found for found in words if not _is_number(found[1])), (0, b"a word"))
+        raise ValueError(f"line {line + block[:at].count(10)}: {word[:40].decode()!r} is no number")
+    return numbers
+
+
+def _is_number(word: bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole(numbers: Floats, most: int) -> NDArray[np.int64]:
+    """Positions that count from 1, as such that count from 0."""
+    inside = (numbers >= 1) & (numbers <= most) & (numbers == np.floor(numbers))
+    if not inside.all():
+        raise ValueError(
+            f"a position is {numbers[int(np.argmin(inside))]:g}, where a whole number from 1 to {most} is needed"
+        )
+    return numbers.astype(np.int64) - 1
+
+
+def _places(shape: tuple[int, int], symmetry: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows and columns of the entries of an array: column by column, of symmetric ones from the diagonal on."""
+    cols, rows = np.divmod(np.arange(shape[0] * shape[1], dtype=np.int64), max(shape[0], 1))
+    if symmetry == "general":
+        return rows, cols
+    kept = rows > cols if symmetry == "skew-symmetric" else rows >= cols
+    return rows[kept], cols[kept]

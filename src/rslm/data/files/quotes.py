@@ -1,0 +1,196 @@
+"""Cells in quotes: whether all are written as usual, with quotes in them doubled, and what to do where they are not.
+
+Polars loses all lines between two quotes that it takes for the ends of a cell. So the whole text is looked at first:
+where quotes are written in another way, it is rewritten by Python's reader, or refused with the line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rslm.data.files.locate import beginning
+from rslm.data.files.scratch import Scratch
+from rslm.data.files.tools import blocks, stream
+
+QUOTE, NEWLINE, RETURN = b'"\n\r'
+ESCAPED = b'\\"'
+BACKSLASH = re.compile(r'\\(["\\])|\\')
+SEPARATORS = {" ": b" \t", "::": b":"}  # bytes beside the quotes of a cell
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the whole of a text holds."""
+
+    utf8: bool = True
+    usual: bool = True  #: every quote opens a cell, closes it, or is doubled
+    escaped: bool = False  #: there are quotes after a backslash
+    breaks: int = 0  #: line ends in quotes, if all quotes are as usual
+    first: int = 0  #: the byte of the first of them
+
+
+def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
+    """Look at all bytes once, many at a time."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    beside = np.zeros(256, dtype=np.bool_)
+    beside[list(SEPARATORS.get(delimiter, delimiter.encode()) + b'"\n\r')] = True
+    utf8 = usual = True
+    escaped, inside, breaks, first, at = False, 0, 0, 0, 0
+    marked = beginning(source, len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+    tail = b"\n"  # what lies before the text, then its last two bytes: one was looked at, one not
+    for block in _ended(blocks(source, name)):
+        if utf8 and not (block.isascii() and not decoder.getstate()[0]):
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError:
+                utf8 = False
+        if marked:
+            block, at, marked = block[len(codecs.BOM_UTF8) :], len(codecs.BOM_UTF8), False
+        text = tail + block
+        escaped = escaped or ESCAPED in text
+        if usual and (inside or b'"' in text):
+            signs = np.frombuffer(text, dtype=np.uint8)
+            within = signs[1:-1]
+            quotes = np.flatnonzero(within == QUOTE) + 1
+            closes = (np.arange(len(quotes)) + inside) % 2 == 1
+            usual = bool(beside[signs[np.where(closes, quotes + 1, quotes - 1)]].all())
+            ends = np.flatnonzero((within == NEWLINE) | (within == RETURN)) + 1
+            ends = ends[(np.searchsorted(quotes, ends) + inside) % 2 == 1]
+            ends = ends[(signs[ends] == NEWLINE) | (signs[ends + 1] != NEWLINE)]  # CR LF is one
+            if len(ends) and not breaks:
+                first = at - len(tail) + int(ends[0])
+            breaks += len(ends)
+            inside = (inside + len(quotes)) % 2
+        at += len(block)
+        tail = text[-2:]
+    try:
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        utf8 = False
+    return Survey(utf8, usual and not inside, escaped, breaks, first)
+
+
+def line_at(source: Path | bytes, name: str, offset: int) -> int:
+    """The line, from 1, that a byte is in."""
+    lines, bare, left = 1, 0, offset
+    for block in blocks(source, name):
+        part = block[:left]
+        lines, bare, left = lines + part.count(b"\n"), bare + part.count(b"\r"), left - len(part)
+        if not left:
+            break
+    return lines if lines > 1 else 1 + bare
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A text whose quotes are written as usual, or why there is none."""
+
+    source: Path | bytes = b""
+    escapes: bool = False  #: whether a backslash before a quote was taken for an escape
+    breaks: int = 0  #: line ends in cells
+    line: int = 0  #: of the first of them, or of what is wrong
+    wrong: str = ""
+
+
+def rewritten(
+    source: Path | bytes, name: str, delimiter: str, separator: str, escaped: bool, folder: Path | None
+) -> Rewritten:
+    """The text, in UTF-8, with its quotes as usual; `escaped`: there are quotes after a backslash."""
+    plain = _read(source, delimiter, separator, False, folder)
+    if not escaped or not (plain.wrong or plain.breaks):
+        return _right(plain, name)
+    other = _read(source, delimiter, separator, True, folder)
+    if plain.wrong and other.wrong:
+        return _right(max(plain, other, key=lambda way: way.line), name)
+    better = plain.wrong or (not other.wrong and other.breaks < plain.breaks)
+    return other if better else plain
+
+
+def _right(way: Rewritten, name: str) -> Rewritten:
+    if way.wrong:
+        raise ValueError(f"{name}, line {way.line}: {way.wrong}")
+    return way
+
+
+def _read(source: Path | bytes, delimiter: str, separator: str, escapes: bool, folder: Path | None) -> Rewritten:
+    scratch, expected, begin, breaks, first = Scratch(source, folder), 0, 1, 0, 0
+    with io.TextIOWrapper(stream(source), encoding="utf-8-sig", newline="") as text:
+        fed = _Fed(text, delimiter, escapes)
+        reader = csv.reader(
+            fed,
+            delimiter=separator,
+            escapechar="\\" if escapes else None,
+            skipinitialspace=delimiter == " ",
+            strict=True,
+        )
+        out = io.StringIO(newline="")
+        writer = csv.writer(out, delimiter=separator)  # which ends lines with CR LF, so that both are quoted in cells
+        try:
+            for cells in reader:
+                writer.writerow(cells)
+                if cells and len(cells) != (expected := expected or len(cells)):
+                    break
+                if reader.line_num > begin and cells:
+                    breaks, first = breaks + reader.line_num - begin, first or begin
+                begin = reader.line_num + 1
+                if out.tell() > 1 << 20:
+                    scratch.write(_taken(out))
+            else:
+                scratch.write(_taken(out))
+                return Rewritten(scratch.done(), escapes, breaks, first)
+            wrong = f"{len(cells)} cells, where the first line has {expected}; mend that line"
+        except csv.Error as error:
+            begin, wrong = _told(error, fed, begin)
+    return Rewritten(line=begin, wrong=wrong)
+
+
+def _told(error: csv.Error, fed: _Fed, begin: int) -> tuple[int, str]:
+    """The line, and what is wrong with it."""
+    if "expected after" in str(error):
+        return fed.line, "a quote is within a cell in quotes; double it, or remove it"
+    if "end of data" in str(error) or "field larger" in str(error):
+        return begin, "a quote opens here and does not close; close it or remove it"
+    return begin, f"{error}; mend that line"
+
+
+class _Fed:
+    """Lines for Python's reader, which knows separators of one sign only, and would drop any backslash."""
+
+    def __init__(self, text: io.TextIOWrapper, delimiter: str, escapes: bool) -> None:
+        self.text, self.delimiter, self.escapes = text, delimiter, escapes
+        self.line = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self.text:
+            self.line += 1
+            if len(self.delimiter) > 1:
+                line = line.replace("\t", " ").replace(self.delimiter, "\t")
+            elif self.delimiter == " ":
+                line = line.replace("\t", " ").strip() + "\n"
+            yield BACKSLASH.sub(_kept, line) if self.escapes and "\\" in line else line
+
+
+def _kept(found: re.Match[str]) -> str:
+    """A backslash escapes a quote and itself; any other stays what it is."""
+    return found[0] if found[1] else "\\\\"
+
+
+def _taken(out: io.StringIO) -> bytes:
+    text = out.getvalue().encode("utf-8")
+    out.seek(0)
+    out.truncate()
+    return text
+
+
+def _ended(found: Iterator[bytes]) -> Iterator[bytes]:
+    """And a line end, so that the last byte is looked at too."""
+    yield from found
+    yield b"\n"

@@ -1,0 +1,280 @@
+"""Numbers at the ends of what floats hold, and parameters that are nonsense: found by `tests/fuzz/estimators.py`."""
+
+import math
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rslm import (
+    HankelModel,
+    MatrixCompletion,
+    MatrixCompletionCV,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    Problem,
+    ReducedRankRegressor,
+    solve,
+)
+from rslm.estimators.bounds import clipped
+from rslm.inner.active_set import MOST_STEPS, SmoothColumns
+from rslm.inner.kept_bounds import nearest, within_reach
+from rslm.inner.leverage import leverages
+from rslm.inner.shared_systems import _factorised
+from rslm.kernels import Columns, Factors
+from rslm.losses import Absolute, Huber, Square
+from rslm.manifold import Tangent
+from rslm.measurements import Entries
+from rslm.objective import Evaluation
+from rslm.solvers.point import Point
+from rslm.structures import Box
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((9, 2)) @ RNG.standard_normal((2, 7)) + 0.1 * RNG.standard_normal((9, 7))
+
+
+def product(model):
+    return model.row_factors_ @ model.col_factors_.T
+
+
+# ---- bounds --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("C", [1e9, 1e12])
+@pytest.mark.parametrize("loss", [Huber(0.01), "absolute"])
+def test_bounds_are_kept_where_the_systems_are_almost_singular(C, loss):
+    """All rows alike, so that most directions of the subspace are free, and C so large that nothing holds them."""
+    alike = np.tile(RNG.standard_normal(9), (4, 1))
+    model = MatrixCompletion(4, C, loss=loss, bounds=(alike[0] - 0.2, None), tol=0.01, max_iter=15, random_state=0)
+    W = product(model.fit(alike))
+    assert model.outcome_ == "failed" or (alike[0] - 0.2 - W).max() <= 1e-9 * max(np.abs(alike).max(), np.abs(W).max())
+
+
+def test_columns_that_are_beyond_their_bounds_are_moved_inside():
+    U, V = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([[1.0, -1e-3], [0.2, 0.3]])
+    lower, upper = np.zeros((3, 2)), np.ones((3, 2))
+    assert within_reach(U, V, lower, upper)[0] == pytest.approx(1e-3)
+    moved = nearest(U, V, lower, upper, 1)
+    beyond, most = within_reach(U, moved, lower, upper)
+    assert beyond <= most
+    np.testing.assert_allclose(moved, [[1.0, 0.0], [0.2, 0.3]], atol=1e-12)
+
+
+def test_predictions_are_at_the_bounds_themselves():
+    """Not at what rounding errors of a difference make of them."""
+    low, values = RNG.standard_normal(1000), RNG.standard_normal(1000)
+    at = np.arange(1000)
+    found = clipped(values, Box(low[None, :], None), np.zeros(1000, dtype=int), at)
+    assert np.array_equal(found, np.maximum(values, low))
+
+
+def test_a_bound_that_nothing_comes_near_is_none():
+    plain = MatrixCompletion(2, 10.0, random_state=0).fit(X)
+    far = MatrixCompletion(2, 10.0, bounds=(-1e300, None), random_state=0).fit(X)
+    np.testing.assert_array_equal(product(far), product(plain))
+
+
+@pytest.mark.filterwarnings("ignore:.* beyond the bounds:UserWarning")
+def test_a_bound_beyond_all_data_is_refused_where_they_cannot_be_scaled():
+    with pytest.raises(ValueError, match=r"bounds must not be beyond 1e\+40, one is ±1e\+300"):
+        MatrixCompletion(2, loss="huber", bounds=(1e300, None)).fit(np.abs(X) + 1e-3)
+
+
+def test_newton_steps_that_lead_nowhere_come_to_an_end(monkeypatch):
+    """Targets from 1e-11 to 1, so that the kinks are rounded by next to nothing beside the largest."""
+    steps = []
+    newton_steps, solved = SmoothColumns._newton_steps, SmoothColumns.solve
+
+    def counted(self, D):
+        steps[-1] += 1
+        return newton_steps(self, D)
+
+    def solve_counted(self):
+        steps.append(0)
+        return solved(self)
+
+    monkeypatch.setattr(SmoothColumns, "_newton_steps", counted)
+    monkeypatch.setattr(SmoothColumns, "solve", solve_counted)
+    rng = np.random.default_rng(1)
+    Y = rng.standard_normal((2, 12)) * 10.0 ** rng.uniform(-13, 0, (2, 12))
+    solve(Problem(Absolute(), Entries(Y), Box(-0.5, None), C=1e12), 2, max_iter=3, random_state=0)
+    assert max(steps) < MOST_STEPS
+
+
+# ---- magnitudes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_scores_and_certificates_of_extreme_data(scale):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model, plain = (MatrixCompletion(2, 10.0, random_state=0).fit(X * s) for s in (scale, 1.0))
+        assert model.score(X * scale) == pytest.approx(plain.score(X))
+        assert model.score(X[:4] * scale) == pytest.approx(plain.score(X[:4]))
+        np.testing.assert_allclose(model.transform(X[:4] * scale) / scale, plain.transform(X[:4]), atol=1e-9)
+        assert model.certificate_.relative_gap == pytest.approx(plain.certificate_.relative_gap, rel=1e-3)
+        assert not np.isnan(model.history_["objective"]).any()
+
+
+def test_zeros_stay_zero_in_any_unit():
+    c = solve(Problem(Square(), Entries(np.zeros((3, 4)))), 2, random_state=0).certificate
+    for factor in (0.0, math.inf):
+        scaled = c.scaled(factor)
+        assert (scaled.primal, scaled.dual, scaled.gap, scaled.sigma_max) == (0.0, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:no step lowers:sklearn.exceptions.ConvergenceWarning")
+def test_small_numbers_beside_large_ones_are_nothing():
+    mixed = X * 10.0 ** RNG.uniform(-300, 0, X.shape)
+    mixed[0, 0] = 1.0
+    model = MatrixCompletion(2, 10.0, loss="absolute", tol=1e-3, random_state=0).fit(mixed)
+    assert np.isfinite(product(model)).all()
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+@pytest.mark.parametrize("scale", [1e-100, 1e60])
+def test_data_that_cannot_be_squared_are_refused_where_they_cannot_be_scaled(loss, scale):
+    with pytest.raises(ValueError, match=r"the largest of 63 observed values is .*; multiply the data by a number"):
+        MatrixCompletion(2, loss=loss).fit(X * scale)
+
+
+@pytest.mark.parametrize("C", [1e-300, 1e300, 10**400])
+def test_a_weight_beside_which_nothing_is_left_is_refused(C):
+    with pytest.raises(ValueError, match="C must be"):
+        MatrixCompletion(2, C).fit(X)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_targets_of_any_magnitude_that_are_not_explained(scale):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fits = [ReducedRankRegressor(1, random_state=0).fit(X[:, :2], X[:, 2:] * s) for s in (scale, 1.0)]
+    assert fits[0].certificate_.relative_gap == pytest.approx(fits[1].certificate_.relative_gap, rel=1e-3)
+    np.testing.assert_allclose(fits[0].coef_ / scale, fits[1].coef_, atol=1e-6)
+
+
+def test_features_too_large_to_multiply_are_refused_when_predicting_too():
+    model = MultiTaskRegressor(1).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="rescale"):
+        model.predict(X * 1e200)
+
+
+# ---- steps and systems that rounding errors have spoiled -----------------------------------------------------------
+
+
+def test_a_matrix_that_is_positive_but_for_rounding_errors_is_solved():
+    solved = _factorised(np.diag([3.0, -1e-9]))(np.array([6.0, 2.0]))
+    np.testing.assert_allclose(solved, [2.0, 2.0])
+    assert np.isnan(_factorised(np.diag([3.0, np.nan]))(np.ones(2))).all()
+
+
+def test_a_preconditioner_that_is_not_positive_is_done_without(monkeypatch):
+    monkeypatch.setattr(Point, "precondition", lambda self, eta: -eta)
+    result = solve(Problem(Square(), Entries(X), C=3.0), 2, random_state=0, tol=1e-4)
+    assert result.converged
+
+
+@pytest.mark.parametrize("far", [1e200, np.inf, np.nan])
+def test_a_step_beyond_all_numbers_ends_on_the_manifold(far):
+    U = RNG.standard_normal((5, 2))
+    moved = Tangent(U / np.linalg.norm(U)).retract(np.full((5, 2), far))
+    assert np.linalg.norm(moved) == pytest.approx(1.0)
+
+
+def test_the_leverage_of_a_singular_matrix_is_unknown():
+    columns, factors = Columns(np.array([0, 2]), np.array([0, 1], dtype=np.int32), 2), Factors.room_for(1, 2)
+    factors.data[:] = np.nan
+    assert np.array_equal(leverages(columns, np.ones((2, 2)), factors, 1), [0.0, 0.0])
+
+
+def test_an_objective_that_is_no_number_is_infinite():
+    solution = SimpleNamespace(value=math.nan, gradient=np.zeros((2, 1)), paid=0.0)
+    assert Evaluation(np.ones((2, 1)), solution, None).value == math.inf
+
+
+# ---- what is said --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [MultiTaskRegressor, MultiTaskClassifier, ReducedRankRegressor])
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        (X.ravel(), ValueError, r"Expected a matrix of two dimensions .* got shape \(63,\)\. Reshape your data"),
+        (X.astype("M8[s]"), TypeError, "real numbers are needed"),
+        (X.astype("M8[s]").tolist(), TypeError, "not only real numbers in it"),
+    ],
+    ids=["vector", "dates", "list of dates"],
+)
+def test_what_is_no_matrix_of_numbers_is_told_in_our_words(estimator, given, kind, message):
+    with pytest.raises(kind, match=message):
+        estimator().fit(given, np.arange(len(given)) % 2)
+
+
+@pytest.mark.parametrize("estimator", [MultiTaskRegressor, MultiTaskClassifier])
+def test_targets_are_one_column(estimator):
+    with pytest.raises(ValueError, match=r"y must have shape \(n,\), one target for every row of X; got \(9, 7\)"):
+        estimator().fit(X, X > 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"random_state": "x"}, "random_state must be a whole number"),
+        ({"random_state": -1}, "random_state must be a whole number"),
+        ({"weighting": 10**400}, "weighting must be a finite number"),
+        ({"max_time": 10**400}, "max_time must be None or a positive number"),
+        ({"tol": np.inf}, "tol must be a finite number"),
+        ({"tol": True}, "tol must be a finite number"),
+        ({"n_threads": 10**9}, "n_threads must be at most 32768"),
+    ],
+)
+def test_nonsense_is_told(options, message):
+    with pytest.raises(ValueError, match=message):
+        MatrixCompletion(2, **options).fit(X)
+
+
+@pytest.mark.parametrize(
+    "options", [{"tol": None}, {"ranks": ("x",)}, {"Cs": "x"}, {"held_out": None}, {"max_time": 10**400}], ids=str
+)
+def test_nonsense_is_told_by_a_search(options):
+    with pytest.raises(ValueError, match=r"must be|needed"):
+        MatrixCompletionCV(**options).fit(X)
+
+
+@pytest.mark.parametrize("options", [{"C": 10**400}, {"max_time": 10**400}], ids=str)
+def test_nonsense_is_told_by_a_series(options):
+    with pytest.raises(ValueError, match="positive finite number"):
+        HankelModel(**options).fit(np.arange(20.0))
+
+
+def test_what_has_no_entry_has_no_score():
+    model = MatrixCompletion(2).fit(X)
+    for ask in (model.score, model.certify):
+        with pytest.raises(ValueError, match="Nothing is observed"):
+            ask(np.full((2, 7), np.nan))
+
+
+def test_rows_that_all_have_to_be_moved_to_zero():
+    """Of rank 1, with all data on the far side of a bound at 0."""
+    with pytest.warns(UserWarning, match=r"beyond the bounds|is zero everywhere"):
+        model = MatrixCompletion(1, 0.03, bounds=(0.0, 2.0), random_state=0).fit(np.full((3, 1), -2.0))
+    np.testing.assert_allclose(product(model), 0.0, atol=1e-9)
+
+
+def test_a_search_compares_errors_whose_squares_are_not_finite():
+    model = MatrixCompletionCV((1, 2), random_state=0, tol=1e-3).fit(X * 1e200)
+    assert np.isfinite(model.cv_results_["error"]).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_primal_value_is_the_objective_where_the_soft_problem_has_none():
+    """Stopped on the way, with kinks still rounded: the certificate is about the loss itself all the same."""
+    Y = np.where(RNG.random((12, 11)) < 0.3, RNG.integers(0, 2, (12, 11)), np.nan)
+    for C in (8.0, 1e12):
+        model = MatrixCompletion(11, C, loss="hinge", bounds=(0.2, 0.6), max_iter=3, random_state=0).fit(Y)
+        W, known = product(model), ~np.isnan(Y)
+        hinge = np.maximum(1 - (2 * Y[known] - 1) * W[known], 0).sum()
+        objective = C * hinge + 0.5 * np.linalg.svd(W, compute_uv=False).sum() ** 2
+        assert model.certificate_.primal == pytest.approx(objective, rel=1e-6)
