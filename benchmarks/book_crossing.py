@@ -2,8 +2,8 @@
 
 python benchmarks/book_crossing.py [rows]
 
-Prints how many rows Python's own reader finds, and how many `read_source` and `prepare` do, with the seconds and the peak
-of memory of each, in a process of its own.
+Prints how many rows Python's own reader finds, and how many `read_source` and `prepare` do, with the seconds and the
+peak of memory of each, in a process of its own.
 """
 
 from __future__ import annotations

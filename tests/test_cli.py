@@ -109,6 +109,18 @@ def test_classes_are_judged_by_the_part_that_is_right(monkeypatch, capsys, ratin
     assert "held_out_RMSE" not in facts
 
 
+def test_an_encoding_is_told_or_guessed(monkeypatch, capsys, tmp_path):
+    lines = [f'"Jörg {k % 9}";"\\"{k % 7}";"{k % 5 + 1}"' for k in range(63)]
+    path = tmp_path / "books.csv"
+    path.write_bytes("\n".join(["user;item;rating", *lines, ""]).encode("latin-1"))
+    for more, said in (([], "Latin-1 as it is not UTF-8"), (["--encoding", "cp1252"], "in Windows-1252")):
+        run(monkeypatch, "complete", str(path), "--rank", "1", "--C", "1", "--holdout", "0", *more)
+        shown = " ".join(capsys.readouterr().out.split())
+        assert said in shown
+        assert "quotes escaped by backslashes" in shown
+        assert "9 × 7, 63 entries" in shown
+
+
 def test_complete_for_machines(monkeypatch, capsys, ratings):
     _, code = completed(monkeypatch, ratings, "--json")
     facts = json.loads(capsys.readouterr().out)

@@ -223,6 +223,17 @@ def test_incomplete_archives(pack: Callable[..., bytes], tmp_path: Path) -> None
         load_movielens("100k", tmp_path / "x")
 
 
+def test_an_archive_whose_directory_is_nowhere(tmp_path: Path) -> None:
+    """Python looks for a place before the beginning of the file."""
+    whole = bytearray(zipped({"u.data": text_of("100k")}))
+    at = whole.rindex(b"PK\x05\x06") + 16
+    for size in (0xFFFF, 0xFFFFFFF0):
+        whole[at : at + 4] = struct.pack("<I", size)
+        (tmp_path / "ml-100k.zip").write_bytes(whole)
+        with pytest.raises(ValueError, match="is a damaged archive"):
+            load_movielens("100k", tmp_path / "ml-100k.zip")
+
+
 def test_an_archive_with_a_wrong_byte(tmp_path: Path) -> None:
     content = bytearray(zipped({"u.data": text_of("100k")}))
     content[content.index(b"u.data") + 12] ^= 0xFF  # within the compressed text

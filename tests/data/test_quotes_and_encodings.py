@@ -10,7 +10,7 @@ import pytest
 
 from rslm.data.files import read_pairs, read_source, read_table, scratch
 from rslm.data.files.plain import Plain
-from rslm.data.files.quotes import survey
+from rslm.data.files.quotes import CACHED, survey
 from rslm.data.files.tools import BLOCK
 from rslm.data.prepared.opened import open_prepared
 from rslm.data.prepared.write import prepare
@@ -151,7 +151,7 @@ def test_an_encoding_that_does_not_exist(tmp_path, encoding):
 
 @pytest.mark.parametrize("at", range(-4, 3))
 def test_quotes_and_signs_wherever_a_block_ends(at):
-    before = "x" * (BLOCK + at - 3)
+    before = "x" * (CACHED + at - 3)
     assert survey(f'{before},"é""\n",1\n'.encode(), "", ",").usual
     assert survey(f'{before},"é""\n",1\n'.encode(), "", ",").breaks == 1
     assert survey(f'{before},"é"x"\n",1\n'.encode(), "", ",").usual is False

@@ -320,6 +320,7 @@ def test_newer_version(path):
         lambda _, arrays: arrays.pop("subspace"),
         lambda header, _: header.update(estimator=["list"]),
         lambda header, _: header["params"].update(n_threads="all"),
+        lambda header, _: header["params"].update(n_threads=2**70),
         lambda header, _: header["params"].update(loss="love"),
         lambda header, _: header["params"].update(max_time={}),
         lambda header, _: header["params"].update(weighting=1e300),

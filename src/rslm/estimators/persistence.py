@@ -22,6 +22,8 @@ from rslm.threads import thread_count
 
 MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the model again.")
 
+MOST_THREADS = 1 << 16  # no machine has so many
+
 
 class Storable(Protocol):
     """What an estimator offers to be saved."""
@@ -163,7 +165,8 @@ def history_of(arrays: Arrays) -> dict[str, Any]:
 
 def check_settings(n_threads: Any, loss: Any) -> None:
     """Parameters that a fitted model needs to predict; others are looked at when it is fitted again."""
-    thread_count(n_threads)
+    if thread_count(n_threads) > MOST_THREADS:
+        raise ValueError("n_threads")
     if not (isinstance(loss, str) and loss.startswith(OWN)):
         as_loss(loss)
 

@@ -21,6 +21,7 @@ from rslm.data.files.scratch import Scratch
 from rslm.data.files.tools import blocks, stream
 
 QUOTE, NEWLINE, RETURN = b'"\n\r'
+CACHED = 1 << 17  # bytes that stay in the cache while they are looked at several times
 ESCAPED = b'\\"'
 BACKSLASH = re.compile(r'\\(["\\])|\\')
 SEPARATORS = {" ": b" \t", "::": b":"}  # bytes beside the quotes of a cell
@@ -46,7 +47,7 @@ def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
     escaped, inside, breaks, first, at = False, 0, 0, 0, 0
     marked = beginning(source, len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
     tail = b"\n"  # what lies before the text, then its last two bytes: one was looked at, one not
-    for block in _ended(blocks(source, name)):
+    for block in _ended(blocks(source, name, CACHED)):
         if utf8 and not (block.isascii() and not decoder.getstate()[0]):
             try:
                 decoder.decode(block)
@@ -54,6 +55,9 @@ def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
                 utf8 = False
         if marked:
             block, at, marked = block[len(codecs.BOM_UTF8) :], len(codecs.BOM_UTF8), False
+        if not inside and b'"' not in block and b'"' not in tail:  # as in most files
+            tail, at = (tail + block[-2:])[-2:], at + len(block)
+            continue
         text = tail + block
         escaped = escaped or ESCAPED in text
         if usual and (inside or b'"' in text):
