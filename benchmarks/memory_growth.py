@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,8 @@ def kinds() -> Iterator[Callable[[], object]]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 3)) @ rng.standard_normal((3, 30))
     X[rng.random(X.shape) < 0.5] = np.nan
-    table, tasks, quick = rng.standard_normal((60, 5)), np.repeat(range(6), 10), {"max_iter": 5, "random_state": 0}
+    table, tasks = rng.standard_normal((60, 5)), np.repeat(range(6), 10)
+    quick: dict[str, Any] = {"max_iter": 5, "random_state": 0}
     series = np.cos(0.3 * np.arange(60)) + 0.1 * rng.standard_normal(60)
     return cycle(
         [

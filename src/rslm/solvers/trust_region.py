@@ -110,7 +110,7 @@ def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelS
     z = precondition(residual)
     rz = inner(residual, z)
     if not 0.0 < rz < math.inf:  # rounding errors have taken the preconditioner away; a gradient of 0 is no matter here
-        precondition, z = np.asarray, residual
+        precondition, z = np.copy, residual
         rz = inner(residual, z)
     delta = -z
     target = tolerance * math.sqrt(rz)
