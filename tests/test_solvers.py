@@ -414,7 +414,7 @@ def test_agreement():
         ({"solver": ["trust-region"]}, "solver must be one of"),
         ({"max_iter": -1}, "max_iter must be a whole number ≥ 0; got -1"),
         ({"max_iter": 1.5}, r"max_iter .*got 1\.5"),
-        ({"tol": -1e-3}, r"tol must be a number ≥ 0; got -0\.001"),
+        ({"tol": -1e-3}, r"tol must be a finite number ≥ 0; got -0\.001"),
         ({"tol": np.nan}, "tol .*got nan"),
         ({"tol": "small"}, "tol .*got 'small'"),
         ({"max_time": 0}, "max_time must be None or a positive number of seconds; got 0"),

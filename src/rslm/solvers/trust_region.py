@@ -101,6 +101,10 @@ def agreement(before: float, after: float, predicted: float, noise: float) -> fl
     return (before - after + noise) / (predicted + noise)
 
 
+def _unchanged(eta: Floats) -> Floats:
+    return eta
+
+
 def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelStep:
     """Minimise the quadratic model within the radius, or without a radius until the tolerance."""
     limit = math.inf if radius is None else radius**2
@@ -110,7 +114,7 @@ def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelS
     z = precondition(residual)
     rz = inner(residual, z)
     if not 0.0 < rz < math.inf:  # rounding errors have taken the preconditioner away; a gradient of 0 is no matter here
-        precondition, z = np.copy, residual
+        precondition, z = _unchanged, residual
         rz = inner(residual, z)
     delta = -z
     target = tolerance * math.sqrt(rz)
