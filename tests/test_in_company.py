@@ -1,14 +1,18 @@
 """Fits beside one another: in threads, in forked processes, and under Ctrl-C at any moment."""
 
 import multiprocessing
+import os
 import sys
 import threading
+from functools import partial
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
-from rslm import Objective, Problem, certificate, solve
+from rslm import MatrixCompletion, MultiTaskRegressor, Objective, Problem, certificate, solve
 from rslm.datasets import make_ratings
 from rslm.losses import Square
 from rslm.measurements import Entries
@@ -89,3 +93,67 @@ def test_the_dual_is_of_use_at_any_c(C):
     # Y itself has no loss, so the optimum is at most half the square of its trace norm.
     optimum = 0.5 * np.linalg.svd(Y, compute_uv=False).sum() ** 2
     assert 0.05 * optimum < c.dual <= optimum * (1 + 1e-9)
+
+
+# ---- estimators: in threads, in joblib, after a fork, with more threads than cores ---------------------------------
+
+FEW_ITERATIONS = pytest.mark.filterwarnings("ignore:not converged after max_iter=5")
+TABLE = np.random.default_rng(0).standard_normal((40, 5))
+TASKS = np.repeat(range(4), 10)
+
+
+def fits():
+    """Some fits of several kinds, each as a function of nothing."""
+    matrix = DATA.to_csr()[:60, :40].toarray()
+    matrix[matrix == 0] = np.nan
+    matrix[:, 0] = 1.0
+    matrix[0] = 1.0
+    quick = {"random_state": 0, "max_iter": 5, "n_threads": 2}
+    return [
+        partial(_factors, MatrixCompletion(3, 10.0, **quick), matrix),
+        partial(_factors, MatrixCompletion(3, 10.0, bounds=(0, 10), **quick), matrix),
+        partial(_factors, MatrixCompletion(2, 10.0, loss="absolute", **quick), matrix),
+        partial(_coefficients, MultiTaskRegressor(2, 10.0, loss="huber", **quick), TABLE, TABLE[:, 0], TASKS),
+    ]
+
+
+def _factors(model, X):
+    return clone(model).fit(X).row_factors_
+
+
+def _coefficients(model, X, y, tasks):
+    return clone(model).fit(X, y, tasks=tasks).coef_
+
+
+@FEW_ITERATIONS
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_estimators_in_joblib(backend):
+    alone = [fit() for fit in fits()]
+    together = joblib.Parallel(n_jobs=2, backend=backend)(joblib.delayed(fit)() for fit in fits() * 2)
+    for here, there in zip(alone * 2, together, strict=True):
+        np.testing.assert_array_equal(there, here)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on Windows")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@FEW_ITERATIONS
+def test_estimators_after_a_fork():
+    """The child has none of the threads that fits have started here."""
+    alone = [fit() for fit in fits()]
+    child = os.fork()
+    if child == 0:  # nothing of pytest's may run here: not even an exception may leave
+        try:
+            same = all(np.array_equal(fit(), here) for fit, here in zip(fits(), alone, strict=True))
+            os._exit(0 if same else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@FEW_ITERATIONS
+def test_more_threads_than_cores():
+    many = 8 * (os.cpu_count() or 1) + 3
+    for fit in fits():
+        model, *data = fit.args
+        crowded = partial(fit.func, clone(model).set_params(n_threads=many), *data)
+        np.testing.assert_array_equal(crowded(), fit())

@@ -8,7 +8,7 @@ import pytest
 from rslm import Objective, Problem, solve
 from rslm.datasets import make_low_rank
 from rslm.initial import initial_point
-from rslm.losses import Absolute, Square
+from rslm.losses import Absolute, Logistic, Square
 from rslm.measurements import Entries
 from rslm.solvers import SOLVERS, Outcome
 from rslm.solvers.point import Point
@@ -139,11 +139,24 @@ def test_stalling_is_told_from_slow_progress():
     assert all(falling.check(progress(1.0, 0.5**k)) is None for k in range(40))
 
 
-@pytest.mark.parametrize("size", [1e155, 1e200])
-def test_failed(solver, size):
-    """Squares overflow. The estimator scales such data; here the outcome says it."""
+@pytest.mark.parametrize("size", [1e-155, 1e155, 1e200])
+def test_data_that_cannot_be_squared(size):
+    """The estimator scales such data; here they are refused."""
     Y = size * np.random.default_rng(0).standard_normal((6, 8))
-    r = solve(Problem(Square(), Entries(Y)), 2, solver=solver, random_state=0)
+    with pytest.raises(ValueError, match="multiply the data by a number"):
+        Problem(Square(), Entries(Y))
+
+
+class Steep(Logistic):
+    """A loss that leaves all numbers, which only whoever brings a loss can do."""
+
+    def value(self, y, w):
+        return super().value(y, w) + np.inf
+
+
+def test_failed(solver):
+    Y = np.sign(np.random.default_rng(0).standard_normal((6, 8)))
+    r = solve(Problem(Steep(), Entries(Y)), 2, solver=solver, random_state=0)
     assert (r.outcome, r.converged) == (Outcome.FAILED, False)
     assert not r.certificate.verdict.startswith("Global")
 
@@ -401,7 +414,7 @@ def test_agreement():
         ({"solver": ["trust-region"]}, "solver must be one of"),
         ({"max_iter": -1}, "max_iter must be a whole number ≥ 0; got -1"),
         ({"max_iter": 1.5}, r"max_iter .*got 1\.5"),
-        ({"tol": -1e-3}, r"tol must be a number ≥ 0; got -0\.001"),
+        ({"tol": -1e-3}, r"tol must be a finite number ≥ 0; got -0\.001"),
         ({"tol": np.nan}, "tol .*got nan"),
         ({"tol": "small"}, "tol .*got 'small'"),
         ({"max_time": 0}, "max_time must be None or a positive number of seconds; got 0"),

@@ -57,4 +57,5 @@ class Tangent:
             return self.U.copy()
         size = max(longest, 1.0)  # whose square may be too large
         moved = self.U / size + xi / size if size > FAR else self.U + xi
-        return moved / norm(moved)
+        length = norm(moved)
+        return moved / length if length > 0 else self.U.copy()  # a direction that rounding errors have turned back to 0

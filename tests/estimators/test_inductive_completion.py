@@ -271,4 +271,6 @@ def test_sparse_features_that_are_stored_in_parts():
 def test_a_rank_above_the_number_of_features():
     X, A, B, _ = ratings()
     with pytest.raises(ValueError, match="rank is 10, but the smaller side has 4 features"):
-        InductiveCompletion(completion=False).fit(X, row_features=A, column_features=B)
+        InductiveCompletion(10, completion=False).fit(X, row_features=A, column_features=B)
+    found = InductiveCompletion(completion=False, tol=1e-3).fit(X, row_features=A, column_features=B)
+    assert found.row_factors_.shape[1] == 4  # where none is given

@@ -1,6 +1,7 @@
 """MatrixCompletion as scikit-learn sees it, what it learns and predicts, and what it says to bad input."""
 
 import logging
+import threading
 import warnings
 
 import numpy as np
@@ -555,6 +556,46 @@ def test_verbose(caplog, capsys):
     finally:
         logger.setLevel(level)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.filterwarnings("ignore:not converged after max_iter=1")
+def test_verbose_is_about_one_fit_only(capsys):
+    """What the next fits tell, and the logger itself, are as before; also of fits in other threads at the same time."""
+    before = logger.level, list(logger.handlers), list(logger.filters)
+    beside = threading.Event()
+
+    def look(progress):
+        other = threading.Thread(target=lambda: logger.info("from another fit"))
+        other.start()
+        other.join()
+        beside.set()
+        return "from this fit"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rslm.estimators.callbacks.line", look)
+        patch.setattr(logging.getLogger(), "handlers", [])  # those of pytest
+        model(verbose=1, max_iter=1, tol=0.0, C=1.0).fit(X)
+        told = capsys.readouterr().err
+        model(verbose=0).fit(X)
+        assert capsys.readouterr().err == ""
+    assert beside.is_set()
+    assert "from this fit" in told
+    assert "from another fit" not in told
+    assert (logger.level, list(logger.handlers), list(logger.filters)) == before
+
+
+def test_verbose_leaves_nothing_behind_when_a_fit_fails():
+    before = logger.level, list(logger.handlers), list(logger.filters)
+    with pytest.raises(ValueError, match="rank must be"):
+        model(verbose=1, rank=1000).fit(X)
+    assert (logger.level, list(logger.handlers), list(logger.filters)) == before
+
+
+@pytest.mark.parametrize(("shape", "rank"), [((30, 4), 4), ((3, 20), 3), ((1, 1), 1), ((30, 20), 10)])
+def test_the_default_rank_is_one_that_there_can_be(shape, rank):
+    m = MatrixCompletion(random_state=0, tol=1e-3).fit(low_rank(*shape, missing=0.0))
+    assert m.row_factors_.shape[1] == rank
+    assert m.get_params()["rank"] is None
 
 
 # ---- bad input ----------------------------------------------------------------------------------------------

@@ -102,6 +102,31 @@ def test_grid_search_routes_tasks():
     assert set(search.best_params_) == {"rank", "C"}
 
 
+@pytest.mark.parametrize("scoring", [None, "r2"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_search_that_keeps_tasks_from_the_scores_is_an_error(scoring, jobs):
+    """And not scores that are all NaN, of which the first is the best."""
+    X, y, tasks, _, _ = related()
+    search = GridSearchCV(MultiTaskRegressor(random_state=0), {"rank": [1, 2]}, cv=3, scoring=scoring, n_jobs=jobs)
+    with pytest.raises(ValueError, match=r"set_score_request\(tasks=True\)"):
+        search.fit(X, y, tasks=tasks % 3)
+
+
+def test_a_search_whose_scores_know_the_tasks_is_none():
+    X, y, tasks, _, _ = related()
+    rows = np.column_stack([X, tasks % 3])  # of which a scorer from elsewhere may make use
+
+    def scored(model, X, y):
+        return model.score(X, y, tasks=X[:, -1].astype(int))
+
+    search = GridSearchCV(MultiTaskRegressor(random_state=0), {"rank": [1, 2]}, cv=3, scoring=scored)
+    assert np.isfinite(search.fit(rows, y, tasks=tasks % 3).cv_results_["mean_test_score"]).all()
+    one = GridSearchCV(MultiTaskRegressor(random_state=0), {"rank": [1, 2]}, cv=3).fit(
+        X, y
+    )  # of one task there is no doubt
+    assert np.isfinite(one.cv_results_["mean_test_score"]).all()
+
+
 def test_files(tmp_path):
     X, y, tasks, _, _ = related()
     frame = pd.DataFrame(X, columns=[f"f{k}" for k in range(12)])

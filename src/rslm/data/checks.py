@@ -72,8 +72,8 @@ def checked_shape(given: tuple[int, ...]) -> tuple[int, int]:
 def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 2:
         raise ValueError(
-            f"Expected a matrix of two dimensions (n_samples × n_features), got shape {shape}. Reshape your data: X.reshape(-1, 1) if it "
-            "is one feature, X.reshape(1, -1) if it is one sample."
+            f"Expected a matrix of two dimensions (n_samples × n_features), got shape {shape}. Reshape your data: "
+            "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one sample."
         )
     return checked_shape(shape)
 

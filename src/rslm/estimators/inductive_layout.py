@@ -113,4 +113,5 @@ class InductiveSubspace:
         columns = Columns(data.indptr, data.index, data.shape[1])
         samples = Side(own=1.0 / np.sqrt(weights), base=bases)
         entries = Bilinear.of_columns(columns, data.values, Side.plain(data.shape[1]), samples)
-        return Coupled(Problem(loss, entries, C=self.C), threads).solve(self.features)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a step that goes too far
+            return Coupled(Problem(loss, entries, C=self.C), threads).solve(self.features)

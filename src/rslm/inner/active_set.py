@@ -269,7 +269,7 @@ def constant(problem: Problem, X: Floats, V: Floats) -> Floats:
     lower, upper = box.of_rows()
     left = np.clip(X @ V.mean(axis=0), lower, upper) if box.shape[1] == 1 else np.ones(len(X))
     U = np.zeros(X.shape)
-    U[:, 0] = left / problem.row_scale[:, 0] if left.any() else 1.0
+    U[:, 0] = left / np.abs(left).max() / problem.row_scale[:, 0] if left.any() else 1.0
     return np.asarray(U / np.linalg.norm(U))
 
 

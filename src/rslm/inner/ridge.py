@@ -91,7 +91,8 @@ class RidgeSolution:
     def left_out(self) -> Floats:
         s = self._solver
         h = leverages(s.columns, s.scaled(self._U), self.solved.factors, s.n_threads)
-        return s.y - self.solved.residual / (1.0 - h)
+        rest = np.maximum(1.0 - h, np.finfo(float).eps)  # 0 for an entry that its column follows wherever it goes
+        return np.asarray(s.y - self.solved.residual / rest)
 
     def dual(self) -> Floats:
         residual = self.solved.residual
