@@ -106,10 +106,6 @@ def agreement(before: float, after: float, predicted: float, noise: float) -> fl
     return (before - after + noise) / (predicted + noise)
 
 
-def _unchanged(eta: Floats) -> Floats:
-    return eta
-
-
 def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelStep:
     """Minimise the quadratic model within the radius, or without a radius until the tolerance."""
     limit = math.inf if radius is None else radius**2
