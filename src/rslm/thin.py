@@ -6,6 +6,8 @@ import numpy as np
 
 from rslm._typing import Floats
 
+LARGE = 1e100
+
 
 def thin_svd(U: Floats, V: Floats) -> tuple[Floats, Floats, Floats]:
     """P, s, Q with U Vᵀ = P diag(s) Qᵀ and orthonormal columns of P and Q."""
@@ -17,4 +19,8 @@ def thin_svd(U: Floats, V: Floats) -> tuple[Floats, Floats, Floats]:
 
 def singular_values(U: Floats, V: Floats) -> Floats:
     """The singular values of U Vᵀ, the largest first."""
-    return np.asarray(np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V)[1].T, compute_uv=False))
+    size = float(np.abs(V).max(initial=0.0))
+    if not np.isfinite(size):
+        return np.full(min(U.shape[1], *V.shape), np.inf)
+    scale = size if size > LARGE else 1.0  # whose products may not be finite
+    return np.asarray(scale * np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V / scale)[1].T, compute_uv=False))

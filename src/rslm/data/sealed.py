@@ -43,6 +43,13 @@ class Kind:
         return f"rslm {self.name}"
 
 
+def plain_scalar(value: object) -> Any:
+    """A number of NumPy's as one of Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is neither a number nor a text, and cannot be written")
+
+
 def write_sealed(
     path: str | os.PathLike[str], kind: Kind, facts: Facts, arrays: Arrays, *, over_and_over: bool = False
 ) -> None:
@@ -58,7 +65,7 @@ def write_sealed(
         As of `appearing_bytes`.
     """
     header = {"format": kind.format, "version": kind.version, "library": __version__, **facts}
-    packed = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    packed = np.frombuffer(json.dumps(header, default=plain_scalar).encode(), dtype=np.uint8)
     with appearing_bytes(path, over_and_over=over_and_over) as file:
         np.savez(file, allow_pickle=False, **{HEADER: packed}, **arrays)
         with zipfile.ZipFile(file, "a") as archive:

@@ -557,7 +557,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             left = (y > 0) - loss.probability(w[at]) if isinstance(loss, Logistic) else y - w[at]
             if self.classes_ is not None and not isinstance(loss, Logistic):
                 left[left * y < 0] = 0.0  # on the right side by 1 or more there is nothing left
-            residual[at] = left
+            residual[at] = np.clip(left, -np.finfo(residual.dtype).max, np.finfo(residual.dtype).max)
         return data.with_values(residual)
 
     @property

@@ -17,7 +17,7 @@ def extreme_scale(values: Floats) -> float:
     """A power of two to divide the values by: 1 for ordinary data, so that nothing is rounded in any case."""
     largest = float(np.max(np.abs(values), initial=0.0))
     exponent = math.frexp(largest)[1]
-    return 1.0 if largest == 0.0 or abs(exponent) <= SAFE_EXPONENT else math.ldexp(1.0, exponent)
+    return 1.0 if largest == 0.0 or abs(exponent) <= SAFE_EXPONENT else math.ldexp(1.0, min(exponent, 1023))
 
 
 def scale_of(data: ObservedMatrix, box: Box | None) -> float:
