@@ -118,7 +118,7 @@ def completion_primal(
         trace = float(np.linalg.svd(weighted / top, compute_uv=False).sum()) * top if math.isfinite(top) else math.inf
         off = ROUNDING * float(np.linalg.norm(of_size / top)) * top * min(W.shape)
         rounding = C * ROUNDING * float((slope * wrong).sum()) + off * (trace + off)
-        return C * float(cost.sum()) + 0.5 * trace**2, rounding
+        return C * float(cost.sum()) + 0.5 * trace * trace, rounding
 
 
 def finite(**arrays: Any) -> None:

@@ -171,4 +171,9 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
     left = None if tasks is None else labels[keep]
     if bool(sparse.issparse(X)):
         return sparse.csr_array(X)[keep], targets[keep], left
-    return (X.iloc[keep] if hasattr(X, "iloc") else np.asarray(X)[keep]), targets[keep], left
+    if hasattr(X, "iloc"):
+        return X.iloc[keep], targets[keep], left
+    array = np.asarray(X)
+    if array.ndim == 0:
+        return X, y, tasks  # no array at all, which is told where it is checked
+    return array[keep], targets[keep], left

@@ -68,6 +68,7 @@ MOST_IN_VAIN = 2
 AFRESH = 25  # iterations from one point that is evaluated afresh to the next, where a fit has to be able to go on there
 SHARPER = 1e-2  # relative gradient of a sharp stage, in tolerances
 SHORT_OF_SHARP = (Outcome.STALLED, Outcome.TRIED, Outcome.ITERATIONS)  # and yet within the tolerance
+LARGEST_RATIO = 4e15  # of the loss to the trace norm: beyond it, that is a rounding error of the loss
 ENDED_FROM_OUTSIDE = (Outcome.TIME, Outcome.INTERRUPTED)
 ENDS = (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)  # of a stage, from which the way leads on
 FIRST_LOOK, LOOKING = 2.0, 0.05  # seconds until somebody who watches is told the gap; part of the time that may take
@@ -585,6 +586,22 @@ def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, 
         raise ValueError(f"max_iter must be a whole number ≥ 0; got {max_iter!r}")
     check_tol(tol)
     check_max_time(max_time)
+    _check_ratio(problem)
+
+
+def _check_ratio(problem: Problem) -> None:
+    """Inner systems X_tᵀX_t + q_t/2C are solved only where rounding errors of the first part leave the second one."""
+    if not problem.loss.quadratic or not isinstance(problem.structure, Box | None):
+        return
+    weights = (problem.row_weights, problem.column_weights)
+    p, q = (1.0 if one is None else float(one.min()) for one in weights)
+    most = 0.5 * LARGEST_RATIO * p * q
+    if most < problem.C:
+        weighted = " for these weights" if p * q != 1.0 else ""
+        raise ValueError(
+            f"C = {problem.C:.3g} is too large{weighted}: the trace norm would be "
+            f"lost among rounding errors. Use at most {most:.3g}; far less fits the data as well"
+        )
 
 
 def _checked_start(start: Floats, problem: Problem, rank: int) -> Floats:

@@ -496,10 +496,7 @@ nb::tuple bound(const Matrix &X, const MatrixOut &V, const VectorOut &factors, c
         watch.begin();
         chosen->bound(rows, columns, threads, X.data(), rank, bounds, stiffness, out, active);
     }
-    if (watch.ended()) { // before any array is made, which Python does not do while an error is on its way
-        rslm::release(active.row), rslm::release(active.s), rslm::release(active.weight);
-        raise_if_ended();
-    }
+    raise_if_ended(); // before any array is made, which Python does not do while an error is on its way
     const size_t n = size_t(active.indptr[columns]);
     return nb::make_tuple(owned(active.row, n), owned(active.s, n), owned(active.weight, n));
 }
