@@ -111,7 +111,7 @@ def fits():
     quick = {"random_state": 0, "max_iter": 5, "n_threads": 2}
     return [
         partial(_factors, MatrixCompletion(3, 10.0, **quick), matrix),
-        partial(_factors, MatrixCompletion(3, 10.0, bounds=(0, 10), **quick), matrix),
+        partial(_factors, MatrixCompletion(3, 10.0, bounds=(-10, 10), **quick), matrix),
         partial(_factors, MatrixCompletion(2, 10.0, loss="absolute", **quick), matrix),
         partial(_coefficients, MultiTaskRegressor(2, 10.0, loss="huber", **quick), TABLE, TABLE[:, 0], TASKS),
     ]

@@ -310,7 +310,8 @@ def _concluded(
     except (Stopped, KeyboardInterrupt):
         pass
     if certificate is None:
-        certificate = bare_certificate(kept.value, least, rank, tol, "there was no time left")
+        why = "the fit was interrupted" if outcome is Outcome.INTERRUPTED else "there was no time left"
+        certificate = bare_certificate(kept.value, least, rank, tol, why)
     if not kept.within:
         outcome = Outcome.FAILED
     return _Answer(kept.U, kept.V, parameters, kept.intercepts, kept.value, outcome, certificate)
