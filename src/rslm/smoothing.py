@@ -9,8 +9,8 @@ not small beside the errors. So the way leads from a square loss, over δ of abo
 - and further, if it may be rounding that keeps the duality gap open.
 
 Where a loss has bends, truncated conjugate gradients soon amplify a rounding error to the accuracy of a step, so two
-machines take two paths. The answer must not depend on that: δ is a power of 2 times the reciprocal of the slope, and
-the last problems are solved so far beyond the tolerance that what is left of the path is negligible.
+machines take two paths. The answer must not depend on that: the first width is a median of the targets times a power of
+2, and the last problems are solved so far beyond the tolerance that what is left of the path is negligible.
 
 The dual variables of the rounded loss are feasible for the loss with its kinks, so the certificate is about that one.
 Losses that are smooth but for a narrow part of them, such as Huber's with a small δ, are reached in the same way, and
@@ -43,7 +43,7 @@ SAMPLE = 100_000  # entries that are looked at
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
 STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1, where the gap stays open
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
-ON_THE_WAY, TRIES = 200, 100  # iterations that a stage on the way, and a smaller gap, are worth
+ON_THE_WAY, TRIES = 200, 300  # iterations that a stage on the way, and a smaller gap, are worth
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
         # Where no error is beyond ε, the loss is 0 already; any width will do.
         errors = Errors(problem, loss, reached.evaluation)
         width = FIRST * (errors.typical or usual)
-    delta = 2.0 ** math.floor(math.log2(width)) / reach - own
+    delta = usual * 2.0 ** math.floor(math.log2(width / usual)) / reach - own
     while delta > own:
         rounded = replace(problem, loss=loss.smoothed(delta))
         reached = yield Stage(rounded, rounding=delta, tries=ON_THE_WAY)
@@ -99,7 +99,7 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
         if own == 0 and (delta * reach <= LEAST * usual or errors.settled(delta)):
             reached = yield Stage(rounded, last=True, rounding=delta, sharp=True)
             while errors.may_explain(reached.certificate, delta) and delta * reach > LEAST_FOR_GAP * usual:
-                delta *= FASTER
+                delta *= SLOWER  # small widths need a start that is near
                 finer = replace(problem, loss=loss.smoothed(delta))
                 start = stirred(reached.evaluation.U)
                 reached = yield Stage(finer, last=True, rounding=delta, sharp=True, tries=TRIES, start=start)
@@ -118,9 +118,13 @@ def advance(way: Stages, reached: Reached) -> Stage | None:
 
 
 def stirred(U: Floats) -> Floats:
-    """U with a little of everything: a finer problem may need directions that a coarser one had given up."""
-    noise = np.random.default_rng(0).standard_normal(U.shape)
-    U = U + noise * (STIRRED / norm(noise))
+    """U with a little of the directions that it has given up, which a finer problem may need; else as it is."""
+    _, values, right = np.linalg.svd(U, full_matrices=False)
+    lost = values <= STIRRED * values[0]
+    if not lost.any():
+        return U
+    noise = np.random.default_rng(0).standard_normal((len(U), np.count_nonzero(lost)))
+    U = U + (noise * (STIRRED / norm(noise))) @ right[lost]
     return np.asarray(U / norm(U))
 
 

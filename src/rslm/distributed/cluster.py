@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from distributed import Client as RealClient
 from distributed import KilledWorker, get_worker, wait
-from distributed.client import FutureCancelledError
+from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
 from rslm.distributed.shard import ForgottenError, add, ask
@@ -25,7 +25,15 @@ INLINE = 1 << 22  # bytes that all tasks of a question may carry; larger arrays 
 MOST_REPAIRS = 20
 LOOKING = 0.2  # seconds between two looks at the time while workers are at a question
 PATIENCE = 60.0  # seconds that the scheduler may take to find a worker when all have died
-LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError, TimeoutError, ForgottenError)
+LOST = (
+    KilledWorker,
+    CancelledError,
+    FutureCancelledError,
+    FuturesCancelledError,
+    CommClosedError,
+    TimeoutError,
+    ForgottenError,
+)
 
 T = TypeVar("T")
 

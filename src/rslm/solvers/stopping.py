@@ -123,7 +123,7 @@ def check_tol(tol: object) -> None:
 
 def time_left(max_time: float | None, began: float) -> float | None:
     """What is left of the time when some was spent before the solver begins; what is no time is left to `solve`."""
-    if max_time is None or not as_float(max_time) > 0:
+    if max_time is None or not 0 < as_float(max_time) < math.inf:
         return max_time
     return max(float(max_time) - (time.perf_counter() - began), SOME_TIME)
 
