@@ -282,7 +282,7 @@ def test_three_verdicts():
 
 def test_scaled():
     c = solve(problem(0.5, False), 1, random_state=0).certificate
-    four = c.scaled(4.0)
+    four = c.scaled(2.0)
     assert (four.primal, four.dual, four.gap) == (4 * c.primal, 4 * c.dual, 4 * c.gap)
     assert four.sigma_max == 2 * c.sigma_max
     assert (four.relative_gap, four.scaling, four.method) == (c.relative_gap, c.scaling, c.method)

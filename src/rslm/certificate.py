@@ -48,20 +48,16 @@ class Certificate:
     softness: float = 0.0  #: ε by which the bounds of W were softened to solve it; primal and dual know neither
     smoothing: float = 0.0  #: δ by which a linear structure was smoothed to solve it; they do not know it either
 
-    def scaled(self, factor: float) -> Certificate:
-        """The certificate for data whose squares are `factor` times as large; the relative gap is free of scale."""
-        if factor == 1.0:
+    def scaled(self, scale: float) -> Certificate:
+        """The certificate for data that are `scale` times as large; the relative gap is free of scale."""
+        if scale == 1.0:
             return self
-
-        def times(value: float, by: float) -> float:
-            return 0.0 if value == 0.0 else value * by  # the factor may be infinite, or 0
-
         return replace(
             self,
-            primal=times(self.primal, factor),
-            dual=times(self.dual, factor),
-            gap=times(self.gap, factor),
-            sigma_max=times(self.sigma_max, math.sqrt(factor)),
+            primal=self.primal * scale * scale,  # not by its square, which may be beyond all numbers
+            dual=self.dual * scale * scale,
+            gap=self.gap * scale * scale,
+            sigma_max=self.sigma_max * scale,
         )
 
     def shifted(self, constant: float) -> Certificate:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rslm.kernels import Columns, FeatureRows, reference
+from rslm.kernels import Columns, FeatureRows, _native, reference
 
 TOL = 1e-11
 
@@ -157,3 +157,9 @@ def test_wrong_shapes_are_refused(change, message):
     a = {"X": np.ones((4, 2)), "y": np.ones(3), "U": np.ones((2, 1)), "ridge": np.ones(2)} | change
     with pytest.raises(ValueError, match=message):
         tasks_of([2, 1], 4).evaluate_tasks(rows_of(a["X"]), a["y"], a["U"], a["ridge"], 1)
+
+
+def test_a_shape_beyond_all_memory():
+    """Found by the fuzzer: one more than the number of rows was one too many for it."""
+    with pytest.raises(ValueError, match="the shape is out of range"):
+        _native.Features(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0), 2**63 - 1, 1)

@@ -96,4 +96,7 @@ def any_number(facts: Any, name: Any) -> float:
     value = facts[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(name)
-    return math.inf if value > LARGEST else float(value)
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return math.inf

@@ -25,14 +25,14 @@ class Teller:
         self._heard = bool(estimator.verbose or getattr(estimator, "_skl_callbacks", ()))
         self._iterations = 0
 
-    def about(self, attributes: Attributes, squared_scale: float = 1.0) -> Callable[[Progress], bool] | None:
+    def about(self, attributes: Attributes, scale: float = 1.0) -> Callable[[Progress], bool] | None:
         """What a solver calls after every iteration; None where nobody listens, which saves it some work.
 
         Callbacks that want a fitted estimator get one with these attributes and a `history_` of the last iteration.
         """
-        return (lambda progress: self._tell(progress, attributes, squared_scale)) if self._heard else None
+        return (lambda progress: self._tell(progress, attributes, scale)) if self._heard else None
 
-    def _tell(self, progress: Progress, attributes: Attributes, squared_scale: float) -> bool:
+    def _tell(self, progress: Progress, attributes: Attributes, scale: float) -> bool:
         if self._estimator.verbose:
             logger.info(line(progress))
         if progress.iteration == 0:
@@ -44,7 +44,7 @@ class Teller:
             task.call_on_fit_task_end(
                 estimator=self._estimator,
                 X=self._X,
-                reconstruction_attributes=lambda: attributes(progress) | _last(progress, squared_scale),
+                reconstruction_attributes=lambda: attributes(progress) | _last(progress, scale),
             )
         )
 
@@ -53,9 +53,9 @@ class Teller:
         self._context.call_on_fit_task_end(estimator=self._estimator, X=self._X)
 
 
-def _last(progress: Progress, squared_scale: float) -> dict[str, Any]:
+def _last(progress: Progress, scale: float) -> dict[str, Any]:
     history = {
-        "objective": float(in_units(np.array(progress.value), squared_scale)),
+        "objective": float(in_units(np.array(progress.value), scale)),
         "relative_gradient": progress.relative_gradient,
         "relative_gap": progress.relative_gap,
         "seconds": progress.seconds,

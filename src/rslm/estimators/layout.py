@@ -64,12 +64,6 @@ class Layout:
         bounds = np.zeros(0) if self.box is None else self.box.nearest_to_zero()
         return extreme_scale(np.append(bounds, self.largest)) if self.loss.quadratic else 1.0
 
-    @cached_property
-    def squared_scale(self) -> float:
-        """What values of the objective are multiplied by to be those of the data; infinite where they overflow."""
-        with np.errstate(over="ignore", under="ignore"):
-            return float(np.square(self.scale))
-
     def _weights(self, counts: Indices64) -> Floats | None:
         if self.weighting == 0:
             return None

@@ -325,7 +325,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         data, box, problem = layout.data, layout.box, layout.problem()
         rank = self._limit(problem.shape) if limit is None else limit
         teller = Teller(self, X) if teller is None else teller
-        told = teller.about(layout.at, layout.squared_scale)
+        told = teller.about(layout.at, layout.scale)
         result = known or solve(
             problem,
             rank,
@@ -341,11 +341,9 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         )
         for name, value in layout.model(result.U, result.V, result.certificate.rounding).items():
             setattr(self, name, value)
-        self.certificate_ = result.certificate.scaled(layout.squared_scale)
+        self.certificate_ = result.certificate.scaled(layout.scale)
         in_squares = ("objective", "gradient_norm")
-        self.history_ = {
-            k: in_units(v, layout.squared_scale) if k in in_squares else v for k, v in result.history.items()
-        }
+        self.history_ = {k: in_units(v, layout.scale) if k in in_squares else v for k, v in result.history.items()}
         self._last = result.U
         self.outcome_ = result.outcome.value
         self.converged_ = result.converged
@@ -526,7 +524,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         result = solve(
             layout.problem(), start.shape[1], start=start, max_iter=0, tol=self.tol, n_threads=self.n_threads
         )
-        return result.certificate.scaled(layout.squared_scale)
+        return result.certificate.scaled(layout.scale)
 
     @property
     def row_ids_(self) -> NDArray[Any] | None:

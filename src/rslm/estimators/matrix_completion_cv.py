@@ -179,7 +179,7 @@ class MatrixCompletionCV(MatrixCompletion):
                     max_iter=self.max_iter,
                     tol=max(self.tol, ROUGH),
                     max_time=None if deadline == math.inf else max(deadline - began, SOME_TIME),
-                    callback=teller.about(layout.at, layout.squared_scale),
+                    callback=teller.about(layout.at, layout.scale),
                     random_state=rng,
                     n_threads=self.n_threads,
                     certificate=False,

@@ -26,10 +26,10 @@ def scale_of(data: ObservedMatrix, box: Box | None) -> float:
     return extreme_scale(np.array([size]) if box is None else np.append(box.nearest_to_zero(), size))
 
 
-def in_units(values: Floats, factor: float) -> Floats:
-    """Values of the objective for data whose squares are `factor` times as large, which may be beyond all numbers."""
+def in_units(values: Floats, scale: float) -> Floats:
+    """Values of the objective for data that are `scale` times as large, which may be beyond all numbers."""
     with np.errstate(over="ignore", under="ignore"):
-        return np.asarray(np.multiply(values, factor, out=np.zeros(np.shape(values)), where=np.asarray(values) != 0))
+        return np.asarray(values * scale * scale)
 
 
 def count_weights(counts: Indices64, mean: float, weighting: float) -> Floats:

@@ -107,7 +107,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 max_iter=self.max_iter,
                 tol=self.tol,
                 max_time=time_left(self.max_time, began),
-                callback=teller.about(lambda p: self._models(p, middles, scale, centre), scale * scale),
+                callback=teller.about(lambda p: self._models(p, middles, scale, centre), scale),
                 random_state=as_seed(self.random_state),
                 n_threads=self.n_threads,
                 checkpoint=checkpoint,
@@ -115,12 +115,10 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             models = self._models(result, middles, scale, centre)
             self.coef_, self.intercept_ = models["coef_"], models["intercept_"]
             self._U = result.U
-            with np.errstate(over="ignore", under="ignore"):
-                squared = float(np.square(scale))
-            self.certificate_ = result.certificate.shifted(float(self.C) * constant).scaled(squared)
+            self.certificate_ = result.certificate.shifted(float(self.C) * constant).scaled(scale)
             objective = result.history["objective"] + float(self.C) * constant
             in_squares = {"objective": objective, "gradient_norm": result.history["gradient_norm"]}
-            self.history_ = result.history | {k: in_units(v, squared) for k, v in in_squares.items()}
+            self.history_ = result.history | {k: in_units(v, scale) for k, v in in_squares.items()}
             self.outcome_, self.converged_ = result.outcome.value, result.converged
             self.n_iter_ = max(result.n_iter, 1)
             self.rank_ = result.numerical_rank() if result.V.any() else 0

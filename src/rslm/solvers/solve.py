@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -208,6 +209,11 @@ def solve(
             if run.problem is None:  # there is nothing to keep
                 raise
             stopped = Outcome.INTERRUPTED
+        except Exception:  # workers are gone, say: the same call may go on from the last point
+            if file is not None:
+                with suppress(OSError):
+                    file.keep()
+            raise
         if answer is None:
             assert stopped is not None
             own_stage = (

@@ -166,7 +166,8 @@ class Features {
 
     Features(std::optional<Indptr> indptr_, std::optional<Index> index_, Numbers values_, int64_t n, int64_t features)
         : indptr(indptr_), index(index_), values(values_) {
-        require(n >= 0 && features >= 0 && features < (int64_t(1) << 31), "the shape is out of range");
+        const bool small = features >= 0 && features < (int64_t(1) << 31) && n < (int64_t(1) << 62) / std::max(features, int64_t(1));
+        require(n >= 0 && small, "the shape is out of range");
         require(bool(indptr) == bool(index), "indptr and index belong together");
         rows = {indptr ? indptr->data() : nullptr, index ? index->data() : nullptr, {}, n, features};
         if (!indptr) {
