@@ -58,10 +58,10 @@ sanitize: $(VENV)/.test
 	done
 	@echo "kernels with the address and undefined-behaviour sanitizers"
 	@$(call sanitized_run,address$(comma)undefined,libasan.so) -m pytest -n0 -p no:cacheprovider $(CURDIR)/tests/kernels
-	@$(call sanitized_run,address$(comma)undefined,libasan.so) $(CURDIR)/tests/fuzz/run.py kernels --seconds $(SECONDS) --longest 60
+	@$(call sanitized_run,address$(comma)undefined,libasan.so) $(CURDIR)/tests/fuzz/run.py kernels --seconds $(SECONDS) --longest 600
 	@echo "kernels with the thread sanitizer"
 	@$(call sanitized_run,thread,libtsan.so) -m pytest -n0 -p no:cacheprovider $(CURDIR)/tests/kernels -k thread
-	@$(call sanitized_run,thread,libtsan.so) $(CURDIR)/tests/fuzz/run.py kernels --seconds $(SECONDS) --longest 60
+	@$(call sanitized_run,thread,libtsan.so) $(CURDIR)/tests/fuzz/run.py kernels --seconds $(SECONDS) --longest 600
 comma := ,
 
 lint: $(VENV)/.test
