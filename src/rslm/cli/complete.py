@@ -54,7 +54,7 @@ def complete(
         Path | None, typer.Option(help="Write a report here, as HTML.", rich_help_panel=o.WRITING)
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the held-out part and of the start.")] = 0,
-    max_time: Annotated[float | None, typer.Option(help="Seconds after which the best answer so far is kept.")] = None,
+    max_time: o.MaxTime = None,
     rows: o.Rows = None,
     cols: o.Cols = None,
     values: o.Values = None,

@@ -31,6 +31,7 @@ def denoise(
     forecast: Annotated[int, typer.Option(min=0, help="How many values to forecast.")] = 0,
     rank: Annotated[int | None, typer.Option(min=1, help="Maximum order; found from the data if not given.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Fit the logarithm, for swings that grow with the level.")] = False,
+    max_time: o.MaxTime = None,
     out: Annotated[Path | None, typer.Option(help="Write signal and forecast here, as CSV.")] = None,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
     report: Annotated[
@@ -54,7 +55,7 @@ def denoise(
     if log and not (y[~np.isnan(y)] > 0).all():
         raise ValueError(f"{series}: --log needs positive samples; the least is {np.nanmin(y):g}")
     began = time.perf_counter()
-    fitted = HankelModel("auto" if rank is None else rank)
+    fitted = HankelModel("auto" if rank is None else rank, max_time=max_time)
     with remarks_on(console):
         fitted.set_callbacks(FitProgress(console)).fit(np.log(y) if log else y)
     facts: dict[str, Any] = {"samples": len(y), "order": fitted.effective_rank_, "noise": float(fitted.noise_)}

@@ -61,6 +61,7 @@ def certify(
         values=values,
         duplicates=duplicates,  # type: ignore[arg-type]
     )
+    console.print(f"{data}: {source.how}")
     matrix = source.data
     if fitted.col_ids_ is not None and matrix.col_ids is not None:
         matrix = matrix.with_columns(fitted.col_ids_)

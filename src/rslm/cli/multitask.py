@@ -31,6 +31,7 @@ def multitask(
         float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of each task to test on.")
     ] = 0.25,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows without a target.")] = False,
+    max_time: o.MaxTime = None,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the held-out part and of the start.")] = 0,
     delimiter: o.Delimiter = None,
@@ -58,7 +59,7 @@ def multitask(
     console.print(f"{len(y):,} rows, {tasks:,} tasks, target {name!r}, {len(names)} features: {listed}")
     mean, size = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
     test = held_out(labels, held, seed)
-    estimator = MultiTaskRegressor(min(rank, len(names)), c, loss=loss, random_state=seed)
+    estimator = MultiTaskRegressor(min(rank, len(names)), c, loss=loss, random_state=seed, max_time=max_time)
     began = time.perf_counter()
     scaled, known = (X - mean) / size, test & ~np.isnan(y)  # features of one size
     error = (lambda m: rmse(m, scaled[known], labels[known], y[known])) if known.any() else None

@@ -32,6 +32,9 @@ TableLayout = Annotated[
     str | None, typer.Option("--layout", help="triplets: one entry a line; dense: a matrix.", rich_help_panel=READING)
 ]
 Duplicates = Annotated[str, typer.Option(help="error, sum, mean or last.", rich_help_panel=READING)]
+MaxTime = Annotated[
+    float | None, typer.Option("--max-time", help="Seconds after which the best answer so far is kept.")
+]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(

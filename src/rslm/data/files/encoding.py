@@ -67,11 +67,16 @@ def no_utf8(source: Path | bytes, name: str) -> Encoding:
         right += int(np.count_nonzero((signs >= 0x80) & ~strange))
     if right > wrong:
         raise not_in(
-            source, name, "utf-8", "it is UTF-8 otherwise; mend that line, or say which encoding it is: encoding"
+            source,
+            name,
+            "utf-8",
+            "it is UTF-8 otherwise; correct that line, or name the encoding (--encoding, or encoding= in Python)",
         )
     windows = seen[0x80:0xA0].any() and not seen[list(UNDEFINED)].any()
     codec = "cp1252" if windows else "iso8859-1"
-    return Encoding(codec, f"in {NAMES[codec]} as it is not UTF-8 (if it is another, say which: encoding)")
+    return Encoding(
+        codec, f"in {NAMES[codec]} as it is not UTF-8 (another can be named by --encoding, or encoding= in Python)"
+    )
 
 
 def in_utf8(source: Path | bytes, name: str, encoding: Encoding, folder: Path | None) -> Path | bytes:
@@ -83,7 +88,7 @@ def in_utf8(source: Path | bytes, name: str, encoding: Encoding, folder: Path | 
             scratch.write(decoder.decode(block).encode("utf-8"))
         scratch.write(decoder.decode(b"", True).encode("utf-8"))
     except UnicodeError:
-        raise not_in(source, name, encoding.codec, "say which encoding it is: encoding") from None
+        raise not_in(source, name, encoding.codec, "name the encoding (--encoding, or encoding= in Python)") from None
     return scratch.done()
 
 

@@ -54,7 +54,7 @@ class Plain:
         found = survey(source, name, dialect.delimiter)
         if not found.utf8:
             if known is not None:
-                raise not_in(source, name, known.codec, "say which encoding it is: encoding")
+                raise not_in(source, name, known.codec, "name the encoding (--encoding, or encoding= in Python)")
             known = no_utf8(source, name)
             source = in_utf8(source, name, known, folder)
         remarks = [known.said] if known is not None and known.said else []
