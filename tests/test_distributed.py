@@ -1,5 +1,6 @@
 """Columns on the workers of a Dask cluster: the same numbers as in one process, whatever happens to the workers."""
 
+import gc
 import json
 import os
 import signal
@@ -425,6 +426,7 @@ def test_what_is_no_client(client):
 def test_workers_forget_what_a_fit_has_left(client):
     matrix = distribute(ratings(), client)
     MatrixCompletion(2, C=20.0, bounds=(1, 5), random_state=0, tol=TOL).fit(matrix, client=client)
+    gc.collect()  # on a busy machine waiting for workers ends in exceptions, whose frames refer to each other
     assert matrix.cluster.each("kept") == [0] * len(matrix.parts)
 
 
