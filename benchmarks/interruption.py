@@ -2,7 +2,7 @@
 
 python benchmarks/interruption.py [kills]            fits of MovieLens-1M, killed
 python benchmarks/interruption.py command [times]    `rslm complete` with bounds, a model, a report and a checkpoint, on
-                                                     data that are generated, killed and interrupted so many times each
+                                                     data that are generated, killed and interrupted N times each
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def faults_of(folder: Path, code: int, told: str, number: signal.Signals, bounds
 
 
 def stopped_commands(number: signal.Signals, times: int, whole: Path, seconds: float) -> dict[str, Any]:
-    """The command stopped at so many random moments, each time begun again until it ends."""
+    """Stop the command at N random moments, starting it again each time until it ends."""
     chance, late, same_answers, faults = random.Random(0), [], 0, []
     reached, codes = [], []
     for k in range(times):

@@ -2,7 +2,7 @@
 
     python benchmarks/memory_growth.py [fits]
 
-Prints the resident memory of this process after so many small fits of every kind, 2,000 unless told otherwise.
+Prints the resident memory of this process after the given number of small fits of every kind (default 2,000).
 """
 
 from __future__ import annotations
