@@ -22,13 +22,15 @@ from rslm.estimators.bounds import clipped
 from rslm.inner.active_set import MOST_STEPS, SmoothColumns
 from rslm.inner.kept_bounds import nearest, within_reach
 from rslm.inner.leverage import leverages
-from rslm.inner.shared_systems import _factorised
+from rslm.inner.shared_systems import _divided, _factorised
 from rslm.kernels import Columns, Factors
 from rslm.losses import Absolute, Huber, Square
 from rslm.manifold import Tangent
 from rslm.measurements import Entries
-from rslm.objective import Evaluation
+from rslm.objective import Evaluation, Objective
+from rslm.solvers.conjugate_gradient import ConjugateGradient
 from rslm.solvers.point import Point
+from rslm.solvers.trust_region import TrustRegion
 from rslm.structures import Box
 
 RNG = np.random.default_rng(0)
@@ -180,6 +182,45 @@ def test_a_matrix_that_is_positive_but_for_rounding_errors_is_solved():
     solved = _factorised(np.diag([3.0, -1e-9]))(np.array([6.0, 2.0]))
     np.testing.assert_allclose(solved, [2.0, 2.0])
     assert np.isnan(_factorised(np.diag([3.0, np.nan]))(np.ones(2))).all()
+
+
+def test_coefficients_of_a_columns_own_are_eliminated_where_nothing_holds_them():
+    H = np.array([[[2.0, 1.0], [1.0, 3.0]], [[1e300, 1e300], [1e300, 1e300]]])
+    own = np.array([0.5, 1.0])
+    expected = H[0] @ np.linalg.inv(np.eye(2) + 0.25 * H[0])
+    for found in (_divided(H[:1], own[:1])[0], _divided(H, own)[0]):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(_divided(H, own)[1], np.full((2, 2), 0.5), rtol=1e-12)
+    assert np.isnan(_divided(H * np.inf, own)).all()
+
+
+def test_a_fit_that_finds_nothing_answers_zero(monkeypatch):
+    def lost(self, *args, **kwargs):
+        self.value = math.nan
+
+    made = Evaluation.__init__
+    monkeypatch.setattr(Evaluation, "__init__", lambda self, *args: (made(self, *args), lost(self))[0])
+    result = solve(Problem(Square(), Entries(X), C=3.0), 2, random_state=0)
+    assert result.outcome.value == "failed"
+    assert not result.V.any()
+    assert result.certificate.primal == pytest.approx(3.0 * float((X * X).sum()))
+
+
+def test_a_search_that_fails_is_not_repeated():
+    for kind in (ConjugateGradient, TrustRegion):
+        objective = Objective(Problem(Square(), Entries(X), C=3.0), 1)
+        method, point = kind(), Point(objective.evaluate(np.linalg.qr(RNG.standard_normal((9, 2)))[0] / math.sqrt(2)))
+        tried = []
+
+        def nowhere(U, objective=objective, tried=tried):
+            tried.append(U)
+            return SimpleNamespace(value=math.inf)
+
+        assert method.step(point, nowhere) is point
+        before = len(tried)
+        assert method.step(point, nowhere) is point
+        assert before > 1
+        assert len(tried) - before <= 1
 
 
 def test_a_preconditioner_that_is_not_positive_is_done_without(monkeypatch):

@@ -372,3 +372,10 @@ def test_pilot_fits_are_what_they_say():
     assert len(pilot.signals) == 7
     assert pilot.squares[5] < 1.3 * 80 * NOISE**2
     assert np.allclose([np.sum((y - s) ** 2) for s in pilot.signals], pilot.squares)
+
+
+def test_a_forecast_beyond_all_floats_is_refused():
+    model = HankelModel(1).fit(2.0 ** np.arange(20))
+    assert np.allclose(model.forecast(3), 2.0 ** np.arange(20, 23), rtol=1e-3)
+    with pytest.raises(ValueError, match=r"beyond all floats within 5000 steps: its largest pole has the modulus 2"):
+        model.forecast(5000)

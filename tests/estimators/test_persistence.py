@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import rslm
-from rslm import MatrixCompletion, ObservedMatrix
+from rslm import InductiveCompletion, MatrixCompletion, ObservedMatrix, load
 from rslm.data.sealed import write_sealed
 from rslm.estimators import persistence
 from rslm.losses import Huber, Square
@@ -490,3 +490,15 @@ def test_unwritable_folder(path):
     finally:
         path.parent.chmod(0o700)
     assert list(path.parent.iterdir()) == []
+
+
+def test_coefficients_of_a_larger_rank_than_the_data_are_saved(tmp_path):
+    """Features may be more than rows."""
+    rng = np.random.default_rng(0)
+    R, K = rng.standard_normal((3, 6)), rng.standard_normal((8, 5))
+    model = InductiveCompletion(5, 1e6, completion=False).fit(
+        R @ rng.standard_normal((6, 5)) @ K.T, row_features=R, column_features=K
+    )
+    model.rank_ = 5  # as a fit that was stopped early can have it
+    model.save(tmp_path / "model.rslm")
+    assert load(tmp_path / "model.rslm").rank_ == 5

@@ -163,7 +163,7 @@ def check_completion(rng: Generator, model: Any, X: Any, C: float) -> None:
             within(box, W, scale)
     finite(residuals=model.residuals_.values, scores=model.outlier_scores_.values)
     assert not np.isnan(model.history_["objective"]).any()
-    assert 0 <= model.rank_ <= min(n, m)
+    assert 0 <= model.rank_ <= model.row_factors_.shape[1]
 
 
 def named(data: ObservedMatrix, i: np.ndarray, j: np.ndarray) -> tuple[Any, Any]:

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import multiprocessing
 import os
+import resource
+import signal
 import sys
 import time
 import traceback
@@ -23,7 +26,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 FUZZERS = ("estimators", "files", "kernels")
-LONGEST = 5.0  # seconds that a case may take
+LONGEST = 5.0  # seconds of processor time that a case may take, so that a busy machine fails none
+STUCK = 12.0  # times as long by the clock is a case that waits for something
 START = 60.0  # seconds that a child may take to import what it needs
 
 
@@ -87,7 +91,7 @@ class Child:
     def __init__(self, fuzzer: str, longest: float) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
-        self.process = context.Process(target=serve, args=(fuzzer, other), daemon=True)
+        self.process = context.Process(target=serve, args=(fuzzer, other, longest), daemon=True)
         self.process.start()
         other.close()
         self.seed: int | None = None
@@ -100,7 +104,7 @@ class Child:
     def ended(self, report: Report) -> bool:
         """Note the case if it is done; whether this process is of no more use."""
         assert self.seed is not None
-        seconds, limit = time.monotonic() - self.began, self.longest + (START if self.fresh else 0.0)
+        seconds, limit = time.monotonic() - self.began, STUCK * self.longest + (START if self.fresh else 0.0)
         if self.connection.poll():
             try:
                 seconds, failure = self.connection.recv()
@@ -109,7 +113,10 @@ class Child:
                 return False
             except EOFError:
                 self.process.join()
-                report.note(self.seed, seconds, f"the process died with exit code {self.process.exitcode}")
+                code = self.process.exitcode
+                slow = f"still running after {self.longest:g} s of processor time"
+                died = f"the process died with exit code {code}"
+                report.note(self.seed, seconds, slow if code == -signal.SIGXCPU else died)
                 return True
         if seconds > limit:
             self.process.kill()
@@ -118,7 +125,7 @@ class Child:
         return False
 
 
-def serve(fuzzer: str, connection: Connection) -> None:
+def serve(fuzzer: str, connection: Connection, longest: float) -> None:
     """What a child does: cases as they come. What they print is of no interest."""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     case = load(fuzzer)
@@ -127,12 +134,13 @@ def serve(fuzzer: str, connection: Connection) -> None:
             seed = connection.recv()
         except EOFError:
             return
-        began, failure = time.monotonic(), None
+        began, failure = time.process_time(), None
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(began + longest), resource.RLIM_INFINITY))
         try:
             case(seed)
         except BaseException:
             failure = traceback.format_exc()
-        connection.send((time.monotonic() - began, failure))
+        connection.send((time.process_time() - began, failure))
 
 
 def load(fuzzer: str):  # -> Callable[[int], None]
@@ -147,7 +155,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="how many cases each fuzzer runs")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this case alone, in this process")
-    parser.add_argument("--longest", type=float, default=LONGEST, help="seconds that a case may take")
+    parser.add_argument("--longest", type=float, default=LONGEST, help="seconds of processor time that a case may take")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     if unknown := set(options.fuzzers) - set(FUZZERS):

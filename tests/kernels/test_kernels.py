@@ -672,3 +672,17 @@ def test_the_environment_names_an_instruction_set(name, instruction_set):
         assert "RSLM_INSTRUCTION_SET is 'mmx', and this machine has baseline" in done.stderr
     else:
         assert done.stdout.split() == [name or kernels.instruction_sets()[-1]]
+
+
+@pytest.mark.parametrize("rank", [2, 9, 33])
+def test_systems_that_rounding_makes_indefinite_have_finite_solutions(rank):
+    """All rows but a few alike, with weights so large that the ridge is lost in them."""
+    rng = np.random.default_rng(0)
+    c = pattern(40, [20] * 17)
+    U = np.tile(rng.normal(size=rank), (40, 1)) * rng.uniform(0.5, 2.0, (40, 1))
+    weight = 10.0 ** rng.uniform(-9, 9, len(c.index))
+    b = rng.normal(size=(17, rank))
+    for ridge in (1e-12, 1e-30):
+        found = c.factorise(U, np.full(17, ridge), 1, weight).solve(b, 1)
+        assert np.isfinite(found).all()
+        assert np.abs(found).max() <= 10 * np.abs(b).max() / ridge  # no eigenvalue is below the ridge

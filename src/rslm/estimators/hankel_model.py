@@ -304,9 +304,15 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         ahead = np.zeros((int(steps), channels))
         if self.effective_rank_:
             state = self._space.T @ self._signal[:, n - len(self._space) :].T
-            for k in range(int(steps)):
-                state = self._shift @ state
-                ahead[k] = self._space[-1] @ state
+            with np.errstate(over="ignore", invalid="ignore"):
+                for k in range(int(steps)):
+                    state = self._shift @ state
+                    ahead[k] = self._space[-1] @ state
+        if not np.isfinite(ahead).all():
+            raise ValueError(
+                f"the series grows beyond all floats within {steps} steps: its largest pole has the modulus "
+                f"{np.abs(self.poles_).max():.4g}; ask for fewer steps, or fit a smaller rank"
+            )
         found = ahead[:, 0] if self._flat else ahead
         if level is None:
             return found

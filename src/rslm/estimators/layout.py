@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,6 +23,8 @@ from rslm.solvers.stopping import Progress
 from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond
 from rslm.thin import thin_svd
+
+FURTHEST_APART = 1e12  # ratio of two weights: rows of smaller ones would be lost in the rounding errors of the others
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,10 @@ class Layout:
             return None
         with np.errstate(over="ignore"):
             weights = count_weights(counts, float(counts.mean()), self.weighting)
-        if not LEAST <= weights.min() <= weights.max() <= LARGEST:  # also where one is not a number
+        if not weights.max() <= FURTHEST_APART * weights.min() < math.inf:  # also where one is not a number
             raise ValueError(
-                f"weighting={self.weighting} takes the entry counts, {counts.min()} to {counts.max()}, out of the "
-                "range of floating-point numbers; use a smaller one, such as 0.5"
+                f"weighting={self.weighting} makes weights of the entry counts, {counts.min()} to {counts.max()}, that "
+                f"differ by more than a factor of {FURTHEST_APART:g}; use a smaller one, such as 0.5"
             )
         return weights
 

@@ -621,7 +621,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         model.certificate_ = certificate_of(facts)
         model._rounding = parts.number({"rounding": model.certificate_.rounding}, "rounding", least=0.0)
         model.history_ = history_of(arrays)
-        known = facts_of_fit(facts) | {"rank_": parts.whole(facts, "rank_", most=min(shape))}
+        known = facts_of_fit(facts) | {"rank_": parts.whole(facts, "rank_", most=rank)}
         known["n_features_in_"] = parts.whole(facts, "n_features_in_", shape[1], shape[1])
         for name, value in known.items():
             setattr(model, name, value)

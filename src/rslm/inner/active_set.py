@@ -39,6 +39,7 @@ PIECE = 1 << 17  # entries that a thread takes at a time
 CELLS = 1 << 18  # of W that exist at a time
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
 SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
+NARROW = 0.05  # how near, relative to its length, the end of a step is to the lowest point at most
 UPHILL = 0.1  # slope at the end of a step, beside that at its start, up to which it has not gone too far
 MOST_STEPS, NEAR_TRIALS, MOST_TRIALS = 100, 5, 13
 VAIN, MOST_IN_VAIN = 1e-4, 2  # a part of a step that is next to nothing; how many such steps there may be
@@ -359,10 +360,12 @@ class SmoothColumns:
             push = b.s * b.entries.predict(self.X, step, solver.n_threads)
             slope -= sums_of(np.diff(b.entries.indptr), push)
         far = np.flatnonzero(~(slope <= UPHILL * square) & worth)
+        low, high = np.zeros(len(step)), np.ones(len(step))  # the objective falls at low, and rises at high
         for trial in range(MOST_TRIALS):
             if not len(far):
                 break
-            length[far] *= 0.5 if trial < NEAR_TRIALS else 0.1
+            part = 0.5 if trial < NEAR_TRIALS else np.where(low[far] > 0, 0.5, 0.1)
+            length[far] = low[far] + part * (high[far] - low[far])
             mine = np.zeros(len(step), dtype=bool)
             mine[far] = True
             entries = np.flatnonzero(np.repeat(mine, self.counts))
@@ -372,8 +375,11 @@ class SmoothColumns:
             here -= sums_of(self.counts[far], slopes)
             if solver.stiffness < math.inf:
                 here += self._push(far, length[far], step)
-            far = far[~(here <= UPHILL * square[far])]
-        return length
+            rises = ~(here <= UPHILL * square[far])
+            high[far[rises]], low[far[~rises]] = length[far[rises]], length[far[~rises]]
+            narrow = high[far] - low[far] <= NARROW * high[far]
+            far = far[rises & (low[far] == 0.0) | (np.abs(here) > UPHILL * square[far]) & ~narrow]
+        return np.where(low > 0.0, low, length)
 
     def _push(self, columns: Indices64, length: Floats, step: Floats) -> Floats:
         """The slope of what soft bounds cost, part of the way along the steps of some columns."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
@@ -72,7 +73,10 @@ class Coupled:
             if not decrement > ENOUGH**2 * size or settled:
                 break
             before = decrement
-            point = self._moved(point, step, decrement)
+            moved = self._moved(point, step, decrement)
+            if moved is None:
+                break
+            point = moved
         assert system is not None
         self.warm = point.V
         return CoupledSolution(point, system)
@@ -82,8 +86,8 @@ class Coupled:
             return 2.0 * self.columns.grams(F, self.n_threads)
         return self.columns.grams(F, self.n_threads, D)
 
-    def _moved(self, point: _Point, step: Floats, decrement: float) -> _Point:
-        """The whole step, or the first half, quarter … that goes down."""
+    def _moved(self, point: _Point, step: Floats, decrement: float) -> _Point | None:
+        """The whole step, or the first half, quarter … that goes down; None if none does."""
         part = 1.0
         for _ in range(1 if self.quadratic else MOST_TRIALS):
             look()
@@ -92,7 +96,8 @@ class Coupled:
                 return trial
             part *= 0.5
         # Near the end rounding hides the descent, but a Newton step is good there.
-        return _Point(self, point.F, point.V + step) if decrement <= SETTLED * abs(point.value) else trial
+        near = self.quadratic or decrement <= SETTLED * abs(point.value)
+        return _Point(self, point.F, point.V + step) if near else None
 
 
 class _Point:
@@ -105,8 +110,14 @@ class _Point:
         self.w: Floats = solver.columns.predict(F, self.G, threads)
         self.square = float(np.vdot(V, V))
         self.value = solver.C * float(solver.loss("value", solver.y, self.w).sum()) + 0.5 * self.square
-        self.s: Floats = -solver.loss("gradient", solver.y, self.w)
-        self.D: Floats = solver.loss("hessian", solver.y, self.w)
+
+    @cached_property
+    def s(self) -> Floats:
+        return np.asarray(-self.solver.loss("gradient", self.solver.y, self.w))
+
+    @cached_property
+    def D(self) -> Floats:
+        return np.asarray(self.solver.loss("hessian", self.solver.y, self.w))
 
     def descent(self) -> Floats:
         """B̃ᵀ Zᵀ F − V, the negative gradient."""

@@ -119,6 +119,15 @@ def _factorised(M: Floats) -> Callable[[Floats], Floats]:
 
 def _divided(H: Floats, own: Floats) -> Floats:
     """H (I + λ²H)⁻¹ of every block."""
-    eye = np.eye(H.shape[1])
-    K = np.linalg.solve(eye + own[:, None, None] ** 2 * H, H)
+    square = own[:, None, None] ** 2
+    try:
+        K = np.linalg.solve(np.eye(H.shape[1]) + square * H, H)
+    except LinAlgError:  # λ²H is so large that rounding errors make its small eigenvalues −1
+        if not np.isfinite(H).all():
+            return np.full(H.shape, np.nan)  # the objective is not a finite number either
+        values, vectors = np.linalg.eigh(H)
+        values = np.maximum(values, 0.0)
+        return np.asarray(
+            (vectors * (values / (1.0 + square[:, :, 0] * values))[:, None, :]) @ vectors.transpose(0, 2, 1)
+        )
     return np.asarray(0.5 * (K + K.transpose(0, 2, 1)))

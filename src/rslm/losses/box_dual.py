@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,7 +147,7 @@ class Smoothed(BoxDual):
         checked_number(self, "delta", at_least=0.0)
         object.__setattr__(self, "binary", self.loss.binary)
 
-    @property
+    @cached_property
     def box(self) -> Box:
         box = self.loss.box
         return replace(box, smoothing=box.smoothing + self.delta)

@@ -19,6 +19,7 @@ class ConjugateGradient:
     def __init__(self, rough: bool = False) -> None:  # which makes no difference here
         self.last: tuple[Floats, Floats] | None = None  # step and gradient, both at the present point
         self.length = 1.0  # natural for a preconditioned direction
+        self.lowest: Point | None = None  # from where no step goes down, not even the steepest
 
     def state(self) -> dict[str, Any]:
         """What is remembered, as numbers and arrays."""
@@ -32,10 +33,14 @@ class ConjugateGradient:
 
     def step(self, point: Point, evaluate: Evaluate) -> Point:
         """Return the next point, which is the same one if no trial lowers the objective."""
+        if point is self.lowest:
+            return point
         z = point.precondition(point.gradient)
         direction, slope = self._direction(point, z)
         trial, length = self._search(point, direction, slope, evaluate)
         if trial is None:
+            if self.last is None and self.length == 1.0:
+                self.lowest = point
             self.last, self.length = None, 1.0
             return point
         # Both are projected to the new tangent space: that is the transport of this manifold.

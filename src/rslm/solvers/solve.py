@@ -25,7 +25,7 @@ from rslm.manifold import norm
 from rslm.measurements import Tasks
 from rslm.measurements.elsewhere import Elsewhere
 from rslm.narrowing import last_stage
-from rslm.objective import Objective
+from rslm.objective import Evaluation, Objective
 from rslm.problem import Problem
 from rslm.smoothing import Reached, Stage, advance
 from rslm.softening import stand_in
@@ -264,6 +264,7 @@ def _answer(
         point = Point(objective.evaluate(point.U))
     evaluation = point.evaluation
     kept = evaluation.within_bounds()
+    found: Evaluation | _Kept = kept
     if math.isfinite(kept.value) and not wanted:
         certificate = no_certificate(problem, kept, tol, "it was not asked for")
     elif math.isfinite(kept.value):
@@ -272,10 +273,13 @@ def _answer(
     else:
         why = "objective is not a finite number" if problem.structure is None else "bounds are not kept"
         certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
+        if problem.structure is None and not isinstance(problem.data, Elsewhere):
+            found = _zero(problem, kept.U, objective.n_threads)
+            certificate = replace(certificate, primal=found.value)
     softness = stage.softness or 0.0
     certificate = replace(certificate, rounding=stage.rounding or 0.0, softness=softness, smoothing=stage.smoothing)
     parameters = None if evaluation.smoothed is None else evaluation.smoothed.w
-    return _Answer(kept.U, kept.V, parameters, kept.intercepts, kept.value, outcome, certificate)
+    return _Answer(found.U, found.V, parameters, found.intercepts, found.value, outcome, certificate)
 
 
 def _concluded(
@@ -341,6 +345,13 @@ class _Kept:
     def objective(self, problem: Problem) -> float:
         q = 1.0 if problem.column_weights is None else problem.column_weights[:, None]
         return problem.C * self.loss(problem) + 0.5 * float(np.sum(q * self.V * self.V))
+
+
+def _zero(problem: Problem, U: Floats, n_threads: int) -> _Kept:
+    """W = 0, for a fit that has found nothing better."""
+    T, own = problem.shape[1], isinstance(problem.data, Tasks) and problem.data.intercept
+    kept = _Kept(U, np.zeros((T, U.shape[1])), np.zeros(T) if own else None, n_threads)
+    return replace(kept, value=kept.objective(problem))
 
 
 def _at_hand(problem: Problem, rank: int, run: _Run) -> tuple[_Kept, Floats | None]:

@@ -65,8 +65,9 @@ class TrustRegion:
     def step(self, point: Point, evaluate: Evaluate) -> Point:
         """Return the next point, which is the same one if the trial was refused."""
         if self.opening_steps and point.relative_gradient > self.far:
-            self.opening_steps -= 1
-            return self.opening.step(point, evaluate)
+            after = self.opening.step(point, evaluate)
+            self.opening_steps = 0 if after is point else self.opening_steps - 1  # the next search would fail as well
+            return after
         self.opening_steps = 0
         if self.first_gradient is None:
             self.first_gradient = point.gradient_norm

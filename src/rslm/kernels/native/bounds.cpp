@@ -26,6 +26,7 @@ constexpr double SMALL = 1e-2;                    // a column this small beside 
 constexpr double ALIKE = 1e-7;                    // normals this near to those of other faces count as combinations of them
 constexpr double STIFF = 1e8;                     // curvature of a hard bound beside that of the quadratic function
 constexpr double INF = std::numeric_limits<double>::infinity();
+constexpr double TINY = std::numeric_limits<double>::min();
 
 // A vector of this file alone: those of two instruction sets must not be taken for one by the linker.
 template <class T> struct Local {
@@ -63,8 +64,8 @@ void add(double *a, double f, const double *b, int padded) {
 // A symmetric matrix of r rows, each padded with zeros, and its triangular factor.
 struct Dense {
     int r, padded;
-    List<double> a;
-    explicit Dense(int r) : r(r), padded((r + LANES - 1) / LANES * LANES), a(size_t(r) * size_t(padded)) {}
+    List<double> a, least; // least: no pivot is below these, but for rounding errors
+    explicit Dense(int r) : r(r), padded((r + LANES - 1) / LANES * LANES), a(size_t(r) * size_t(padded)), least(size_t(r), TINY) {}
     double *row(int i) { return a.data() + size_t(i) * size_t(padded); }
     const double *row(int i) const { return a.data() + size_t(i) * size_t(padded); }
     void add_outer(double f, const double *x) {
@@ -72,10 +73,12 @@ struct Dense {
     }
     // Rows become those of R with A = RᵀR and the diagonal inverted; what is left of the diagonal is not read again.
     void factorise() {
+        for (int k = 0; k < r; k++) least[size_t(k)] = std::max(least[size_t(k)], ROUNDED * row(k)[k]);
         for (int k = 0; k < r; k++) {
             double *top = row(k);
-            const double inverse = 1.0 / std::sqrt(std::max(top[k], std::numeric_limits<double>::min()));
-            for (int j = k + 1; j < r; j++) top[j] *= inverse;
+            const bool lost = top[k] < least[size_t(k)]; // in rounding errors, as in systems.hpp
+            const double inverse = 1.0 / std::sqrt(lost ? least[size_t(k)] : top[k]), rest = lost ? 0.0 : inverse;
+            for (int j = k + 1; j < r; j++) top[j] *= rest;
             top[k] = inverse;
             for (int i = k + 1; i < r; i++) {
                 double *target = row(i);
@@ -106,6 +109,7 @@ struct Dense {
             if (k > 0) top[k - 1] = 0.0;
             for (int j = k; j < r; j++) top[j] = factors[packed(r, k, j) * LANES + lane];
             top[k] = 1.0 / top[k];
+            least[size_t(k)] = std::max(top[k] * top[k], TINY); // what is added to A later makes them larger
             for (int i = k; i < r; i++)
                 for (int j = i / LANES * LANES; j < padded; j += LANES) store(row(i) + j, load<vec>(row(i) + j) + top[i] * load<vec>(top + j));
         }

@@ -191,10 +191,12 @@ template <int Q> struct BoxColumn {
                 for (int p = 0; p < count; p++) store(b + 8 * (first + p), load<vec>(gram + (rows * count + p) * 8));
         });
         for (int p = 0; p < used; p++) store(b + 8 * p, load<vec>(b + 8 * p) + factor * more.x[p]);
-        for (int a = 0; a < rank; a++) flat[a * stride + a] += ridge;
+        double lowest[4 * Q]; // of the pivots, as in systems.hpp
+        for (int a = 0; a < rank; a++) lowest[a] = std::max(ridge, ROUNDED * (flat[a * stride + a] += ridge));
         for (int k = 0; k < rank; k++) { // = RᵀR, R in the upper triangle with its diagonal inverted
-            const double inverse = 1.0 / std::sqrt(flat[k * stride + k]);
-            for (int p = k / 8; p < used; p++) m[k * parts + p] *= inverse;
+            const bool lost = flat[k * stride + k] < lowest[k];
+            const double inverse = 1.0 / std::sqrt(lost ? lowest[k] : flat[k * stride + k]);
+            for (int p = k / 8; p < used; p++) m[k * parts + p] *= lost ? 0.0 : inverse;
             flat[k * stride + k] = inverse;
             b[k] *= inverse;
             for (int i = k + 1; i < rank; i++) {

@@ -112,13 +112,23 @@ RSLM_INLINE void run_tile(const Column<Q> &column, int a, int rows, int v, int p
     else if constexpr (A > 1) run_tile<WEIGHTED, Q, A - 1, MOST_TILE_PARTS>(column, a, rows, v, parts, rhs, out, add);
 }
 
-// M = RᵀR in place for eight systems; lane l of m[packed(i, j)] belongs to system l. The diagonal of R is inverted.
-RSLM_INLINE void factorise(int r, vec *m) {
+constexpr double ROUNDED = 0x1p-48; // relative size of the rounding errors in a pivot
+
+// M = RᵀR in place for eight systems; lane l of m[packed(i, j)] belongs to system l. The diagonal of R is inverted. No
+// eigenvalue is below `least`, so no pivot is. Where one comes out smaller, or is lost in rounding errors, so is the rest
+// of its row: the pivot is put there and the rest is nothing.
+RSLM_INLINE void factorise(int r, vec *m, const vec &least) {
+    vec lowest[rslm::MOST_RANK];
+    for (int k = 0; k < r; k++) {
+        const vec noise = ROUNDED * m[packed(r, k, k)];
+        lowest[k] = pick(noise > least, noise, least);
+    }
     for (int k = 0; k < r; k++) {
         vec *row = m + packed(r, k, k);
-        const vec inverse = 1.0 / square_root(row[0]);
+        const auto lost = row[0] < lowest[k];
+        const vec inverse = 1.0 / square_root(pick(lost, lowest[k], row[0])), rest = pick(lost, vec{}, inverse);
         row[0] = inverse;
-        for (int j = 1; j < r - k; j++) row[j] *= inverse;
+        for (int j = 1; j < r - k; j++) row[j] *= rest;
         for (int i = 1; i < r - k; i++) {
             const vec f = row[i];
             vec *target = m + packed(r, k + i, k + i);
@@ -201,7 +211,7 @@ struct Systems {
     void turn_and_factorise(const vec &shift) {
         turn();
         for (int i = 0; i < r; i++) lanes[packed(r, i, i)] += shift;
-        factorise(r, lanes.data);
+        factorise(r, lanes.data, shift);
     }
 };
 
