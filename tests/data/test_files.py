@@ -318,6 +318,37 @@ def test_roles_and_layout_can_be_told(tmp_path):
     assert read_source(path, delimiter=";", header=True, layout="dense").data.shape == (2, 3)
 
 
+HEADERS = {
+    "u,i,r": "uir",
+    "i,u,r": "uir",
+    "user,item,rating": ("user", "item", "rating"),
+    "item,user,rating": ("user", "item", "rating"),
+    "i,j,v": "ijv",
+    "j,i,v": "ijv",
+    "i,j,y": "ijy",
+    "i,movie,r": ("i", "movie", "r"),
+    "user,i,r": ("user", "i", "r"),
+    "x,y,z": "xyz",
+    "r,c,v": "rcv",
+    "u,i,j": "uij",
+    "a,i,b": "aib",
+    "user,item,time,r": ("user", "item", "r"),
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_say_which_column_is_which(header, tmp_path):
+    lines = [",".join([str(k % 3), str(10 + k % 4), *("7.5" for _ in header.split(",")[2:])]) for k in range(12)]
+    source = read_source(written(tmp_path, "\n".join([header, *lines]) + "\n"))
+    row, col, value = HEADERS[header]
+    assert source.how.endswith(f"one entry a line: {row} × {col} → {value}")
+
+
+def test_letters_are_no_roles_among_many_columns(tmp_path):
+    path = written(tmp_path, "\n".join(["a,b,i,j,k,u", "1,2,3,4,5,6", "2,3,4,5,6,7", "1,2,3,4,6,6"]) + "\n")
+    assert read_source(path).data.shape == (3, 6)
+
+
 def test_repeated_entries(tmp_path):
     path = tmp_path / "twice.csv"
     path.write_text("user,item,rating\na,x,1\na,x,3\nb,y,2\n")

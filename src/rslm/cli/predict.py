@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,7 +19,7 @@ from rslm.cli.output import as_json, claim, screen
 from rslm.data import ObservedMatrix, read_source
 from rslm.data.appearing import appearing
 from rslm.data.files import read_pairs
-from rslm.data.files.roles import COLS, ROWS
+from rslm.data.files.roles import names_ids
 from rslm.data.numbers import plain_number
 
 
@@ -45,7 +44,7 @@ def predict(
     fitted = completion(model)
     first, second = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
     pair = first[0], second[0]
-    if header is None and len(first) > 1 and is_header(*pair) and not known_ids(fitted, *pair):
+    if header is None and len(first) > 1 and names_ids(*map(str, pair)) and not known_ids(fitted, *pair):
         first, second = first[1:], second[1:]  # over words, where it does not stand out
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
     try:
@@ -109,12 +108,6 @@ def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArra
         strange = next(v for v in numbers.tolist() if not isinstance(v, int) or not 1 <= v <= count)
         raise ValueError(f"the model has no ids, so this is a number from 1 to {count}; got {strange!r}")
     return numbers - 1
-
-
-def is_header(row: Any, col: Any) -> bool:
-    """Whether these are words that columns of ids usually have as names."""
-    first, second = (re.sub(r"[\s_-]", "", str(word)).lower() for word in (row, col))
-    return {first, second} <= ROWS | COLS
 
 
 def known_ids(model: MatrixCompletion, row: Any, col: Any) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rslm.data.files.dialect import SAMPLE, Dialect, guess
-from rslm.data.files.encoding import UTF8, by_mark, in_utf8, no_utf8, not_in, named
+from rslm.data.files.encoding import UTF8, by_mark, in_utf8, named, no_utf8, not_in
 from rslm.data.files.foreign import refuse_foreign
 from rslm.data.files.quotes import line_at, rewritten, survey
 from rslm.data.files.tools import blocks
