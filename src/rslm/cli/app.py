@@ -62,4 +62,5 @@ def sentence(error: Exception) -> str:
         return f"{error.filename} does not exist"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    without_words = "there is not enough memory" if isinstance(error, MemoryError) else "it failed and gave no reason"
+    return str(error) or without_words

@@ -31,10 +31,8 @@ def connected(address: str) -> Iterator[Any]:
 
     try:
         client = make(address, timeout=PATIENCE)
-    except (OSError, ValueError) as error:
-        raise ConnectionError(
-            f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with: dask scheduler"
-        ) from None
+    except (OSError, ValueError):
+        raise ConnectionError(f"no Dask scheduler answers at {address}; start one with: dask scheduler") from None
     try:
         try:
             client.wait_for_workers(1, timeout=PATIENCE)

@@ -62,6 +62,7 @@ def complete(
     header: o.Header = None,
     encoding: o.Encoding = None,
     layout: o.TableLayout = None,
+    variable: o.Variable = None,
     duplicates: o.Duplicates = "error",
     checkpoint: o.Checkpoint = None,
     scheduler: Annotated[
@@ -96,6 +97,7 @@ def complete(
             rows=rows,
             cols=cols,
             values=values,
+            variable=variable,
             duplicates=duplicates,  # type: ignore[arg-type]
         )
     matrix = source.data

@@ -86,7 +86,7 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> tuple[Facts, Arrays
                 header = json.loads(arrays.pop(HEADER).tobytes()) if HEADER in arrays else None
                 whole = _is_whole(raw)
             except Exception as e:  # zipfile, zlib, struct and NumPy have a dozen ways to say it
-                raise ValueError(f"{name!r} is damaged ({type(e).__name__}). {kind.remedy}") from e
+                raise ValueError(f"{name!r} is damaged. {kind.remedy}") from e
     if not isinstance(header, dict) or header.get("format") != kind.format:
         raise ValueError(f"{name!r} is not a {kind.name} of rslm; {kind.name}s are written by {kind.writers}")
     if header.get("version") != kind.version:
