@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rslm._typing import Floats
 
-LARGEST = 1e150  # whose square is a number: no fit gives larger ones
+LARGEST = float(np.finfo(np.float64).max)  # data near it are divided by their scale for the fit, the model is not
 
 Arrays = dict[str, NDArray[Any]]
 
