@@ -1,6 +1,8 @@
 """What a person sees who types `rslm`."""
 
 import json
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -39,6 +41,27 @@ def test_misuse(monkeypatch, capsys, arguments):
 def test_impossible_wishes_are_answered_with_a_sentence(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     assert "File exists" in run(monkeypatch, "demo", "--out", str(tmp_path / "file"))
+
+
+def test_a_wrong_instruction_set_matters_to_what_computes(tmp_path):
+    """In processes of their own, where nothing has been imported."""
+
+    def rslm_with(name, *arguments):
+        code = "from rslm.cli import program; program()"
+        given = os.environ | {"RSLM_INSTRUCTION_SET": name}
+        return subprocess.run([sys.executable, "-c", code, *arguments], env=given, capture_output=True, text=True)
+
+    (tmp_path / "t.csv").write_text("user,item,rating\na,x,1\nb,x,2\nb,y,3\na,y,4\n")
+    for arguments in (["--help"], ["--version"], ["complete", "--help"]):
+        done = rslm_with("mmx", *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+    complete = ["complete", str(tmp_path / "t.csv"), "--rank", "1"]
+    done = rslm_with("mmx", *complete)
+    assert done.returncode == 1
+    said = "Error: the environment variable RSLM_INSTRUCTION_SET is 'mmx', and this machine has baseline"
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == 1
+    assert rslm_with("baseline", *complete).returncode == 0
 
 
 def test_without_typer(monkeypatch):

@@ -1,5 +1,7 @@
 """HankelModel: the signal, its order and poles, missing samples, channels, forecasts and bad input."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -372,3 +374,16 @@ def test_pilot_fits_are_what_they_say():
     assert len(pilot.signals) == 7
     assert pilot.squares[5] < 1.3 * 80 * NOISE**2
     assert np.allclose([np.sum((y - s) ** 2) for s in pilot.signals], pilot.squares)
+
+
+@pytest.mark.parametrize(
+    "options", [{"rank": 2, "C": 1e3, "max_iter": 1, "tol": 1e-12}, {"max_time": 1e-9}, {}, {"rank": 3, "C": 1e15}]
+)
+def test_warnings_point_at_the_line_of_the_user(options):
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(60) + (np.cos(0.3 * np.arange(60)) if options else 0.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        HankelModel(**options).fit(y)
+    assert caught
+    assert {warning.filename for warning in caught} == {__file__}

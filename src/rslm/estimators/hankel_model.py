@@ -221,7 +221,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 f"the signal is {self.structure_error_:.1%} away from order {self.effective_rank_}: C={self.C_:g} is "
                 "so large that it follows the noise; lower C",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _set_quick(self, Y: Floats, search: OrderSearch, order: int, stopped: Outcome) -> None:
@@ -254,7 +254,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 f"no order up to {largest} explains the series better than noise alone, so the signal is zero; with "
                 "both rank and C given, that order is fitted all the same",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _describe(self, signal: Floats, seen: Any, order: int) -> None:
@@ -456,4 +456,4 @@ def _warn_if_not_converged(outcome: Outcome, max_iter: int) -> None:
             Outcome.TIME: "not converged within max_time; raise it, or tol",
             Outcome.FAILED: "the objective is not a finite number; lower C",
         }
-        warnings.warn(advice[outcome], ConvergenceWarning, stacklevel=4)
+        warnings.warn(advice[outcome], ConvergenceWarning, stacklevel=5)  # of who calls `fit`, behind its decorator
