@@ -18,7 +18,7 @@ from rslm.estimators.choices import as_loss, needs_distributed
 from rslm.estimators.usual import usual_C, with_width
 
 PATIENCE = 10  # seconds to find the scheduler, and a worker
-SAMPLE = 100_000  # values that tell what is usual
+SAMPLE = 100_000  # values from which the usual C follows
 
 
 @contextmanager

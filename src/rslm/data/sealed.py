@@ -1,6 +1,6 @@
 """Arrays and a JSON header in one zip file, sealed: its last bytes are a checksum of all others.
 
-A file that was cut, or changed by a single byte, is told from a whole one; reading it runs no code that it brings.
+A file that was cut, or changed by a single byte, is refused; reading one runs no code from it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def write_sealed(
     facts : dict
     arrays : dict
     over_and_over : bool
-        As of `appearing_bytes`.
+        As in `appearing_bytes`.
     """
     header = {"format": kind.format, "version": kind.version, "library": __version__, **facts}
     packed = np.frombuffer(json.dumps(header, default=plain_scalar).encode(), dtype=np.uint8)

@@ -170,7 +170,7 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
         missing = np.array([is_missing(v) for v in targets], dtype=bool)
     rows = (X if hasattr(X, "shape") else np.asarray(X)).shape[0] if missing.any() else -1
     if targets.shape != (rows,):
-        return X, y, tasks  # nothing is missing, or the shapes are wrong, which is told where they are checked
+        return X, y, tasks  # nothing is missing, or the shapes are wrong, which the checks will say
     if not drop_missing:
         raise ValueError(
             f"Input y contains NaN: {missing.sum()} of {rows} targets are missing, the first at row "
@@ -192,5 +192,5 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
         return X.iloc[keep], targets[keep], left
     array = np.asarray(X)
     if array.ndim == 0:
-        return X, y, tasks  # no array at all, which is told where it is checked
+        return X, y, tasks  # no array at all, which the checks will say
     return array[keep], targets[keep], left

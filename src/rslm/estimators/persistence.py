@@ -22,7 +22,7 @@ from rslm.threads import thread_count
 
 MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the model again.")
 
-MOST_THREADS = 1 << 16  # no machine has so many
+MOST_THREADS = 1 << 16  # more than any machine has
 
 
 class Storable(Protocol):

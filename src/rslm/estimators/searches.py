@@ -1,9 +1,9 @@
 """Searches of scikit-learn that hand tasks to `fit`, but not to `score`: an error instead of scores that are all NaN.
 
-Without metadata routing, ``GridSearchCV(…).fit(X, y, tasks=tasks)`` and its kin give `tasks` to `fit` alone. Then every
-score fails, scikit-learn writes NaN for it and takes the first setting for the best. An error in `score` would be
-turned into NaN too. One in `set_params` ends the search at once, with one sentence. Where no parameter is set, one in
-`fit` remains: scikit-learn collects such errors, and raises one of its own that quotes them with their tracebacks.
+Without metadata routing, ``GridSearchCV(…).fit(X, y, tasks=tasks)`` and other searches give `tasks` to `fit` alone.
+Then every score fails, scikit-learn writes NaN for it and takes the first setting for the best. An error in `score`
+would be turned into NaN too. One in `set_params` ends the search at once, with one sentence. Where no parameter is set,
+one in `fit` remains: scikit-learn collects such errors, and raises one of its own that quotes them with tracebacks.
 """
 
 from __future__ import annotations

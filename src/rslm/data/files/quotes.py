@@ -43,8 +43,8 @@ class Survey:
 def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
     """Look at all bytes once, many at a time."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    beside = np.zeros(256, dtype=np.bool_)
-    beside[list(SEPARATORS.get(delimiter, delimiter.encode()) + b'"\n\r')] = True
+    adjacent = np.zeros(256, dtype=np.bool_)
+    adjacent[list(SEPARATORS.get(delimiter, delimiter.encode()) + b'"\n\r')] = True
     spaced_quote = delimiter.encode() + b' "'
     utf8 = usual = True
     escaped, spaced, inside, breaks, first, at = False, False, 0, 0, 0, 0
@@ -71,7 +71,7 @@ def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
             within = signs[1:-1]
             quotes = np.flatnonzero(within == QUOTE) + 1
             closes = (np.arange(len(quotes)) + inside) % 2 == 1
-            usual = bool(beside[signs[np.where(closes, quotes + 1, quotes - 1)]].all())
+            usual = bool(adjacent[signs[np.where(closes, quotes + 1, quotes - 1)]].all())
             ends = np.flatnonzero((within == NEWLINE) | (within == RETURN)) + 1
             ends = ends[(np.searchsorted(quotes, ends) + inside) % 2 == 1]
             ends = ends[(signs[ends] == NEWLINE) | (signs[ends + 1] != NEWLINE)]  # CR LF is one
