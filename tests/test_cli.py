@@ -257,7 +257,9 @@ def test_predict_and_recommend(monkeypatch, capsys, ratings):
     pairs.write_text("User ID,film\nuser 3,film 4\nuser 5,film 6\n")
     capsys.readouterr()
     assert run(monkeypatch, "predict", str(model), str(pairs)) == 0
-    lines = capsys.readouterr().out.splitlines()
+    shown = capsys.readouterr()
+    assert "pairs.csv: text separated by comma, with a header" in shown.err
+    lines = shown.out.splitlines()
     assert lines[0] == "row,column,prediction"
     expected = rslm.load(model).predict(["user 3", "user 5"], ["film 4", "film 6"])
     assert [float(line.split(",")[2]) for line in lines[1:]] == pytest.approx(expected, rel=1e-5)

@@ -43,10 +43,11 @@ def predict(
     claim(force, out)
     fitted = completion(model)
     first, second, how = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
-    screen(out is None).print(f"{pairs}: {how}")  # predictions have standard output for themselves
     pair = first[0], second[0]
     if header is None and len(first) > 1 and names_ids(*map(str, pair)) and not known_ids(fitted, *pair):
         first, second = first[1:], second[1:]  # over words, where it does not stand out
+        how = how.replace("without a header", "with a header")
+    screen(out is None).print(f"{pairs}: {how}")  # predictions have standard output for themselves
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
     try:
         found = fitted.predict(counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of))
