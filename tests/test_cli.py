@@ -1,6 +1,8 @@
 """What a person sees who types `rslm`."""
 
 import json
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -39,6 +41,27 @@ def test_misuse(monkeypatch, capsys, arguments):
 def test_impossible_wishes_are_answered_with_a_sentence(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     assert "File exists" in run(monkeypatch, "demo", "--out", str(tmp_path / "file"))
+
+
+def test_a_wrong_instruction_set_matters_to_what_computes(tmp_path):
+    """In processes of their own, where nothing has been imported."""
+
+    def rslm_with(name, *arguments):
+        code = "from rslm.cli import program; program()"
+        given = os.environ | {"RSLM_INSTRUCTION_SET": name}
+        return subprocess.run([sys.executable, "-c", code, *arguments], env=given, capture_output=True, text=True)
+
+    (tmp_path / "t.csv").write_text("user,item,rating\na,x,1\nb,x,2\nb,y,3\na,y,4\n")
+    for arguments in (["--help"], ["--version"], ["complete", "--help"]):
+        done = rslm_with("mmx", *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+    complete = ["complete", str(tmp_path / "t.csv"), "--rank", "1"]
+    done = rslm_with("mmx", *complete)
+    assert done.returncode == 1
+    said = "Error: the environment variable RSLM_INSTRUCTION_SET is 'mmx', and this machine has baseline"
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == 1
+    assert rslm_with("baseline", *complete).returncode == 0
 
 
 def test_without_typer(monkeypatch):
@@ -121,6 +144,74 @@ def test_an_encoding_is_told_or_guessed(monkeypatch, capsys, tmp_path):
         assert "9 × 7, 63 entries" in shown
 
 
+def latin(path, lines):
+    path.write_bytes("\n".join([*lines, ""]).encode("latin-1"))
+    return str(path)
+
+
+def fitted_to_names(monkeypatch, tmp_path):
+    """A model of people with names, and its data."""
+    entries = [f"Jörg {k % 9};film {k % 7};{k % 5 + 1}" for k in range(40)]
+    data = latin(tmp_path / "data.csv", ["user;item;rating", *entries])
+    run(monkeypatch, "complete", data, "--rank", "1", "--C", "1", "--holdout", "0", "--model", str(tmp_path / "m"))
+    return str(tmp_path / "m"), data
+
+
+@pytest.mark.parametrize("to_a_file", [False, True])
+def test_predict_says_how_it_read_the_pairs(monkeypatch, capsys, tmp_path, to_a_file):
+    model, _ = fitted_to_names(monkeypatch, tmp_path)
+    pairs = latin(tmp_path / "pairs.csv", ["user;item", "Jörg 1;film 2"])
+    capsys.readouterr()
+    assert run(monkeypatch, "predict", model, pairs, *(["--out", str(tmp_path / "out")] if to_a_file else [])) == 0
+    shown = capsys.readouterr()
+    assert "Latin-1 as it is not UTF-8" in " ".join((shown.out if to_a_file else shown.err).split())
+    if not to_a_file:
+        assert shown.out.startswith("row,column,prediction")
+
+
+def test_known_entries_are_read_as_other_data_are(monkeypatch, capsys, tmp_path):
+    model, _ = fitted_to_names(monkeypatch, tmp_path)
+    entries = [f"{k % 3};film {k};Jörg 1" for k in range(3)]  # in another order, without a header
+    known = tmp_path / "known.csv"
+    known.write_bytes("\n".join([*entries, ""]).encode("utf-16-le"))
+    given = [
+        "--encoding",
+        "utf-16-le",
+        "--no-header",
+        "--delimiter",
+        ";",
+        "--rows",
+        "3",
+        "--cols",
+        "2",
+        "--values",
+        "1",
+    ]
+    capsys.readouterr()
+    assert run(monkeypatch, "recommend", model, "--for", "Jörg 1", "--known", str(known), *given, "--json") == 0
+    shown = capsys.readouterr()
+    assert {found["id"] for found in json.loads(shown.out)} == {"film 3", "film 4", "film 5", "film 6"}
+    assert "in utf-16-le" in " ".join(shown.err.split())
+    assert "--encoding: this is about the data of --known" in run(
+        monkeypatch, "recommend", model, "--for", "Jörg 1", "--encoding", "utf-8"
+    )
+
+
+def test_one_of_several_matrices_in_a_file(monkeypatch, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", X=rng.random((4, 5)), Y=rng.random((3, 6)))
+    arguments = ["complete", str(tmp_path / "a.npz"), "--rank", "1", "--C", "1"]
+    assert "X (4 × 5) and Y (3 × 6); name one: --variable X" in run(monkeypatch, *arguments)
+    assert run(monkeypatch, *arguments, "--variable", "Y") == 0
+    assert "3 × 6, 18 entries" in capsys.readouterr().out
+
+
+def test_an_encoding_for_what_is_no_text(monkeypatch, tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(3))
+    said = run(monkeypatch, "complete", str(tmp_path / "a.npy"), "--encoding", "latin-1")
+    assert said.endswith("a.npy is a NumPy array, to which encoding does not apply; leave it out")
+
+
 def test_complete_for_machines(monkeypatch, capsys, ratings):
     _, code = completed(monkeypatch, ratings, "--json")
     facts = json.loads(capsys.readouterr().out)
@@ -166,7 +257,9 @@ def test_predict_and_recommend(monkeypatch, capsys, ratings):
     pairs.write_text("User ID,film\nuser 3,film 4\nuser 5,film 6\n")
     capsys.readouterr()
     assert run(monkeypatch, "predict", str(model), str(pairs)) == 0
-    lines = capsys.readouterr().out.splitlines()
+    shown = capsys.readouterr()
+    assert "pairs.csv: text separated by comma, with a header" in shown.err
+    lines = shown.out.splitlines()
     assert lines[0] == "row,column,prediction"
     expected = rslm.load(model).predict(["user 3", "user 5"], ["film 4", "film 6"])
     assert [float(line.split(",")[2]) for line in lines[1:]] == pytest.approx(expected, rel=1e-5)

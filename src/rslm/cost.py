@@ -1,10 +1,10 @@
-"""What bounds of all entries cost: an evaluation looks at every product of a row with a column."""
+"""The cost of bounds on all entries: every evaluation computes all products of a row with a column."""
 
 from __future__ import annotations
 
 RATE = 1.5e9  # multiplications a second of one thread, about
-SWEEPS = 2.0  # times that the products are looked at, on the average
-WORTH_TELLING = 1.0  # seconds
+SWEEPS = 2.0  # times that all products are computed in an evaluation, on average
+WORTH_A_LINE = 1.0  # seconds of an evaluation
 
 
 def seconds_for_bounds(shape: tuple[int, int], rank: int, threads: int) -> float:
@@ -13,12 +13,12 @@ def seconds_for_bounds(shape: tuple[int, int], rank: int, threads: int) -> float
 
 
 def cost_of_bounds(shape: tuple[int, int], rank: int, threads: int) -> str | None:
-    """A line about it; None where it is not worth one."""
+    """A line about the cost; None where it is small."""
     seconds = seconds_for_bounds(shape, rank, threads)
-    if seconds < WORTH_TELLING:
+    if seconds < WORTH_A_LINE:
         return None
     many = float(shape[0]) * shape[1] / 1e9
     return (
-        f"bounds: {many:.2g} billion products of a row with a column an evaluation, about {seconds:.2g} s each on "
+        f"bounds: {many:.2g} billion products of a row with a column in an evaluation, about {seconds:.2g} s each on "
         f"{threads} {'thread' if threads == 1 else 'threads'}; max_time limits it"
     )

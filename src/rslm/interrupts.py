@@ -1,9 +1,9 @@
 """Ctrl-C and the end of the time while a fit runs: the best answer so far is kept, and comes at once.
 
-An exception may come anywhere, between two stages, or when the answer is being put together, and what was found until
-then would be lost. So the first Ctrl-C, and the end of `max_time`, are but noted. They are looked at after every step,
-which loses nothing; and, a little later, within all work that may take long, which raises `Stopped` there: in kernels,
-that ask now and then, and between products and pieces in Python. A second Ctrl-C ends everything at once.
+An exception at an arbitrary point would lose what has been found. So the first Ctrl-C, and the end of `max_time`, only
+set a flag and a deadline. The flag is checked after every step, where nothing is lost. If a step is still running
+`PATIENCE` seconds later, long work raises `Stopped`: kernels check the deadline regularly, Python code between products
+and pieces. A second Ctrl-C raises KeyboardInterrupt at once.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from types import FrameType
 
 from rslm.kernels import Stopped, ask
 
-PATIENCE = 0.3  # seconds that a step which is under way has, before it is stopped
-LAST = 0.9  # seconds after that for the answer to be put together
-LEAST = 0.1  # part of these that there is in any case
+PATIENCE = 0.3  # seconds that a running step may still take before it is stopped
+LAST = 0.9  # seconds after that to assemble the answer
+LEAST = 0.1  # part of `LAST` that is always granted
 
 
 class Interrupt:
-    """Whether somebody has asked for an end, or the time is over."""
+    """Whether the fit was asked to stop, or its time is over."""
 
     def __init__(self) -> None:
-        self.pending = False  # whether somebody wants an end: by Ctrl-C, or a callback of one fit among several
+        self.pending = False  # a stop was asked for: by Ctrl-C, or by a callback of one fit among several
         self.pressed = False  # Ctrl-C
         self._deadline = math.inf  # of the work, in the time of `time.perf_counter`
-        self._last: float | None = None  # of what is done after it, while that is done
+        self._last: float | None = None  # deadline of the work after it, while `ending` is active
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """The handler of the signal."""
@@ -41,49 +41,49 @@ class Interrupt:
         self._deadline = min(self._deadline, time.perf_counter() + PATIENCE)
 
     def over(self) -> bool:
-        """Whether what is under way is to end where it is."""
+        """Whether the current work has to stop now."""
         return time.perf_counter() >= (self._deadline if self._last is None else self._last)
 
     def look(self) -> None:
-        """Raise `Stopped` if what is under way is to end."""
+        """Raise `Stopped` if the current work has to stop now."""
         if self.over():
             raise Stopped
 
     @property
     def hurries(self) -> bool:
-        """Whether the time is over but for what is under way."""
+        """Whether no new step may begin; a running one has `PATIENCE` seconds."""
         return self.pressed or time.perf_counter() >= self._deadline - PATIENCE
 
     @contextmanager
     def within(self, seconds: float | None, began: float) -> Iterator[None]:
-        """Let the work end so many seconds after it began, or before if it is within other work that has to."""
+        """Limit the work to this many seconds from `began`, or to the limit of work around it if that is earlier."""
         before = self._deadline
         if seconds is not None:
             self._deadline = min(before, began + seconds + PATIENCE)
         try:
             yield
         finally:
-            if not self.pressed:  # else nothing more is begun either
+            if not self.pressed:  # else nothing new may begin around it either
                 self._deadline = before
 
     def left(self) -> float | None:
-        """Seconds until what is under way is to end, for another process; None without end."""
+        """Seconds left for the current work, to hand to another process; None without a limit."""
         until = self._deadline if self._last is None else self._last
         return None if math.isinf(until) else max(until - time.perf_counter(), 0.0)
 
     @contextmanager
     def until(self, seconds: float | None) -> Iterator[None]:
-        """The other end of `left`."""
+        """Limit the work here to what `left` gave in another process."""
         with self.within(None if seconds is None else seconds - PATIENCE, time.perf_counter()):
             yield
 
     @contextmanager
     def ending(self, part: float = 1.0) -> Iterator[None]:
-        """What is done now comes after the end: it has some time of its own, or a part of that."""
+        """Grant work after the deadline `LAST` seconds of its own, or this part of them."""
         before, now = self._last, time.perf_counter()
-        if not self.hurries:  # it was ended for another reason, before its time
+        if not self.hurries:  # the work ended before its deadline, for another reason
             self._last = self._deadline
-        else:  # counted from when it should have ended, however long that took; but there is always a little
+        else:  # counted from the deadline, however late it is; but at least a little
             self._last = max(min(self._deadline, now) + part * LAST, now + LEAST * LAST)
         try:
             yield
@@ -91,7 +91,9 @@ class Interrupt:
             self._last = before
 
 
-_ACTIVE: ContextVar[Interrupt | None] = ContextVar("interrupt", default=None)  # on watch; a fit may be within another
+_ACTIVE: ContextVar[Interrupt | None] = ContextVar(
+    "interrupt", default=None
+)  # of the outermost fit; a fit may run within another
 
 
 def interrupted() -> bool:
@@ -101,19 +103,19 @@ def interrupted() -> bool:
 
 
 def over() -> bool:
-    """Whether the work that this is a part of is to end."""
+    """Whether the fit that this is a part of has to stop now."""
     active = _ACTIVE.get()
     return active is not None and active.over()
 
 
 def look() -> None:
-    """Raise `Stopped` if the work that this is a part of is to end; to be called now and then where it takes long."""
+    """Raise `Stopped` if the fit that this is a part of has to stop now; called regularly in long work."""
     if over():
         raise Stopped
 
 
 def on_watch() -> Interrupt:
-    """The one on watch, for threads that are made here and do not know of it; where there is none, one without end."""
+    """The active interrupt, to hand to new threads, which do not inherit it; one without a limit if there is none."""
     return _ACTIVE.get() or Interrupt()
 
 
@@ -122,7 +124,7 @@ ask(over)
 
 @contextmanager
 def held_back() -> Iterator[Interrupt]:
-    """Notes the first Ctrl-C in place of an exception, in the main thread and where the program does not handle it."""
+    """Note the first Ctrl-C instead of raising; only in the main thread, and if the program has no handler."""
     if (active := _ACTIVE.get()) is not None:
         yield active
         return

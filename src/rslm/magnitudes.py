@@ -10,7 +10,7 @@ import numpy as np
 from rslm._typing import Floats
 
 LARGEST = 1e40  # of data, features, bounds, C and weights; a square of C · feature · datum is then at most 1e240
-LEAST = 1.0 / LARGEST  # of C and weights, and of the largest of all data; smaller ones beside it are nothing
+LEAST = 1.0 / LARGEST  # of C and weights, and of the largest of all data; smaller ones are negligible
 BLOCK = 1 << 20  # numbers looked at in one go, so that no temporary is as large as the data
 
 
@@ -41,5 +41,5 @@ def workable(values: Floats) -> Floats:
 
 
 def without_tiny(values: Floats) -> Floats:
-    """Values that are nothing beside ordinary ones become zero."""
+    """Values that are negligible relative to ordinary ones become zero."""
     return np.where(np.abs(values) < LEAST, values.dtype.type(0.0), values)

@@ -20,6 +20,7 @@ from rslm.cli import main
 from rslm.data.files import parquet, read_pairs, read_source, read_table
 from rslm.data.files.text import FIRST
 from rslm.data.files.zeros import CHUNK, may_have_leading_zeros
+from rslm.data.prepared.write import prepare
 
 
 def zipped(file, name, content):
@@ -229,7 +230,7 @@ def test_blanks_within_quotes_are_kept(tmp_path):
 
 
 def test_blanks_in_ids_are_no_delimiter(tmp_path):
-    first, second = read_pairs(written(tmp_path, "user 3,film 4\nuser 5,film 6\n"))
+    first, second, _ = read_pairs(written(tmp_path, "user 3,film 4\nuser 5,film 6\n"))
     assert first.tolist() == ["user 3", "user 5"]
     assert second.tolist() == ["film 4", "film 6"]
 
@@ -318,6 +319,37 @@ def test_roles_and_layout_can_be_told(tmp_path):
     assert read_source(path, delimiter=";", header=True, layout="dense").data.shape == (2, 3)
 
 
+HEADERS = {
+    "u,i,r": "uir",
+    "i,u,r": "uir",
+    "user,item,rating": ("user", "item", "rating"),
+    "item,user,rating": ("user", "item", "rating"),
+    "i,j,v": "ijv",
+    "j,i,v": "ijv",
+    "i,j,y": "ijy",
+    "i,movie,r": ("i", "movie", "r"),
+    "user,i,r": ("user", "i", "r"),
+    "x,y,z": "xyz",
+    "r,c,v": "rcv",
+    "u,i,j": "uij",
+    "a,i,b": "aib",
+    "user,item,time,r": ("user", "item", "r"),
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_say_which_column_is_which(header, tmp_path):
+    lines = [",".join([str(k % 3), str(10 + k % 4), *("7.5" for _ in header.split(",")[2:])]) for k in range(12)]
+    source = read_source(written(tmp_path, "\n".join([header, *lines]) + "\n"))
+    row, col, value = HEADERS[header]
+    assert source.how.endswith(f"one entry a line: {row} × {col} → {value}")
+
+
+def test_letters_are_no_roles_among_many_columns(tmp_path):
+    path = written(tmp_path, "\n".join(["a,b,i,j,k,u", "1,2,3,4,5,6", "2,3,4,5,6,7", "1,2,3,4,6,6"]) + "\n")
+    assert read_source(path).data.shape == (3, 6)
+
+
 def test_repeated_entries(tmp_path):
     path = tmp_path / "twice.csv"
     path.write_text("user,item,rating\na,x,1\na,x,3\nb,y,2\n")
@@ -385,15 +417,76 @@ def test_binary_formats(tmp_path):
     for name in ("a.npz", "b.npz", "c.npz", "d.mtx", "e.mtx.gz", "f.mat"):
         np.testing.assert_array_equal(read_source(tmp_path / name).data.to_dense(), dense)
     np.testing.assert_array_equal(read_source(tmp_path / "g.mat", variable="Y").data.to_dense(), dense)
-    with pytest.raises(ValueError, match="one matrix of numbers is needed"):
-        read_source(tmp_path / "g.mat")
+    np.savez(tmp_path / "h.npz", X=dense, Y=2 * dense)
+    np.testing.assert_array_equal(read_source(tmp_path / "h.npz", variable="Y").data.to_dense(), 2 * dense)
+    for name in ("g.mat", "h.npz"):
+        said = r"2 matrices, X \(2 × 3\) and Y \(2 × 3\); name one: --variable X, or variable='X' in Python"
+        with pytest.raises(ValueError, match=said):
+            read_source(tmp_path / name)
+        with pytest.raises(ValueError, match="no variable 'Z'; there are X, Y"):
+            read_source(tmp_path / name, variable="Z")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", ">f8"])
+def test_an_array_of_numpy_is_a_matrix(tmp_path, order, dtype):
+    dense = np.array([[np.nan, 1.0, np.nan], [0.0, np.nan, 3.0]], dtype=dtype, order=order)
+    content = saved(lambda f: np.save(f, dense))
+    for name in ("a.npy", "without a suffix"):
+        source = read_source(written(tmp_path, content, name))
+        np.testing.assert_array_equal(source.data.to_dense(), dense)
+        assert source.how == "NumPy, a matrix"
+
+
+TEXT_ONLY = {"delimiter": ",", "header": True, "encoding": "latin-1"}
+
+
+@pytest.mark.parametrize("option", ["delimiter", "header", "encoding", "layout", "rows", "variable"])
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".mat", ".mtx", ".parquet", ".csv"])
+def test_options_that_do_not_apply_are_refused(tmp_path, suffix, option):
+    path, dense = tmp_path / f"a{suffix}", np.arange(6.0).reshape(2, 3)
+    write = {
+        ".npy": lambda: np.save(path, dense),
+        ".npz": lambda: np.savez(path, X=dense),
+        ".mat": lambda: scipy.io.savemat(path, {"X": dense}),
+        ".mtx": lambda: scipy.io.mmwrite(path, dense),
+        ".parquet": lambda: path.write_bytes(PARQUET),
+        ".csv": lambda: path.write_text(table()),
+    }
+    write[suffix]()
+    given = TEXT_ONLY | {"layout": "triplets", "rows": "user", "variable": "X"}
+    applies = {".csv": {*TEXT_ONLY, "layout", "rows"}, ".parquet": {"layout", "rows"}}
+    applies |= {".npz": {"variable"}, ".mat": {"variable"}}
+    read_source(path)
+    if option in applies.get(suffix, set()):
+        read_source(path, **{option: given[option]})
+    else:
+        with pytest.raises(ValueError, match=rf"a\{suffix} is .*, to which {option} does not apply; leave it out"):
+            read_source(path, **{option: given[option]})
+
+
+@pytest.mark.parametrize("option", TEXT_ONLY)
+def test_options_of_text_are_refused_for_parquet_everywhere(tmp_path, option):
+    path = written(tmp_path, PARQUET, "a.parquet")
+    for read in (read_table, read_pairs, lambda path, **given: prepare(path, tmp_path / "out", **given)):
+        with pytest.raises(ValueError, match=f"is Parquet, to which {option} does not apply"):
+            read(path, **{option: TEXT_ONLY[option]})
+
+
+def test_delimiter_and_encoding_are_refused_together(tmp_path):
+    with pytest.raises(ValueError, match="to which delimiter and encoding do not apply; leave them out"):
+        read_source(written(tmp_path, PARQUET, "a.parquet"), delimiter=",", encoding="latin-1")
+
+
+def npy_header(claims):
+    """The header of an array that claims this shape."""
+    fields = {"descr": "<f8", "fortran_order": False, "shape": claims}
+    return saved(lambda f: np.lib.format.write_array_header_1_0(f, fields))
 
 
 def npy(claims):
     """An npz file with an array whose header claims another shape."""
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": claims})
-    return saved(lambda f: zipped(f, "X.npy", header.getvalue() + b"\0" * 80))
+    return saved(lambda f: zipped(f, "X.npy", npy_header(claims) + b"\0" * 80))
 
 
 PARQUET = saved(lambda f: pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1], "rating": [1.0, 2, 3]}).write_parquet(f))
@@ -491,6 +584,11 @@ BAD = {
     "truncated npz": ("a.npz", NPZ[: len(NPZ) // 2], "damaged or no npz"),
     "npz of objects": ("a.npz", saved(lambda f: np.savez(f, X=np.array([{}], dtype=object))), "Python objects"),
     "npz that claims 10 GB": ("a.npz", npy((40_000, 40_000)), "claims shape"),
+    "npy of objects": ("a.npy", saved(lambda f: np.save(f, np.array([{}], dtype=object))), "holds Python objects"),
+    "npy that claims 10 GB": ("a.npy", npy_header((40_000, 40_000)) + b"\0" * 80, "claims shape"),
+    "npy of a line": ("a.npy", saved(lambda f: np.save(f, np.ones(4))), r"shape \(4,\) and type float64; a matrix"),
+    "truncated npy": ("a.npy", saved(lambda f: np.save(f, np.ones((4, 4))))[:-8], "claims shape|damaged"),
+    "npy by name only": ("a.npy", b"1,2\n3,4\n", "damaged or no npy file"),
     "npz of a line": ("a.npz", saved(lambda f: np.savez(f, X=np.ones(4))), "one matrix of numbers"),
     "market without its title": ("a.mtx", b"2 2 1\n1 1 3.0\n", "line 1: a MatrixMarket file begins"),
     "market that claims 10 GB": ("a.mtx", MARKET + b"100000 100000 1000000000\n1 1 3.0\n", "more than the file"),
@@ -544,6 +642,15 @@ def test_a_command_given_a_bad_file_writes_nothing(kind, tmp_path, monkeypatch):
     assert said.startswith("Error: ")
     assert "\n" not in said
     assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("kind", [k for k in BAD if k.endswith("is none") or "np" in k or "MATLAB" in k])
+def test_messages_hold_no_names_of_classes(kind, tmp_path):
+    name, content, *_ = BAD[kind]
+    with pytest.raises(ValueError, match="a\\.") as caught:
+        read_source(written(tmp_path, content, name))
+    assert "Error" not in str(caught.value)
+    assert "BadZip" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -247,7 +247,7 @@ def test_a_killed_process_leaves_nothing_for_ever(tmp_path):
 def test_options_of_a_file_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text(table())
     prepare(tmp_path / "t.csv", tmp_path / "out")
-    with pytest.raises(ValueError, match="is prepared data, which has been read; leave out rows"):
+    with pytest.raises(ValueError, match="is prepared data, to which rows does not apply; leave it out"):
         read_source(tmp_path / "out", rows="user")
 
 

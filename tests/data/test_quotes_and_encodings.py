@@ -78,7 +78,7 @@ ODD = {
     "inches": 'user;item;rating\nanna;12" disk;1\nbob;7" disk;2\n',
     "inches of one": 'user;item;rating\nanna;12" disk;1\nbob;disk;2\n',
     "doubled": 'user;item;rating\nanna;"12"" disk";1\nbob;"""";2\n',
-    "blanks before": 'user;item;rating\nanna; "x";1\nbob; "y";2\n',
+    "blanks before a quote that is part of a cell": 'user;item;rating\nanna; "Weird" Al;1\nbob; "Weird" Al;2\n',
     "returns": 'user;item;rating\ranna;12" disk;1\rbob;disk;2\r',
 }
 
@@ -88,6 +88,52 @@ def test_quotes_as_pythons_reader_reads_them(tmp_path, kind):
     data = read_source(written(tmp_path, ODD[kind].encode())).data
     cells = list(csv.reader(io.StringIO(ODD[kind], newline=""), delimiter=";"))[1:]
     assert set(triples(data)) == {(user, item) for user, item, _ in cells}
+
+
+@pytest.mark.parametrize("way", [read_source, read_table, prepare])
+@pytest.mark.parametrize("delimiter", [",", ";", "::"])
+@pytest.mark.parametrize("lines", [1, 20_000])  # more than a block
+def test_blanks_before_quotes_belong_to_no_cell(tmp_path, way, delimiter, lines):
+    content = "user, item, rating\n" + '1, "a, b", 3\n2, "a, b", 4\n1, c, 4\n2, "c", 5\n'
+    content += "".join(f'{k}, "a, b", 1\n' for k in range(3, lines))
+    path = written(tmp_path, content.replace(", ", f"{delimiter} ").replace(f"a{delimiter} b", "a, b").encode())
+    if way is read_table:
+        table = read_table(path)
+        how, items = table.how, set(table.ids("item").tolist())
+    elif way is prepare:
+        how, items = prepare(path, tmp_path / "out").how, set(open_prepared(tmp_path / "out").col_ids.tolist())
+    else:
+        source = read_source(path)
+        how, items = source.how, set(source.data.col_ids.tolist())
+    assert items == {"a, b", "c"}
+    assert "blanks before cells left out" in how
+
+
+GOOD = "".join(f"{k % 50},item {k},{k % 5}\n" for k in range(3000))
+UNCLOSED = {
+    "and no other": (f'user,item,rating\n{GOOD}7,"bad,3\n{GOOD}', 3002, "does not close"),
+    "then a cell in quotes in the next line": (
+        f'user,item,rating\n{GOOD}7,"bad,3\n8,"good",3\n9,x,1\n',
+        3002,
+        "the next one is within line 3003; close it",
+    ),
+    "then a cell in quotes later": (
+        f'user,item,rating\n{GOOD}7,"bad,3\n9,x,1\n8,"good",3\n',
+        3002,
+        "the next one is within line 3004; close it",
+    ),
+    "after a cell of two lines": (f'user,item,rating\n{GOOD}"u\nv","bad,3\n', 3003, "does not close"),
+    "after a blank": (f'user,item,rating\n{GOOD}7, "a, b",3\n8,"bad,3\n9,"x",3\n', 3003, "the next one is within"),
+    "blanks after a cell": (f'user,item,rating\n{GOOD}7,"a, b" ,3\n', 3002, "blanks follow a cell in quotes"),
+    "a quote within": (f'user,item,rating\n{GOOD}"u\nv","a"b",3\n', 3003, "a quote is within a cell"),
+}
+
+
+@pytest.mark.parametrize("kind", UNCLOSED)
+def test_the_line_of_a_quote_that_does_not_close(tmp_path, kind):
+    content, line, reason = UNCLOSED[kind]
+    with pytest.raises(ValueError, match=f"line {line}: .*{reason}"):
+        read_source(written(tmp_path, content.encode()))
 
 
 @pytest.mark.parametrize("delimiter", ["::", " ", "|"])

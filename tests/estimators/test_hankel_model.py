@@ -1,5 +1,7 @@
 """HankelModel: the signal, its order and poles, missing samples, channels, forecasts and bad input."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -379,3 +381,16 @@ def test_a_forecast_beyond_all_floats_is_refused():
     assert np.allclose(model.forecast(3), 2.0 ** np.arange(20, 23), rtol=1e-3)
     with pytest.raises(ValueError, match=r"beyond all floats within 5000 steps: its largest pole has the modulus 2"):
         model.forecast(5000)
+
+
+@pytest.mark.parametrize(
+    "options", [{"rank": 2, "C": 1e3, "max_iter": 1, "tol": 1e-12}, {"max_time": 1e-9}, {}, {"rank": 3, "C": 1e15}]
+)
+def test_warnings_point_at_the_line_of_the_user(options):
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(60) + (np.cos(0.3 * np.arange(60)) if options else 0.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        HankelModel(**options).fit(y)
+    assert caught
+    assert {warning.filename for warning in caught} == {__file__}

@@ -9,7 +9,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rslm
@@ -108,8 +108,16 @@ def test_a_search_that_keeps_tasks_from_the_scores_is_an_error(scoring, jobs):
     """And not scores that are all NaN, of which the first is the best."""
     X, y, tasks, _, _ = related()
     search = GridSearchCV(MultiTaskRegressor(random_state=0), {"rank": [1, 2]}, cv=3, scoring=scoring, n_jobs=jobs)
-    with pytest.raises(ValueError, match=r"set_score_request\(tasks=True\)"):
+    with pytest.raises(ValueError, match=r"set_score_request\(tasks=True\)") as caught:
         search.fit(X, y, tasks=tasks % 3)
+    assert str(caught.value).startswith("tasks reach fit, but not score; ")
+    assert "\n" not in str(caught.value)  # and not what scikit-learn makes of an error in every fit
+
+
+def test_a_cross_validation_that_keeps_tasks_from_the_scores_is_an_error():
+    X, y, tasks, _, _ = related()
+    with pytest.raises(ValueError, match=r"set_score_request\(tasks=True\)"):
+        cross_validate(MultiTaskRegressor(random_state=0), X, y, cv=3, params={"tasks": tasks % 3})
 
 
 def test_a_search_whose_scores_know_the_tasks_is_none():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
 
 from rslm.cli.interrupts import interruptible
 
+INSTRUCTION_SET = "RSLM_INSTRUCTION_SET"
 NEEDED = "The command line needs some more packages: pip install 'rslm[cli]'"
 
 
@@ -21,14 +26,15 @@ def run() -> None:
         import typer
     except ModuleNotFoundError:
         sys.exit(NEEDED)
-    from rslm import __version__
-    from rslm.cli.complete import complete
-    from rslm.cli.demo import demo
-    from rslm.cli.denoise import denoise
-    from rslm.cli.info import certify, info
-    from rslm.cli.multitask import multitask
-    from rslm.cli.predict import predict, recommend
-    from rslm.cli.prepare import prepare
+    with instruction_set_unseen():
+        from rslm import __version__
+        from rslm.cli.complete import complete
+        from rslm.cli.demo import demo
+        from rslm.cli.denoise import denoise
+        from rslm.cli.info import certify, info
+        from rslm.cli.multitask import multitask
+        from rslm.cli.predict import predict, recommend
+        from rslm.cli.prepare import prepare
 
     app = typer.Typer(
         help="Structured low-rank matrix learning with a certificate of optimality. Try: rslm demo",
@@ -52,8 +58,32 @@ def run() -> None:
     ) -> None: ...
 
     for command in (complete, prepare, predict, recommend, denoise, multitask, certify, info, demo):
-        app.command()(interruptible(command))
+        app.command()(interruptible(command if command in (prepare, info) else computing(command)))
     app(prog_name="rslm")
+
+
+@contextmanager
+def instruction_set_unseen() -> Iterator[None]:
+    """Import without looking at `RSLM_INSTRUCTION_SET`. A wrong one is an error of the import, and help needs none."""
+    name = os.environ.pop(INSTRUCTION_SET, None)
+    try:
+        yield
+    finally:
+        if name is not None:
+            os.environ[INSTRUCTION_SET] = name
+
+
+def computing(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that computes, with the instruction set that the environment names."""
+
+    @wraps(command)
+    def run(*args: object, **options: object) -> None:
+        from rslm.estimators.instruction_set import use_named_instruction_set
+
+        use_named_instruction_set()
+        command(*args, **options)
+
+    return run
 
 
 def sentence(error: Exception) -> str:
@@ -62,4 +92,5 @@ def sentence(error: Exception) -> str:
         return f"{error.filename} does not exist"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    without_words = "there is not enough memory" if isinstance(error, MemoryError) else "it failed and gave no reason"
+    return str(error) or without_words

@@ -18,7 +18,7 @@ from rslm.estimators.choices import as_loss, needs_distributed
 from rslm.estimators.usual import usual_C, with_width
 
 PATIENCE = 10  # seconds to find the scheduler, and a worker
-SAMPLE = 100_000  # values that tell what is usual
+SAMPLE = 100_000  # values from which the usual C follows
 
 
 @contextmanager
@@ -31,10 +31,8 @@ def connected(address: str) -> Iterator[Any]:
 
     try:
         client = make(address, timeout=PATIENCE)
-    except (OSError, ValueError) as error:
-        raise ConnectionError(
-            f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with: dask scheduler"
-        ) from None
+    except (OSError, ValueError):
+        raise ConnectionError(f"no Dask scheduler answers at {address}; start one with: dask scheduler") from None
     try:
         try:
             client.wait_for_workers(1, timeout=PATIENCE)

@@ -18,7 +18,7 @@ from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
 from rslm.data.appearing import appearing
-from rslm.estimators.bounds import told_cost
+from rslm.estimators.bounds import cost_in_words
 from rslm.estimators.choices import as_loss
 from rslm.estimators.usual import usual_C, with_width
 from rslm.report import completion_report, write_report
@@ -62,6 +62,7 @@ def complete(
     header: o.Header = None,
     encoding: o.Encoding = None,
     layout: o.TableLayout = None,
+    variable: o.Variable = None,
     duplicates: o.Duplicates = "error",
     checkpoint: o.Checkpoint = None,
     scheduler: Annotated[
@@ -96,12 +97,13 @@ def complete(
             rows=rows,
             cols=cols,
             values=values,
+            variable=variable,
             duplicates=duplicates,  # type: ignore[arg-type]
         )
     matrix = source.data
     console.print(f"{data}: {source.how}")
     console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.3g} %)")
-    if line := told_cost(shared["bounds"], matrix.shape, rank):
+    if line := cost_in_words(shared["bounds"], matrix.shape, rank):
         console.print(line)
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > FEW else (matrix, None)
     loss = shared["loss"] = with_width(loss, matrix.values)
@@ -159,7 +161,7 @@ def learned(model: Any, data: ObservedMatrix) -> NDArray[np.float64]:
 
 
 def held_out_facts(model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix) -> dict[str, float]:
-    """The error on held-out entries beside that of the simplest guess."""
+    """The error on held-out entries, and that of the simplest guess."""
     if model.classes_ is not None:
         ones = float(np.mean(test.values > 0))
         guess = ones if np.mean(train.values > 0) > 0.5 else 1.0 - ones

@@ -46,7 +46,7 @@ def demo(
     Example: rslm demo --out out
     """
     console = Console()
-    figure()  # without Matplotlib there is no report: tell it before any work
+    figure()  # without Matplotlib there is no report: fail before any work
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     try:
@@ -60,19 +60,19 @@ def demo(
 
 
 def tour(sizes: Sizes, seed: int, console: Console) -> list[Part]:
-    """All parts, each told as it goes."""
+    """All parts, each shown when it is done."""
     parts = []
     for number, (title, part) in enumerate(PARTS.items(), 1):
         console.print(f"\n[bold]{number} of {len(PARTS)}: {title}[/bold]", highlight=False)
         began = time.perf_counter()
         parts.append(part(sizes, seed, console))
-        console.print(told(parts[-1]))
+        console.print(as_table(parts[-1]))
         console.print(parts[-1].verdict, highlight=False)
         console.print(f"{time.perf_counter() - began:.1f} s", style="dim", highlight=False)
     return parts
 
 
-def told(part: Part) -> Table:
+def as_table(part: Part) -> Table:
     table = Table(*part.header)
     for row in part.rows:
         table.add_row(*row)

@@ -70,8 +70,8 @@ def denoise(
         fitted.save(model)
         facts["model"] = str(model)
     if report is not None:
-        told = series_report(fitted, y, forecast, title=Path(series).name, how=table.how, log=log)
-        write_report(told, report)
+        page = series_report(fitted, y, forecast, title=Path(series).name, how=table.how, log=log)
+        write_report(page, report)
         facts["report"] = str(report)
     if json and ahead:
         facts |= {"forecast": ahead[0].tolist(), "lower": ahead[1].tolist(), "upper": ahead[2].tolist()}

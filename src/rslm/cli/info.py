@@ -41,6 +41,7 @@ def certify(
     header: o.Header = None,
     encoding: o.Encoding = None,
     layout: o.TableLayout = None,
+    variable: o.Variable = None,
     duplicates: o.Duplicates = "error",
     json: o.Json = False,
 ) -> None:
@@ -59,6 +60,7 @@ def certify(
         rows=rows,
         cols=cols,
         values=values,
+        variable=variable,
         duplicates=duplicates,  # type: ignore[arg-type]
     )
     console.print(f"{data}: {source.how}")

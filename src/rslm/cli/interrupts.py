@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import wraps
 from types import FrameType
 
-INTERRUPTED = 130  # exit code, as of a program that Ctrl-C has ended
+INTERRUPTED = 130  # exit code of programs that Ctrl-C has ended
 LINE = "Interrupted.\n"
 
 

@@ -12,7 +12,7 @@ READING, WRITING = "How to read the data", "What to write"
 DataFile = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, '::'-separated, Parquet, MatrixMarket, npz, mat, or a folder of prepared data; - for stdin."
+        help="CSV, TSV, '::'-separated, Parquet, MatrixMarket, npy, npz, mat, or a folder of prepared data; - is stdin."
     ),
 ]
 ModelFile = Annotated[Path, typer.Argument(help="A model that rslm has written.")]
@@ -30,6 +30,9 @@ Header = Annotated[
 ]
 TableLayout = Annotated[
     str | None, typer.Option("--layout", help="triplets: one entry a line; dense: a matrix.", rich_help_panel=READING)
+]
+Variable = Annotated[
+    str | None, typer.Option(help="Which matrix of a MATLAB or npz file with several.", rich_help_panel=READING)
 ]
 Duplicates = Annotated[str, typer.Option(help="error, sum, mean or last.", rich_help_panel=READING)]
 MaxTime = Annotated[

@@ -42,7 +42,7 @@ def done_before(console: Console, checkpoint: Path | None) -> int:
 
 
 def screen(json: bool = False) -> Console:
-    """Where a command speaks, with --json beside the result. Ids and names are shown as they are, not as markup."""
+    """Where a command prints notes; with --json, standard error. Ids and names are shown as they are, not as markup."""
     return Console(stderr=json, markup=False, highlight=False)
 
 
@@ -61,7 +61,7 @@ def remarks_on(console: Console, words: dict[str, str] | None = None) -> Iterato
 def end(console: Console, model: Any, checkpoint: Path | None = None) -> None:
     """Exit with the code that says how the fit has ended."""
     if model.outcome_ == "interrupted":
-        more = "" if checkpoint is None else " The same command goes on from it."
+        more = "" if checkpoint is None else " The same command resumes from it."
         console.print(f"Interrupted: this is the best answer so far.{more}")
         raise typer.Exit(INTERRUPTED)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,7 +19,7 @@ from rslm.cli.output import as_json, claim, screen
 from rslm.data import ObservedMatrix, read_source
 from rslm.data.appearing import appearing
 from rslm.data.files import read_pairs
-from rslm.data.files.roles import COLS, ROWS
+from rslm.data.files.roles import names_ids
 from rslm.data.numbers import plain_number
 
 
@@ -43,10 +42,12 @@ def predict(
     """
     claim(force, out)
     fitted = completion(model)
-    first, second = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
+    first, second, how = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
     pair = first[0], second[0]
-    if header is None and len(first) > 1 and is_header(*pair) and not known_ids(fitted, *pair):
+    if header is None and len(first) > 1 and names_ids(*map(str, pair)) and not known_ids(fitted, *pair):
         first, second = first[1:], second[1:]  # over words, where it does not stand out
+        how = how.replace("without a header", "with a header")
+    screen(out is None).print(f"{pairs}: {how}")  # predictions have standard output for themselves
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
     try:
         found = fitted.predict(counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of))
@@ -69,12 +70,35 @@ def recommend(
         str | None, typer.Option(help="Data whose entries are left out, instead of those that the model knows.")
     ] = None,
     similar: Annotated[bool, typer.Option("--similar", help="List the rows most similar to this one instead.")] = False,
+    rows: o.Rows = None,
+    cols: o.Cols = None,
+    values: o.Values = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    encoding: o.Encoding = None,
+    layout: o.TableLayout = None,
+    variable: o.Variable = None,
     json: o.Json = False,
 ) -> None:
     """List the columns with the largest predictions for a row.
 
     Entries that the model was fitted to are left out. Example: rslm recommend ratings.rslm --for 42
     """
+    reading: dict[str, Any] = {
+        "delimiter": delimiter,
+        "header": header,
+        "encoding": encoding,
+        "layout": layout,
+        "rows": rows,
+        "cols": cols,
+        "values": values,
+        "variable": variable,
+    }
+    given = [f"--{name}" for name, value in reading.items() if value is not None]
+    if (known is None or similar) and given:
+        raise ValueError(f"{', '.join(given)}: this is about the data of --known, of which none are read here")
+    if known is not None and similar:
+        raise ValueError("--known leaves out columns, and --similar lists rows; give one of them")
     fitted = completion(model)
     at = position(fitted.row_ids_, whom, len(fitted.row_factors_))
     if similar:
@@ -85,7 +109,12 @@ def recommend(
         ids, scores = (order if fitted.row_ids_ is None else fitted.row_ids_[order]), score[order]
     else:
         row = [at] if fitted.row_ids_ is None else fitted.row_ids_[[at]]
-        (ids,), (scores,) = fitted.recommend(row, top, None if known is None else known_of_row(fitted, at, known))
+        seen = None
+        if known is not None:
+            source = read_source(known, duplicates="last", **reading)
+            screen(json).print(f"{known}: {source.how}")
+            seen = known_of_row(fitted, at, source.data, known)
+        (ids,), (scores,) = fitted.recommend(row, top, seen)
     numbered = (fitted.row_ids_ if similar else fitted.col_ids_) is None  # positions, that people count from 1
     found = [(plain_number(k + 1 if numbered else k), float(s)) for k, s in zip(ids, scores, strict=True)]
     if json:
@@ -109,12 +138,6 @@ def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArra
         strange = next(v for v in numbers.tolist() if not isinstance(v, int) or not 1 <= v <= count)
         raise ValueError(f"the model has no ids, so this is a number from 1 to {count}; got {strange!r}")
     return numbers - 1
-
-
-def is_header(row: Any, col: Any) -> bool:
-    """Whether these are words that columns of ids usually have as names."""
-    first, second = (re.sub(r"[\s_-]", "", str(word)).lower() for word in (row, col))
-    return {first, second} <= ROWS | COLS
 
 
 def known_ids(model: MatrixCompletion, row: Any, col: Any) -> bool:
@@ -142,17 +165,16 @@ def position(ids: NDArray[Any] | None, wanted: str, count: int) -> int:
     return at[0]
 
 
-def known_of_row(model: MatrixCompletion, at: int, path: str) -> ObservedMatrix:
-    """The entries that the data have in this row, as a matrix like that of the model."""
-    columns = np.unique(seen_by(model, at, path)).astype(np.int32)
+def known_of_row(model: MatrixCompletion, at: int, data: ObservedMatrix, path: str) -> ObservedMatrix:
+    """The entries that the data have in this row, as a matrix like that of the model; `path` is for messages."""
+    columns = np.unique(seen_by(model, at, data, path)).astype(np.int32)
     rows, cols = len(model.row_factors_), len(model.col_factors_)
     indptr = np.where(np.arange(rows + 1) > at, len(columns), 0).astype(np.int64)
     return ObservedMatrix(indptr, columns, np.ones(len(columns)), (rows, cols))
 
 
-def seen_by(model: MatrixCompletion, at: int, path: str) -> Any:
-    """The columns that the data have an entry of, in this row."""
-    data = read_source(path, duplicates="last").data
+def seen_by(model: MatrixCompletion, at: int, data: ObservedMatrix, path: str) -> Any:
+    """The columns in which the data have an entry of this row."""
     if (model.row_ids_ is None) != (data.row_ids is None) or (model.col_ids_ is None) != (data.col_ids is None):
         raise ValueError(f"{path} has no ids where the model has some, or the other way round; they cannot be compared")
     if model.row_ids_ is None or data.row_ids is None:

@@ -126,7 +126,7 @@ def _appearing(
 
 
 def _temporary(target: Path) -> tuple[int, str]:
-    """A new file beside the target, which this process holds."""
+    """A new file in the folder of the target, locked by this process."""
     while True:
         prefix = f"{beginning_of_unfinished(target)}{os.getpid()}."
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix, suffix=UNFINISHED)

@@ -126,7 +126,7 @@ class ObservedMatrix:
         ----------
         path : path, or "-" for standard input
         **options
-            As of `rslm.data.read_source`.
+            As in `rslm.data.read_source`.
         """
         from rslm.data.files import read_source
 

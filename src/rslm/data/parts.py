@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rslm._typing import Floats
 
-LARGEST = 1e150  # whose square is a number: no fit gives larger ones
+LARGEST = float(np.finfo(np.float64).max)  # data near it are divided by their scale for the fit, the model is not
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -19,7 +19,7 @@ def part_of(error: Exception) -> str:
     """Which part is wrong, as an error of reading says it."""
     said = str(error.args[0] if error.args else "").split("\n", 1)[0][:200]
     named = isinstance(error, ValueError | KeyError) and len(said.split()) == 1
-    return said if named else f"a part of it ({said or type(error).__name__})"
+    return said if named else f"a part of it{f' ({said})' if said else ''}"
 
 
 def floats(arrays: Arrays, name: str, *shape: int | None, finite: bool = True, single: bool = False) -> Floats:

@@ -1,6 +1,6 @@
 """Arrays and a JSON header in one zip file, sealed: its last bytes are a checksum of all others.
 
-A file that was cut, or changed by a single byte, is told from a whole one; reading it runs no code that it brings.
+A file that was cut, or changed by a single byte, is refused; reading one runs no code from it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def write_sealed(
     facts : dict
     arrays : dict
     over_and_over : bool
-        As of `appearing_bytes`.
+        As in `appearing_bytes`.
     """
     header = {"format": kind.format, "version": kind.version, "library": __version__, **facts}
     packed = np.frombuffer(json.dumps(header, default=plain_scalar).encode(), dtype=np.uint8)
@@ -86,7 +86,7 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> tuple[Facts, Arrays
                 header = json.loads(arrays.pop(HEADER).tobytes()) if HEADER in arrays else None
                 whole = _is_whole(raw)
             except Exception as e:  # zipfile, zlib, struct and NumPy have a dozen ways to say it
-                raise ValueError(f"{name!r} is damaged ({type(e).__name__}). {kind.remedy}") from e
+                raise ValueError(f"{name!r} is damaged. {kind.remedy}") from e
     if not isinstance(header, dict) or header.get("format") != kind.format:
         raise ValueError(f"{name!r} is not a {kind.name} of rslm; {kind.name}s are written by {kind.writers}")
     if header.get("version") != kind.version:

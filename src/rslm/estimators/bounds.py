@@ -19,7 +19,7 @@ from rslm.threads import thread_count
 FORMS = "bounds must be None, (lower, upper), each a number, an array or None, or a rslm.structures.Box"
 
 
-def told_cost(bounds: Any, shape: tuple[int, int], rank: int, n_threads: int | None = None) -> str | None:
+def cost_in_words(bounds: Any, shape: tuple[int, int], rank: int, n_threads: int | None = None) -> str | None:
     """A line about what bounds cost, where there are any and that is worth one."""
     box = as_box(bounds, shape)
     return None if box is None else cost_of_bounds(shape, rank, thread_count(n_threads))

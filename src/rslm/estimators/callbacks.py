@@ -1,4 +1,4 @@
-"""What is told of a fit while it runs: to the log, and to callbacks of scikit-learn's protocol."""
+"""Progress of a fit while it runs: for the log, and for callbacks of scikit-learn's protocol."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from rslm.solvers import Outcome
 from rslm.solvers.stopping import Progress
 
 OWN = "a loss of your own: "  # how a file names one, which it does not hold
-STREAMING = "streaming"  # the outcome of a fit that goes on
+STREAMING = "streaming"  # the outcome of a fit that partial_fit continues
 FAR = 1e-3  # a relative gradient at which a solver that stalls has not found what it was looking for
 
 
@@ -57,7 +57,7 @@ def as_seed(random_state: Seed) -> int | np.random.Generator:
 
 
 def checked_data(estimator: Any, X: Any, *targets: Any, **how: Any) -> Any:
-    """Data by scikit-learn's rules; but what is no matrix of numbers is told in our own words."""
+    """Data by scikit-learn's rules; but with messages of our own where X is no matrix of numbers."""
     with np.errstate(invalid="ignore", over="ignore"):  # of sums by which scikit-learn looks for what is not finite
         checked = validate_data(estimator, as_numbers(X), *targets, **how)
     if how.get("ensure_all_finite", True):  # they are features, which are multiplied

@@ -35,7 +35,7 @@ class FittedSamples:
 
     @staticmethod
     def remembered(count: int) -> Indices64:
-        """Which of so many entries."""
+        """Positions of the entries that are kept, of `count` entries."""
         return np.unique(np.linspace(0, count - 1, REMEMBERED).astype(np.int64))
 
     def may_be(self, data: ObservedMatrix) -> bool:

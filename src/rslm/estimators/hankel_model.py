@@ -36,7 +36,7 @@ from rslm.structures import Hankel
 from rslm.threads import single_threaded_blas
 from rslm.verbosity import log_shown
 
-WIDEST = 100  # window of its own accord: the answer hardly depends on it, the time does
+WIDEST = 100  # largest default window: the answer hardly depends on it, the time does
 MOST_ORDERS = 20  # that rank="auto" looks through
 SAMPLES_A_PARAMETER = 2  # that an order needs at least
 TOO_ROUGH = 0.01  # a structure error that is no longer one of smoothing
@@ -94,7 +94,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     criteria_ : dict
         Schwarz's criterion of the orders that were fitted.
     certificate_, history_, outcome_, converged_, n_iter_
-        As of `MatrixCompletion`, for the series divided by its root mean square; `n_iter_` counts all orders. There is
+        As in `MatrixCompletion`, for the series divided by its root mean square; `n_iter_` counts all orders. There is
         no certificate, but None, where the order is 0, or where there was time for a quick fit only.
 
     Examples
@@ -139,7 +139,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             Samples at equal distances in time; NaN is missing. Channels share their poles, and count alike: divide them
             by the size of their noise first, if that differs.
         checkpoint : path, optional
-            As of `MatrixCompletion.fit`. Only where both `rank` and `C` are given: to find one of them takes many fits.
+            As in `MatrixCompletion.fit`. Only where both `rank` and `C` are given: to find one of them takes many fits.
         """
         if checkpoint is not None and not self._all_given:
             raise ValueError(
@@ -221,7 +221,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 f"the signal is {self.structure_error_:.1%} away from order {self.effective_rank_}: C={self.C_:g} is "
                 "so large that it follows the noise; lower C",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _set_quick(self, Y: Floats, search: OrderSearch, order: int, stopped: Outcome) -> None:
@@ -254,7 +254,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 f"no order up to {largest} explains the series better than noise alone, so the signal is zero; with "
                 "both rank and C given, that order is fitted all the same",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _describe(self, signal: Floats, seen: Any, order: int) -> None:
@@ -422,7 +422,7 @@ LEAST_SAMPLES = 4
 
 
 def _most_orders(Y: Floats, window: int) -> int:
-    """The largest order that so many samples can tell of."""
+    """The largest order that the number of samples allows."""
     channels, n = Y.shape
     known = int((~np.isnan(Y)).sum()) // (SAMPLES_A_PARAMETER * (1 + channels))
     return int(max(1, min(window - 1, channels * (n - window + 1) - 1, known)))
@@ -462,4 +462,4 @@ def _warn_if_not_converged(outcome: Outcome, max_iter: int) -> None:
             Outcome.TIME: "not converged within max_time; raise it, or tol",
             Outcome.FAILED: "the objective is not a finite number; lower C",
         }
-        warnings.warn(advice[outcome], ConvergenceWarning, stacklevel=4)
+        warnings.warn(advice[outcome], ConvergenceWarning, stacklevel=5)  # of who calls `fit`, behind its decorator

@@ -38,7 +38,7 @@ class InductiveCompletion(MatrixCompletion):
 
     Entry (i, j) is predicted by ãᵢᵀ W b̃ⱼ. The row ãᵢ holds a constant, the features of row i and, for the completion
     term, an indicator of the row itself; b̃ⱼ likewise. W is of rank at most `rank` and minimises
-    ``C Σ loss(x_ij, ãᵢᵀ W b̃ⱼ) + ½ ‖W‖_*²``. What features tell is learned from all rows that share them, so rows and
+    ``C Σ loss(x_ij, ãᵢᵀ W b̃ⱼ) + ½ ‖W‖_*²``. Effects of features are learned from all rows that share them, so rows and
     columns without a single observed entry are predicted by their features.
 
     Parameters
@@ -48,28 +48,29 @@ class InductiveCompletion(MatrixCompletion):
     C : float, default=30.0
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
     completion : bool, default=True
-        Whether rows and columns have coefficients of their own beside those of their features, as in plain completion.
+        Whether rows and columns have coefficients of their own, as in plain completion, in addition to those of their
+        features.
     feature_weight : float, default=0.2
-        Size of the features beside the constant and the indicators, which are 1: the features of a side are scaled to
-        rows of this length on the average. Larger trusts them more. Features of different units should be brought
-        to one scale first.
+        Size of the features relative to the constant and the indicators, which are 1: the features of a side are
+        scaled so that their rows have this length on average. Larger trusts them more. Features of different units
+        should be brought to one scale first.
     fit_intercept : bool, default=True
         Whether there is a constant feature on both sides: with it a common mean, and one for every row and column.
     loss : str or Loss, default="square"
         "square", "huber", "logistic", "squared_hinge", or an instance of a loss without kinks.
     weighting : float, default=0.0
-        As of `MatrixCompletion`, for the indicators.
+        As in `MatrixCompletion`, for the indicators.
     warm_start : bool, default=False
         Whether `fit` starts from the subspace that it found last, as on a path of growing C.
     solver, max_iter, tol, max_time, random_state, n_threads, verbose
-        As of `MatrixCompletion`.
+        As in `MatrixCompletion`.
 
     Attributes
     ----------
     row_factors_, col_factors_ : arrays (n_samples, rank) and (n_features, rank)
         The matrix is row_factors_ @ col_factors_.T, features and indicators together.
     certificate_, history_, outcome_, converged_, n_iter_, rank_, residuals_, outlier_scores_, classes_
-        As of `MatrixCompletion`.
+        As in `MatrixCompletion`.
 
     Examples
     --------
@@ -144,7 +145,7 @@ class InductiveCompletion(MatrixCompletion):
             Numbers; encode categories first. Where X has ids, a DataFrame is looked up by its index.
         column_features : the same with a row for every column of X, optional
         checkpoint : path, optional
-            As of `MatrixCompletion.fit`.
+            As in `MatrixCompletion.fit`.
         """
         began = time.perf_counter()
         data = self._observed(X, fitting=True)
@@ -209,7 +210,7 @@ class InductiveCompletion(MatrixCompletion):
 
         Parameters
         ----------
-        rows, cols, row_features, column_features : as of `predict`
+        rows, cols, row_features, column_features : as in `predict`
         """
         decision = self.predict(rows, cols, row_features=row_features, column_features=column_features)
         return Logistic().probability(decision)
@@ -217,11 +218,11 @@ class InductiveCompletion(MatrixCompletion):
     def transform(self, X: Any, *, row_features: Any = None) -> Floats:
         """Fill the missing entries of X; observed ones are kept.
 
-        Every sample is fitted at the learned subspace, around what its features tell.
+        Every sample is fitted at the learned subspace, around the prediction of its features.
 
         Parameters
         ----------
-        X : as of `fit`
+        X : as in `fit`
             Its rows may be other samples.
         row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
             If None, samples of `fit` have the features that `fit` was given; those of others are taken to be average.
@@ -237,7 +238,7 @@ class InductiveCompletion(MatrixCompletion):
 
         Parameters
         ----------
-        X : as of `fit`
+        X : as in `fit`
         y : ignored
         row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
             If None, those that `transform` would take.
@@ -252,11 +253,11 @@ class InductiveCompletion(MatrixCompletion):
     def recommend_for(
         self, X: Any, top: int = 10, *, row_features: Any = None
     ) -> tuple[list[NDArray[Any]], list[Floats]]:
-        """As of `MatrixCompletion`, with the features of the samples.
+        """As in `MatrixCompletion`, with the features of the samples.
 
         Parameters
         ----------
-        X : as of `fit`
+        X : as in `fit`
         top : int, default=10
         row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
             If None, those that `transform` would take.
@@ -270,7 +271,7 @@ class InductiveCompletion(MatrixCompletion):
     def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
         bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
         factors = self._subspace.fold_in(data, bases, self._solved_loss(), threads)
-        if self._encodings[0].width == 0:  # samples without an entry, of which features tell nothing either
+        if self._encodings[0].width == 0:  # samples with neither entries nor features
             factors[data.row_counts() == 0] = self.row_factors_.mean(axis=0)
         return factors, self.col_factors_
 
@@ -279,7 +280,7 @@ class InductiveCompletion(MatrixCompletion):
         return np.asarray(factors @ features.T)
 
     def _bases_of(self, data: ObservedMatrix, row_features: Any) -> Floats:
-        """What the features of samples tell of their factors."""
+        """The factors of samples as predicted from their features."""
         if row_features is not None:
             X = as_features("row_features", row_features, data.shape[0], data.row_ids)
             return self._by_features(0, row_features, X)

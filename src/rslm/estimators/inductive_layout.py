@@ -91,7 +91,7 @@ class InductiveLayout(Layout):
 
 @dataclass(frozen=True)
 class InductiveSubspace:
-    """The columns' side of a fitted matrix: a sample is its base, which its features tell, and a part of its own."""
+    """The columns' side of a fitted matrix: a sample is a base, predicted from its features, plus a part of its own."""
 
     features: Floats  #: (n_features, rank)
     C: float

@@ -92,7 +92,7 @@ class Layout:
         return basis if self._p is None else basis * np.sqrt(self._p)[:, None]
 
     def _scaled(self) -> ObservedMatrix:
-        """The data as they are solved; where bounds are what is large, small ones are nothing beside them."""
+        """The data as they are solved; values that are tiny relative to the bounds become zero."""
         away = 0.0 if self.box is None else float(self.box.nearest_to_zero().max())
         if self.scale == 1.0 and (self.largest >= LEAST or away < LEAST):
             return self.data

@@ -63,7 +63,7 @@ from rslm.verbosity import log_shown
 
 USUAL_RANK = 10  # where none is given
 BLOCK = 1 << 21  # entries that are worked on at a time
-NOTHING = 1e-12  # entries this small beside the data are 0 but for rounding
+NOTHING = 1e-12  # entries this small relative to the data are 0 but for rounding
 SCORE_OF_NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
 
 
@@ -281,7 +281,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
-            As of `fit`. The first call needs at least as many samples as the rank; where that is None, it decides.
+            As in `fit`. The first call needs at least as many samples as the rank; where that is None, it decides.
         y : ignored
         """
         stream: Stream = getattr(self, "_stream", None) or Stream()
@@ -325,7 +325,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         data, box, problem = layout.data, layout.box, layout.problem()
         rank = self._limit(problem.shape) if limit is None else limit
         teller = Teller(self, X) if teller is None else teller
-        told = teller.about(layout.at, layout.scale)
+        callback = teller.about(layout.at, layout.scale)
         result = known or solve(
             problem,
             rank,
@@ -334,7 +334,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             max_iter=self.max_iter,
             tol=self.tol,
             max_time=self.max_time if max_time is None else max_time,
-            callback=told,
+            callback=callback,
             random_state=as_seed(self.random_state),
             n_threads=self.n_threads,
             checkpoint=checkpoint,
@@ -430,7 +430,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        rows, cols : as of `predict`
+        rows, cols : as in `predict`
         """
         return Logistic().probability(self.predict(rows, cols))
 
@@ -474,13 +474,13 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     def score(self, X: Any, y: object = None) -> float:
         """R² of the prediction on the observed entries of X; for a loss of two classes the part that is right.
 
-        An X of the shape that `fit` was given holds entries of the fitted samples, unless it contradicts what `fit` has
-        seen; row ids tell for sure. Any other X holds new samples: each of their entries is predicted from the other
-        entries of its sample.
+        Row ids decide whether X holds the fitted samples. Without them, an X of the shape that `fit` was given holds
+        the fitted samples, unless it contradicts what `fit` has seen. Any other X holds new samples: each of their
+        entries is predicted from the other entries of its sample.
 
         Parameters
         ----------
-        X : as of `fit`
+        X : as in `fit`
         y : ignored
         """
         check_is_fitted(self)
@@ -573,7 +573,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         return self.residuals_.with_values(scores)
 
     def _fitted_rows(self, data: ObservedMatrix) -> Indices64 | None:
-        """Which of the fitted samples these are; None if they are others. Ids tell, and without them a comparison."""
+        """Which of the fitted samples these are, by ids or else by comparing entries; None if they are others."""
         if data.row_ids is not None and self._rows.ids is not None:
             return self._rows.positions(data.row_ids) if self._rows.knows(data.row_ids) else None
         return np.arange(data.shape[0]) if self._seen.may_be(data) else None

@@ -35,8 +35,11 @@ from rslm.threads import single_threaded_blas, thread_count
 from rslm.verbosity import log_shown, logger
 
 FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around the usual C
-STEP, MORE = 2.5, 5  # while the error still falls at the last of them, larger ones are tried, so many at most
-ROUGH = 3e-2  # relative gradient at which a setting can be told from another
+STEP, MORE = (
+    2.5,
+    5,
+)  # while the error still falls at the last C, larger ones are tried: their ratio, and their maximum number
+ROUGH = 3e-2  # relative gradient that is enough to compare two settings
 SEARCHING = 0.5  # of max_time, if that is given
 SOME_TIME = 1e-3  # seconds, for a fit that there is no time left for
 
@@ -68,7 +71,7 @@ class MatrixCompletionCV(MatrixCompletion):
     held_out : float, default=0.1
         Part of the entries that settings are compared on.
     loss, bounds, weighting, solver, max_iter, tol, max_time, random_state, n_threads, verbose
-        As of `MatrixCompletion`; `weighting` is 0.5 here. `max_time` is for all of it, half for the search.
+        As in `MatrixCompletion`; `weighting` is 0.5 here. `max_time` is for all of it, half for the search.
 
     Attributes
     ----------
@@ -77,7 +80,7 @@ class MatrixCompletionCV(MatrixCompletion):
         rank, C, error and seconds of every setting that was tried. The error is the root mean square one, or the mean
         loss if that is not a square.
     row_factors_, col_factors_, certificate_, history_, outcome_, converged_, n_iter_, rank_, residuals_
-        As of `MatrixCompletion`.
+        As in `MatrixCompletion`.
 
     Examples
     --------
@@ -125,7 +128,7 @@ class MatrixCompletionCV(MatrixCompletion):
 
         Parameters
         ----------
-        X : as of `MatrixCompletion`
+        X : as in `MatrixCompletion`
         y : ignored
         checkpoint : None
             A checkpoint is of one fit, a search makes many: it is an error here.

@@ -67,7 +67,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     subspace_ : array (n_features, rank_)
         Orthonormal directions that all coefficients are combinations of, the strongest first.
     certificate_, history_, outcome_, converged_, n_iter_, rank_
-        As of `MatrixCompletion`.
+        As in `MatrixCompletion`.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         drop_missing : bool, default=False
             Whether rows whose target is missing (NaN) are left out; else they are an error.
         checkpoint : path, optional
-            As of `MatrixCompletion.fit`.
+            As in `MatrixCompletion.fit`.
         client : distributed.Client, optional
             Of a Dask cluster, whose workers share the tasks out.
         """
@@ -145,7 +145,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         X : array of shape (n, n_features)
         y : array of shape (n,)
         sample_weight : array of n weights, optional
-        tasks : as of `predict`
+        tasks : as in `predict`
         """
         return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 

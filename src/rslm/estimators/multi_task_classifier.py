@@ -37,15 +37,14 @@ def _has_probabilities(model: MultiTaskClassifier) -> bool:
 class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
     """Linear classifications whose coefficients lie in a common subspace.
 
-    With labels of tasks, every task tells the same two classes apart. Without, it is one classification: of two
-    classes, or of several, and then to tell one class from another is a task, for all pairs of classes. (Each class
-    against the rest would be fewer tasks, but needs a larger rank: of scikit-learn's digits, at rank 5, pairs tell 95 %
-    apart, classes against the rest 93 %.)
+    With labels of tasks, every task separates the same two classes. Without, it is one classification; with several
+    classes, every pair of classes becomes a task. (Each class against the rest would be fewer tasks, but needs a larger
+    rank: on scikit-learn's digits, at rank 5, pairs classify 95 % correctly, classes against the rest 93 %.)
 
     Parameters
     ----------
     rank, C, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
-        As of `MultiTaskRegressor`.
+        As in `MultiTaskRegressor`.
     loss : str or Loss, default="logistic"
         "logistic", "hinge", "squared_hinge", or an instance.
 
@@ -57,7 +56,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
     tasks_ : array
         The labels of the tasks, or of shape (n_tasks, 2) the pairs of classes.
     subspace_, certificate_, history_, outcome_, converged_, n_iter_, rank_
-        As of `MultiTaskRegressor`.
+        As in `MultiTaskRegressor`.
 
     Examples
     --------
@@ -121,7 +120,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         drop_missing : bool, default=False
             Whether rows whose class is missing (NaN or None) are left out; else they are an error.
         checkpoint : path, optional
-            As of `MatrixCompletion.fit`.
+            As in `MatrixCompletion.fit`.
         client : distributed.Client, optional
             Of a Dask cluster, whose workers share the tasks out.
         """
@@ -201,7 +200,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, tasks, unseen : as of `decision_function`
+        X, tasks, unseen : as in `decision_function`
         """
         side = self.decision_function(X, tasks, unseen=unseen)
         return np.asarray(self.classes_[side.argmax(axis=1) if self._by_pairs else (side > 0).astype(int)])
@@ -212,7 +211,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, tasks, unseen : as of `decision_function`
+        X, tasks, unseen : as in `decision_function`
         """
         side = self.decision_function(X, tasks, unseen=unseen)
         if self._by_pairs:
@@ -228,7 +227,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         X : array of shape (n, n_features)
         y : array of n classes
         sample_weight : array of n weights, optional
-        tasks : as of `decision_function`
+        tasks : as in `decision_function`
         """
         return float(accuracy_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 

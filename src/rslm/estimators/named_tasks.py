@@ -14,7 +14,7 @@ from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
 from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import ids_from_array, ids_to_array
-from rslm.estimators.searches import check_scores_get_tasks
+from rslm.estimators.searches import MESSAGE, check_scores_get_tasks, tasks_without_scores
 from rslm.estimators.task_model import TaskModel
 from rslm.kernels import predict_pairs
 from rslm.threads import thread_count
@@ -24,6 +24,23 @@ class NamedTasks(TaskModel):
     """Linear models with the labels of their tasks."""
 
     tasks_: NDArray[Any]
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by their names.
+
+        Parameters
+        ----------
+        **params : the parameters
+
+        Returns
+        -------
+        self
+        """
+        tasks = tasks_without_scores()  # here an error ends a search at once, see `rslm.estimators.searches`
+        if tasks is not None and len(set(np.asarray(tasks).ravel().tolist())) > 1:
+            raise ValueError(MESSAGE.format(type(self).__name__))
+        super().set_params(**params)
+        return self
 
     def _codes(self, tasks: ArrayLike | None, n: int) -> Indices64:
         """The task of every row as a position in `tasks_`, which is set; one task if there are no labels."""
@@ -153,7 +170,7 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
         missing = np.array([is_missing(v) for v in targets], dtype=bool)
     rows = (X if hasattr(X, "shape") else np.asarray(X)).shape[0] if missing.any() else -1
     if targets.shape != (rows,):
-        return X, y, tasks  # nothing is missing, or the shapes are wrong, which is told where they are checked
+        return X, y, tasks  # nothing is missing, or the shapes are wrong, which the checks will say
     if not drop_missing:
         raise ValueError(
             f"Input y contains NaN: {missing.sum()} of {rows} targets are missing, the first at row "
@@ -175,5 +192,5 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
         return X.iloc[keep], targets[keep], left
     array = np.asarray(X)
     if array.ndim == 0:
-        return X, y, tasks  # no array at all, which is told where it is checked
+        return X, y, tasks  # no array at all, which the checks will say
     return array[keep], targets[keep], left

@@ -22,11 +22,11 @@ from rslm.series.pilot import Pilot
 from rslm.solvers import Outcome, Result, solve
 from rslm.structures import Hankel
 
-PULL = 0.05  # of the trace norm, beside noise
+PULL = 0.05  # of the trace norm, relative to noise
 LARGEST_C = 1e10
 NEAR = 2  # orders that are tried on both sides of the best one so far: a pole and its conjugate come together
 SOME_TIME = 1e-3  # seconds, for an order that there is no time left for
-LEAST_COLUMN = 1e-6  # of the start, beside the largest one
+LEAST_COLUMN = 1e-6  # of the start, relative to the largest one
 
 
 class OrderSearch:

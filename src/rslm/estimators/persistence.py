@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.data.parts import part_of
-from rslm.data.sealed import Arrays, Facts, Kind, read_sealed, write_sealed
+from rslm.data.sealed import Arrays, Facts, Kind, plain_scalar, read_sealed, write_sealed
 from rslm.estimators import bounds
 from rslm.estimators.choices import OWN, STREAMING, as_loss
 from rslm.losses import BY_NAME, Loss
@@ -22,7 +22,7 @@ from rslm.threads import thread_count
 
 MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the model again.")
 
-MOST_THREADS = 1 << 16  # no machine has so many
+MOST_THREADS = 1 << 16  # more than any machine has
 
 
 class Storable(Protocol):
@@ -60,7 +60,24 @@ def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = No
         "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
         "facts": facts,
     }
-    write_sealed(path, MODEL, header, arrays | (more or {}))
+    arrays |= more or {}
+    if type(model).__name__ in _Registry.classes:  # a class of the user's own is not loaded
+        _check_loads(model, header, arrays)
+    write_sealed(path, MODEL, header, arrays)
+
+
+def _check_loads(model: Storable, header: Facts, arrays: Arrays) -> None:
+    """What is written has to be read again, and later is too late to say that it cannot."""
+    read = json.loads(json.dumps(header, default=plain_scalar))
+    try:
+        with np.errstate(all="ignore"):
+            _check_params(read["params"])
+            type(model)._from_file(read["params"], dict(arrays), read["facts"])
+    except Exception as e:
+        raise ValueError(
+            f"the model is not saved, because it could not be loaded again: {part_of(e)} is not finite, or not as it "
+            "is after a fit; if the data are very large or very small, rescale them and fit again"
+        ) from e
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -99,7 +99,7 @@ class Recommending:
         Returns
         -------
         columns, predictions : lists of arrays, one for each sample
-            As of `recommend`.
+            As in `recommend`.
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False)

@@ -1,4 +1,4 @@
-"""What a checkpoint tells before a fit goes on from it."""
+"""What a checkpoint says before a fit resumes from it."""
 
 from __future__ import annotations
 

@@ -33,5 +33,5 @@ def in_units(values: Floats, scale: float) -> Floats:
 
 
 def count_weights(counts: Indices64, mean: float, weighting: float) -> Floats:
-    """Weights of rows or columns with so many entries in the weighted trace norm, relative to the average."""
+    """Weights of rows or columns in the weighted trace norm, from their numbers of entries relative to the average."""
     return np.asarray((np.maximum(counts, 1) / mean) ** weighting)

@@ -53,7 +53,7 @@ class Encoding:
         return (self.given or 0) + self.constant
 
     def matrix(self, X: Any, size: int) -> Any:
-        """The matrix of so many rows; None where there are no features at all."""
+        """The matrix of this many rows; None where there are no features at all."""
         parts: list[Any] = [np.ones((size, 1))] if self.constant else []
         if X is not None:
             parts.append(X * self.factor)

@@ -89,11 +89,11 @@ def batches(data: ObservedMatrix) -> Iterator[ObservedMatrix]:
 
 
 def obstacle(loss: Loss, weighting: object, bounds: object) -> str | None:
-    """Why a stream cannot be learned from; None if it can. It does not tell what comes, and steps need curvature."""
+    """Why partial_fit is not possible; None if it is. Later entries are unknown, and steps need curvature."""
     if bounds is not None:
         return "partial_fit knows no bounds; fit all samples at once, or leave bounds out"
     if weighting != 0:
-        return f"weighting={weighting!r} needs the counts of all entries, which a stream does not tell; use 0"
+        return f"weighting={weighting!r} needs the counts of all entries, which a stream does not have; use 0"
     if isinstance(loss, BoxDual) and loss.box.smoothing == 0:
         return f"{loss!r} has kinks, where partial_fit has no step; use a smooth one, such as 'huber'"
     return None

@@ -7,11 +7,11 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.losses import Loss
 
-PER_SIZE = 0.3  # C of the square loss beside √(n_samples · n_features): suits ratings with weighting 0.5
+PER_SIZE = 0.3  # C of the square loss, relative to √(n_samples · n_features): suits ratings with weighting 0.5
 SAMPLE = 100_000  # entries that are looked at
 NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
-TYPICAL = 0.5  # of an error, beside the spread of the data
-WIDTH = 0.2  # of the Huber and ε-insensitive losses, beside it
+TYPICAL = 0.5  # of an error, relative to the spread of the data
+WIDTH = 0.2  # of the Huber and ε-insensitive losses, relative to the spread of the data
 
 
 def usual_C(shape: tuple[int, int], values: Floats, loss: Loss) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,21 @@ from rslm.data.observed import ObservedMatrix
 
 DENSEST = 1100  # bytes that a byte of a zip file can be unpacked to, and a little more
 SIDE, EMPTY = 10_000_000, 1000  # rows or columns that need no entries, and how many there may be for every entry
+NPY = b"\x93NUMPY"  # how such a file begins
+MOST_NAMED = 10  # variables in a message
+HOLDS_OBJECTS = "{} holds Python objects, which are not loaded; save arrays of numbers"
 TRIPLETS = (("rows", "row", "i"), ("cols", "col", "j"), ("values", "data", "y", "ratings"))
 
 
 def read_market(name: str, source: Path | bytes) -> tuple[ObservedMatrix, str]:
     content = opened_if_compressed(source, name)
-    text = content if isinstance(content, bytes) else content.read_bytes()
-    text = text.lstrip()
+    whole = content if isinstance(content, bytes) else content.read_bytes()
+    text = whole.lstrip()
+    line = 1 + whole[: len(whole) - len(text)].count(b"\n")
     if not text.lower().startswith(b"%%matrixmarket"):
-        raise ValueError(f"{name}, line 1: a MatrixMarket file begins with %%MatrixMarket; got {_shown(text)}")
+        raise ValueError(f"{name}, line {line}: a MatrixMarket file begins with %%MatrixMarket; got {_shown(text)}")
     try:
-        found = market.read(text)
+        found = market.read(text, line)
     except ValueError as error:
         raise ValueError(f"{name} is no MatrixMarket file that can be read: {error}") from None
     return _of_entries(name, found.rows, found.cols, found.values, found.shape), f"MatrixMarket, {found.form}"
@@ -49,7 +53,35 @@ def _of_entries(
         raise ValueError(_prefixed(name, error)) from None
 
 
-def read_npz(name: str, source: Path | bytes) -> tuple[ObservedMatrix, str]:
+def read_npy(name: str, source: Path | bytes) -> tuple[ObservedMatrix, str]:
+    """One array, a matrix in which NaN is missing."""
+    stream: IO[bytes] = io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+    with stream as file:
+        try:
+            size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            shape, dtype = _claims(file)
+            if dtype.hasobject:
+                raise ValueError(HOLDS_OBJECTS.format(name))
+            if min(shape, default=0) < 0 or _bytes_of(shape, dtype) > size:
+                raise ValueError(f"{name} claims shape {shape}, more than the file holds")
+            file.seek(0)
+            array = np.load(file, allow_pickle=False)
+        except MemoryError:
+            raise
+        except Exception as error:  # NumPy, tokenize and struct have several ways to say it
+            if isinstance(error, ValueError) and str(error).startswith(name):
+                raise
+            raise ValueError(f"{name} is damaged or no npy file: {_first_line(error)}") from None
+    if not _is_matrix(array):
+        raise ValueError(
+            f"{name} holds an array of shape {array.shape} and type {array.dtype}; a matrix of numbers with several "
+            "rows and columns is needed"
+        )
+    return _of_array(name, array), "NumPy, a matrix"
+
+
+def read_npz(name: str, source: Path | bytes, variable: str | None = None) -> tuple[ObservedMatrix, str]:
     """A sparse matrix of SciPy, one array, or three arrays: rows, cols and values."""
     stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
@@ -60,11 +92,12 @@ def read_npz(name: str, source: Path | bytes) -> tuple[ObservedMatrix, str]:
         raise
     except Exception as error:  # zipfile, zlib, struct, tokenize and NumPy have a dozen ways to say it
         if "pickle" in str(error):
-            raise ValueError(f"{name} holds Python objects, which are not loaded; save arrays of numbers") from None
+            raise ValueError(HOLDS_OBJECTS.format(name)) from None
         if isinstance(error, ValueError) and str(error).startswith(name):
             raise
-        said = str(error).split("\n", 1)[0][:200]
-        raise ValueError(f"{name} is damaged or no npz file: {type(error).__name__}, {said}") from None
+        raise ValueError(f"{name} is damaged or no npz file: {_first_line(error)}") from None
+    if variable is not None:
+        return _only_matrix(name, _chosen(name, arrays, variable), "npz")
     if "format" in arrays and "shape" in arrays:
         return _scipy_sparse(name, arrays), "sparse matrix of SciPy"
     names = [next((n for n in known if n in arrays), None) for known in TRIPLETS]
@@ -80,14 +113,24 @@ def _check_claims(stream: Any, name: str) -> None:
             if not info.filename.endswith(".npy"):
                 raise ValueError(f"{name} has {info.filename!r} in it, which is no array of NumPy")
             with archive.open(info) as member:
-                version = np.lib.format.read_magic(member)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(member)
-            size = int(np.prod(shape, dtype=object)) * max(dtype.itemsize, 1)
+                shape, dtype = _claims(member)
+            size = _bytes_of(shape, dtype)
             if min(shape, default=0) < 0 or size > min(info.file_size, DENSEST * info.compress_size + DENSEST):
                 raise ValueError(f"{name}: array {info.filename!r} claims shape {shape}, more than the file holds")
     if hasattr(stream, "seek"):
         stream.seek(0)
+
+
+def _claims(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type, as the header of an array says."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return shape, dtype
+
+
+def _bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return int(np.prod(shape, dtype=object)) * max(dtype.itemsize, 1)
 
 
 def _scipy_sparse(name: str, arrays: dict[str, NDArray[Any]]) -> ObservedMatrix:
@@ -95,8 +138,9 @@ def _scipy_sparse(name: str, arrays: dict[str, NDArray[Any]]) -> ObservedMatrix:
     try:
         rows, cols, values, shape = stored_sparse.entries(arrays)
     except (KeyError, TypeError, ValueError) as error:
-        said = str(error).split("\n", 1)[0][:200]
-        raise ValueError(f"{name} is damaged or was not written by scipy.sparse.save_npz: {said}") from None
+        raise ValueError(
+            f"{name} is damaged or was not written by scipy.sparse.save_npz: {_first_line(error)}"
+        ) from None
     return _of_entries(name, rows, cols, values, shape)
 
 
@@ -109,28 +153,47 @@ def read_mat(name: str, source: Path | bytes, variable: str | None) -> tuple[Obs
     except ValueError as error:
         raise ValueError(f"{name} is damaged or no MATLAB file: {error}") from None
     variables = {k: v for k, v in found.items() if not k.startswith("__")}
-    if variable is not None:
-        if variable not in variables:
-            raise ValueError(f"{name} has no variable {variable!r}; there are {', '.join(variables) or 'none'}")
-        variables = {variable: variables[variable]}
-    return _only_matrix(name, variables, "MATLAB")
+    return _only_matrix(name, variables if variable is None else _chosen(name, variables, variable), "MATLAB")
+
+
+def _chosen(name: str, arrays: dict[str, Any], variable: str) -> dict[str, Any]:
+    if variable not in arrays:
+        raise ValueError(f"{name} has no variable {variable!r}; there are {', '.join(arrays) or 'none'}")
+    return {variable: arrays[variable]}
 
 
 def _only_matrix(name: str, arrays: dict[str, Any], kind: str) -> tuple[ObservedMatrix, str]:
     matrices = {k: v for k, v in arrays.items() if bool(sparse.issparse(v)) or _is_matrix(v)}
-    if len(matrices) != 1:
-        found = ", ".join(f"{k} {np.shape(v)}" for k, v in arrays.items()) or "none"
+    if len(matrices) > 1:
+        listed = " and ".join(_sized(key, matrix) for key, matrix in list(matrices.items())[:MOST_NAMED])
+        more = f" and {len(matrices) - MOST_NAMED} more" if len(matrices) > MOST_NAMED else ""
+        raise ValueError(
+            f"{name} holds {len(matrices)} matrices, {listed}{more}; name one: --variable {next(iter(matrices))}, or "
+            f"variable={next(iter(matrices))!r} in Python"
+        )
+    if not matrices:
+        found = ", ".join(_sized(key, value) for key, value in list(arrays.items())[:MOST_NAMED]) or "none"
         raise ValueError(f"{name}: one matrix of numbers is needed, or rows, cols and values; the arrays are {found}")
     ((key, matrix),) = matrices.items()
     if sparse.issparse(matrix):
         coo: Any = matrix
         data = _of_entries(name, coo.row, coo.col, coo.data, coo.shape)
     else:
-        try:
-            data = ObservedMatrix.from_any(matrix)
-        except (ValueError, TypeError) as error:
-            raise ValueError(_prefixed(name, error)) from None
+        data = _of_array(name, matrix)
     return data, f"{kind}, variable {key}"
+
+
+def _of_array(name: str, matrix: NDArray[Any]) -> ObservedMatrix:
+    try:
+        return ObservedMatrix.from_any(matrix)
+    except (ValueError, TypeError) as error:
+        raise ValueError(_prefixed(name, error)) from None
+
+
+def _sized(key: str, value: Any) -> str:
+    """A name and a size in words; what is no array has none."""
+    size = " × ".join(map(str, np.shape(value)))
+    return f"{key} ({size})" if size else key
 
 
 def _is_matrix(value: Any) -> bool:
@@ -151,6 +214,12 @@ def _triplets(name: str, rows: NDArray[Any], cols: NDArray[Any], values: NDArray
 
 def _prefixed(name: str, error: Exception) -> str:
     return str(error) if str(error).startswith(name) else f"{name}: {error}"
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says, if it says anything to people: a KeyError has a name only."""
+    said = str(error).split("\n", 1)[0][:200].rstrip(".")
+    return said if " " in said else f"a part is missing or wrong{f' ({said})' if said else ''}"
 
 
 def _shown(text: bytes) -> str:

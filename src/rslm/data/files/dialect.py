@@ -16,6 +16,7 @@ __all__ = ["MISSING", "NAMES", "ONE_COLUMN", "SAMPLE", "Dialect", "guess"]
 SAMPLE = 1 << 16  # bytes to look at
 LINES = 100
 MORE_LINES = 2000  # for decimal commas, which may come late in a column of mostly whole numbers
+MOST_CUT = 20  # lines of a cell in quotes that the end of the sample may cut
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 NAMES = {"::": "'::'", "\t": "tab", ",": "comma", ";": "semicolon", "|": "'|'", " ": "space"}
 ONE_COLUMN = "\x1f"  # ASCII's own separator, which is in no text: so nothing is split
@@ -76,14 +77,15 @@ def guess(
     return Dialect(chosen, found, bare_returns, comma)
 
 
-def split(text: str, delimiter: str) -> Iterator[Record]:
-    """The lines of a table; a cell in quotes may hold line ends."""
+def split(text: str, delimiter: str, cut: bool) -> Iterator[Record]:
+    """The lines of a table; a cell in quotes may hold line ends. `cut`: the text may end anywhere."""
     if len(delimiter) > 1:
         text, delimiter = text.replace("\t", " ").replace(delimiter, "\t"), "\t"
     lines: Iterable[str] = io.StringIO(text, newline="\n")  # str.splitlines would split at rarer signs too
     if delimiter == " ":  # runs of blanks count as one
         lines = [line.strip() + "\n" for line in lines]
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter == " ")
+    spaced = delimiter == " " or _quotes_after_blanks(text, delimiter, cut)
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=spaced)
     begin = 1
     try:
         for cells in reader:
@@ -94,8 +96,22 @@ def split(text: str, delimiter: str) -> Iterator[Record]:
         return
 
 
+def _quotes_after_blanks(text: str, delimiter: str, cut: bool) -> bool:
+    """Whether cells in quotes come after a blank, as in 1, "a", 2; `rslm.data.files.quotes` looks at the whole file."""
+    if f'{delimiter} "' not in text:
+        return False
+    lines = csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter, skipinitialspace=True, strict=True)
+    begin = 0
+    try:
+        for _ in lines:
+            begin = lines.line_num
+    except csv.Error as error:  # the sample may end within quotes
+        return cut and "end of data" in str(error) and lines.line_num - begin <= MOST_CUT
+    return True
+
+
 def _sampled(text: str, delimiter: str, cut: bool, most: int) -> list[Record]:
-    records = list(islice(split(text, delimiter), most + 1))
+    records = list(islice(split(text, delimiter, cut), most + 1))
     return records[:-1] if len(records) > most or (cut and len(records) > 1) else records  # the sample may cut the last
 
 

@@ -27,10 +27,10 @@ class Encoding:
     """The codec of Python that reads a text, and what to say of it."""
 
     codec: str
-    said: str = ""  #: nothing of UTF-8, or of what was told
+    said: str = ""  #: empty for UTF-8
 
 
-def told(given: str) -> Encoding:
+def named(given: str) -> Encoding:
     """An encoding that the user names."""
     try:
         found = codecs.lookup(given)

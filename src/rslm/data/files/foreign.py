@@ -1,4 +1,4 @@
-"""Files that hold no table: packed ones, and text of other kinds. Each is told what it is and what to do."""
+"""Files that hold no table: packed ones, and text of other kinds. The error says what it is and what to do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refuse_archive(source: Path | bytes, name: str) -> None:
         with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as archive:
             members = archive.namelist()
     except Exception:  # of zipfile, which has several ways to say it
-        return  # a damaged npz is told by its reader
+        return  # its reader says that it is damaged
     if all(member.endswith(".npy") for member in members):
         return
     if any(member.startswith("xl/") for member in members):

@@ -26,7 +26,7 @@ def located(path: str | PathLike[str]) -> tuple[str, Path | bytes]:
         raise IsADirectoryError(f"{file} is a folder; name a file in it")
     if not file.exists():
         raise FileNotFoundError(f"{file} does not exist")
-    if not file.is_file() or file.stat().st_size == 0:  # a pipe tells no size, and can be read only once
+    if not file.is_file() or file.stat().st_size == 0:  # a pipe has no size, and can be read only once
         content = file.read_bytes()
         if not content:
             raise ValueError(f"{file} is empty")

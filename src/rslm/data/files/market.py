@@ -30,29 +30,36 @@ class Market:
     values: Floats
 
 
-def read(text: bytes) -> Market:
-    """The matrix; a ValueError says what is wrong, and in which line."""
-    form, field, symmetry, shape, entries, begin, line = _header(text)
+def read(text: bytes, first: int = 1) -> Market:
+    """The matrix; a ValueError says what is wrong, and in which line. `first`: the number of the first line."""
+    form, field, symmetry, shape, entries, begin, line = _header(text, first)
     if field == "pattern":
-        raise ValueError("it holds a pattern without values; add a value to every entry")
+        raise ValueError(f"line {first}: a pattern has no values; add a value to every entry, and write real")
     if field == "complex":
-        raise ValueError("its values are complex, but real ones are needed")
+        raise ValueError(f"line {first}: complex values, but real ones are needed")
     if symmetry != "general" and shape[0] != shape[1]:
         raise ValueError(f"line {line}: a {symmetry} matrix cannot be {shape[0]} × {shape[1]}")
     if entries * LEAST[form] > len(text) - begin + 1:
         raise ValueError(
-            f"its header claims {shape[0]} × {shape[1]} with {entries} entries, more than the file can hold"
+            f"line {line}: it claims {shape[0]} × {shape[1]} with {counted(entries)}, more than the file can hold"
         )
     width = 3 if form == "coordinate" else 1
     numbers = _body(text, begin, line + 1, width)
     if len(numbers) != entries * width:
-        raise ValueError(f"its header claims {entries} entries, but there are {len(numbers) // width}")
+        raise ValueError(f"line {line} claims {counted(entries)}, but there are {len(numbers) // width}")
     if form == "array":
         rows, cols = _places(shape, symmetry)
         values = numbers
     else:
         positions = numbers.reshape(-1, 3)
-        rows, cols = (_whole(positions[:, k], shape[k]) for k in (0, 1))
+        outside = _outside(positions, shape)
+        if outside is not None:
+            at, k = outside
+            raise ValueError(
+                f"line {_line_of_entry(text, begin, line + 1, at)}: the {('row', 'column')[k]} is "
+                f"{positions[at, k]:g}, where a whole number from 1 to {shape[k]} is needed"
+            )
+        rows, cols = (positions[:, k].astype(np.int64) - 1 for k in (0, 1))
         values = positions[:, 2].copy()
     if symmetry == "general":
         return Market(form, shape, rows, cols, values)
@@ -61,17 +68,23 @@ def read(text: bytes) -> Market:
     return Market(form, shape, *both, np.concatenate([values, sign * values[off]]))
 
 
-def _header(text: bytes) -> tuple[str, str, str, tuple[int, int], int, int, int]:
+def counted(entries: int) -> str:
+    return f"{entries} {'entry' if entries == 1 else 'entries'}"
+
+
+def _header(text: bytes, first: int) -> tuple[str, str, str, tuple[int, int], int, int, int]:
     """Form, field, symmetry, shape, entries, where the body begins, and the number of the line before it."""
     end = _end(text, 0)
     words = text[:end].decode("latin-1").lower().split()
     if len(words) != 5 or words[1] != "matrix":
-        raise ValueError("line 1: a title of five words is needed, %%MatrixMarket matrix coordinate real general")
+        raise ValueError(
+            f"line {first}: a title of five words is needed, such as %%MatrixMarket matrix coordinate real general"
+        )
     for word, known in zip(words[2:], (FORMS, FIELDS, SYMMETRIES), strict=True):
         if word not in known:
-            raise ValueError(f"line 1: {word[:40]!r} is none of {', '.join(known)}")
+            raise ValueError(f"line {first}: {word[:40]!r} is none of {', '.join(known)}")
     form, field, symmetry = words[2:]
-    begin, line = end + 1, 2
+    begin, line = end + 1, first + 1
     while begin < len(text):
         end = _end(text, begin)
         size = text[begin:end].strip()
@@ -115,9 +128,12 @@ def _numbers(block: bytes, line: int, width: int) -> Floats:
     counts = np.diff(np.searchsorted(begins, ends), prepend=0)
     wrong = np.flatnonzero((counts != 0) & (counts != width))
     if len(wrong):
-        raise ValueError(f"line {line + int(wrong[0])}: {counts[wrong[0]]} numbers, where {width} are needed")
+        count = int(counts[wrong[0]])
+        numbers_in_line = f"{count} {'number' if count == 1 else 'numbers'}"
+        needed = "1 is needed" if width == 1 else f"{width} are needed"
+        raise ValueError(f"line {line + int(wrong[0])}: {numbers_in_line}, where {needed}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of text that is no number, which is told below
+        warnings.simplefilter("ignore", DeprecationWarning)  # of text that is no number, which is said below
         try:
             numbers: Floats = np.fromstring(block.decode("ascii"), dtype=np.float64, sep=" ")
         except ValueError:  # newer ones raise
@@ -137,14 +153,27 @@ def _is_number(word: bytes) -> bool:
     return True
 
 
-def _whole(numbers: Floats, most: int) -> NDArray[np.int64]:
-    """Positions that count from 1, as such that count from 0."""
-    inside = (numbers >= 1) & (numbers <= most) & (numbers == np.floor(numbers))
-    if not inside.all():
-        raise ValueError(
-            f"a position is {numbers[int(np.argmin(inside))]:g}, where a whole number from 1 to {most} is needed"
-        )
-    return numbers.astype(np.int64) - 1
+def _outside(positions: Floats, shape: tuple[int, int]) -> tuple[int, int] | None:
+    """The first entry whose row or column is outside of the matrix, and 0 for its row or 1 for its column."""
+    found = []
+    for k in (0, 1):
+        numbers = positions[:, k]
+        inside = (numbers >= 1) & (numbers <= shape[k]) & (numbers == np.floor(numbers))
+        if not inside.all():
+            found.append((int(np.argmin(inside)), k))
+    return min(found, default=None)
+
+
+def _line_of_entry(text: bytes, begin: int, line: int, entry: int) -> int:
+    """The line of an entry, of which there is one in every line that is not empty."""
+    seen = -1
+    while begin < len(text):
+        end = _end(text, begin)
+        seen += bool(text[begin:end].strip())
+        if seen == entry:
+            break
+        begin, line = end + 1, line + 1
+    return line
 
 
 def _places(shape: tuple[int, int], symmetry: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rslm.data.files.dialect import SAMPLE, Dialect, guess
-from rslm.data.files.encoding import UTF8, by_mark, in_utf8, no_utf8, not_in, told
+from rslm.data.files.encoding import UTF8, by_mark, in_utf8, named, no_utf8, not_in
 from rslm.data.files.foreign import refuse_foreign
 from rslm.data.files.quotes import line_at, rewritten, survey
 from rslm.data.files.tools import blocks
@@ -43,7 +43,7 @@ class Plain:
         folder : where it is rewritten; in memory or the usual place for temporary files if None
         """
         sample = next(blocks(source, name, SAMPLE), b"")
-        known = by_mark(sample) if encoding is None else told(encoding)
+        known = by_mark(sample) if encoding is None else named(encoding)
         if known is None:
             refuse_foreign(sample, name)
         if known is not None and known.codec not in UTF8:
@@ -61,10 +61,12 @@ class Plain:
         shaped = not found.usual or (found.escaped and found.breaks > 0)
         breaks, line = found.breaks, 0
         if shaped:
-            way = rewritten(source, name, dialect.delimiter, separator_of(dialect.delimiter), found.escaped, folder)
+            way = rewritten(source, name, dialect.delimiter, separator_of(dialect.delimiter), found, folder)
             source, breaks, line = way.source, way.breaks, way.line
             if way.escapes:
                 remarks.append("quotes escaped by backslashes")
+            if way.spaced:
+                remarks.append("blanks before cells left out")
         elif breaks:
             line = line_at(source, name, found.first)
         if breaks:

@@ -24,7 +24,8 @@ QUOTE, NEWLINE, RETURN = b'"\n\r'
 CACHED = 1 << 17  # bytes that stay in the cache while they are looked at several times
 ESCAPED = b'\\"'
 BACKSLASH = re.compile(r'\\(["\\])|\\')
-SEPARATORS = {" ": b" \t", "::": b":"}  # bytes beside the quotes of a cell
+SEPARATORS = {" ": b" \t", "::": b":"}  # bytes next to the quotes of a cell
+NEVER_CLOSED = "a quote opens here and does not close; close it or remove it"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Survey:
     utf8: bool = True
     usual: bool = True  #: every quote opens a cell, closes it, or is doubled
     escaped: bool = False  #: there are quotes after a backslash
+    spaced: bool = False  #: there are quotes after a separator and a blank
     breaks: int = 0  #: line ends in quotes, if all quotes are as usual
     first: int = 0  #: the byte of the first of them
 
@@ -41,12 +43,14 @@ class Survey:
 def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
     """Look at all bytes once, many at a time."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    beside = np.zeros(256, dtype=np.bool_)
-    beside[list(SEPARATORS.get(delimiter, delimiter.encode()) + b'"\n\r')] = True
+    adjacent = np.zeros(256, dtype=np.bool_)
+    adjacent[list(SEPARATORS.get(delimiter, delimiter.encode()) + b'"\n\r')] = True
+    spaced_quote = delimiter.encode() + b' "'
     utf8 = usual = True
-    escaped, inside, breaks, first, at = False, 0, 0, 0, 0
+    escaped, spaced, inside, breaks, first, at = False, False, 0, 0, 0, 0
     marked = beginning(source, len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
     tail = b"\n"  # what lies before the text, then its last two bytes: one was looked at, one not
+    end = b""  # of the block before, where a separator and a blank may stand
     for block in _ended(blocks(source, name, CACHED)):
         if utf8 and not (block.isascii() and not decoder.getstate()[0]):
             try:
@@ -56,16 +60,18 @@ def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
         if marked:
             block, at, marked = block[len(codecs.BOM_UTF8) :], len(codecs.BOM_UTF8), False
         if not inside and b'"' not in block and b'"' not in tail:  # as in most files
-            tail, at = (tail + block[-2:])[-2:], at + len(block)
+            tail, at, end = (tail + block[-2:])[-2:], at + len(block), block[-len(spaced_quote) :]
             continue
         text = tail + block
         escaped = escaped or ESCAPED in text
+        spaced = spaced or (delimiter != " " and (spaced_quote in block or spaced_quote in end + block[:9]))
+        end = block[-len(spaced_quote) :]
         if usual and (inside or b'"' in text):
             signs = np.frombuffer(text, dtype=np.uint8)
             within = signs[1:-1]
             quotes = np.flatnonzero(within == QUOTE) + 1
             closes = (np.arange(len(quotes)) + inside) % 2 == 1
-            usual = bool(beside[signs[np.where(closes, quotes + 1, quotes - 1)]].all())
+            usual = bool(adjacent[signs[np.where(closes, quotes + 1, quotes - 1)]].all())
             ends = np.flatnonzero((within == NEWLINE) | (within == RETURN)) + 1
             ends = ends[(np.searchsorted(quotes, ends) + inside) % 2 == 1]
             ends = ends[(signs[ends] == NEWLINE) | (signs[ends + 1] != NEWLINE)]  # CR LF is one
@@ -79,7 +85,7 @@ def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
         decoder.decode(b"", True)
     except UnicodeDecodeError:
         utf8 = False
-    return Survey(utf8, usual and not inside, escaped, breaks, first)
+    return Survey(utf8, usual and not inside, escaped, spaced, breaks, first)
 
 
 def line_at(source: Path | bytes, name: str, offset: int) -> int:
@@ -99,32 +105,43 @@ class Rewritten:
 
     source: Path | bytes = b""
     escapes: bool = False  #: whether a backslash before a quote was taken for an escape
+    spaced: bool = False  #: whether blanks before a cell were left out, as in 1, "a", 2
     breaks: int = 0  #: line ends in cells
     line: int = 0  #: of the first of them, or of what is wrong
     wrong: str = ""
 
 
 def rewritten(
-    source: Path | bytes, name: str, delimiter: str, separator: str, escaped: bool, folder: Path | None
+    source: Path | bytes, name: str, delimiter: str, separator: str, found: Survey, folder: Path | None
 ) -> Rewritten:
-    """The text, in UTF-8, with its quotes as usual; `escaped`: there are quotes after a backslash."""
-    plain = _read(source, delimiter, separator, False, folder)
+    """The text, in UTF-8, with its quotes as usual."""
+    tried: list[Rewritten] = []
+    for spaced in [True, False] if found.spaced else [False]:  # literal quotes only if the cells cannot be in quotes
+        way = _best(source, delimiter, separator, found.escaped, spaced, folder)
+        if not way.wrong:
+            return way
+        tried.append(way)
+    furthest = max(tried, key=lambda way: way.line)
+    raise ValueError(f"{name}, line {furthest.line}: {furthest.wrong}")
+
+
+def _best(
+    source: Path | bytes, delimiter: str, separator: str, escaped: bool, spaced: bool, folder: Path | None
+) -> Rewritten:
+    """With or without escapes; `escaped`: there are quotes after a backslash."""
+    plain = _read(source, delimiter, separator, False, spaced, folder)
     if not escaped or not (plain.wrong or plain.breaks):
-        return _right(plain, name)
-    other = _read(source, delimiter, separator, True, folder)
+        return plain
+    other = _read(source, delimiter, separator, True, spaced, folder)
     if plain.wrong and other.wrong:
-        return _right(max(plain, other, key=lambda way: way.line), name)
+        return max(plain, other, key=lambda way: way.line)
     better = plain.wrong or (not other.wrong and other.breaks < plain.breaks)
     return other if better else plain
 
 
-def _right(way: Rewritten, name: str) -> Rewritten:
-    if way.wrong:
-        raise ValueError(f"{name}, line {way.line}: {way.wrong}")
-    return way
-
-
-def _read(source: Path | bytes, delimiter: str, separator: str, escapes: bool, folder: Path | None) -> Rewritten:
+def _read(
+    source: Path | bytes, delimiter: str, separator: str, escapes: bool, spaced: bool, folder: Path | None
+) -> Rewritten:
     scratch, expected, begin, breaks, first = Scratch(source, folder), 0, 1, 0, 0
     with io.TextIOWrapper(stream(source), encoding="utf-8-sig", newline="") as text:
         fed = _Fed(text, delimiter, escapes)
@@ -132,7 +149,7 @@ def _read(source: Path | bytes, delimiter: str, separator: str, escapes: bool, f
             fed,
             delimiter=separator,
             escapechar="\\" if escapes else None,
-            skipinitialspace=delimiter == " ",
+            skipinitialspace=spaced or delimiter == " ",
             strict=True,
         )
         out = io.StringIO(newline="")
@@ -145,24 +162,51 @@ def _read(source: Path | bytes, delimiter: str, separator: str, escapes: bool, f
                 if reader.line_num > begin and cells:
                     breaks, first = breaks + reader.line_num - begin, first or begin
                 begin = reader.line_num + 1
+                fed.record.clear()
                 if out.tell() > 1 << 20:
                     scratch.write(_taken(out))
             else:
                 scratch.write(_taken(out))
-                return Rewritten(scratch.done(), escapes, breaks, first)
+                return Rewritten(scratch.done(), escapes, spaced, breaks, first)
             wrong = f"{len(cells)} cells, where the first line has {expected}; mend that line"
         except csv.Error as error:
-            begin, wrong = _told(error, fed, begin)
+            begin, wrong = _explained(error, fed.record, begin, separator, escapes)
     return Rewritten(line=begin, wrong=wrong)
 
 
-def _told(error: csv.Error, fed: _Fed, begin: int) -> tuple[int, str]:
-    """The line, and what is wrong with it."""
+def _explained(error: csv.Error, record: list[str], begin: int, separator: str, escapes: bool) -> tuple[int, str]:
+    """The line, and what is wrong with it; `record`: the lines from `begin` to where the error was noticed."""
+    opened, after = _last_in_quotes(record, separator, escapes)
     if "expected after" in str(error):
-        return fed.line, "a quote is within a cell in quotes; double it, or remove it"
+        line, last = begin + opened, begin + len(record) - 1
+        if line < last:  # it may belong to the next cell in quotes
+            return line, f"a quote opens here, and the next one is within line {last}; close it, or remove it"
+        if after.strip(" ")[:1] in (separator, "", "\r", "\n"):
+            return line, "blanks follow a cell in quotes; remove them"
+        return line, "a quote is within a cell in quotes; double it, or remove it"
     if "end of data" in str(error) or "field larger" in str(error):
-        return begin, "a quote opens here and does not close; close it or remove it"
+        return begin + opened, NEVER_CLOSED
     return begin, f"{error}; mend that line"
+
+
+def _last_in_quotes(record: list[str], separator: str, escapes: bool) -> tuple[int, str]:
+    """Where the last cell in quotes opens, a position in `record`, and what follows it in the line where it closes."""
+    opened, after = 0, ""
+    inside, fresh = False, True  # within quotes; at the begin of a cell
+    for k, line in enumerate(record):
+        at = 0
+        while at < len(line):
+            sign = line[at]
+            if inside and ((escapes and sign == "\\") or line[at : at + 2] == '""'):
+                at += 1  # what comes next is part of the cell
+            elif inside and sign == '"':
+                inside, after = False, line[at + 1 :]
+            elif not inside and fresh and sign == '"':
+                inside, fresh, opened, after = True, False, k, ""
+            elif not inside:
+                fresh = sign == separator or (fresh and sign == " ")
+            at += 1
+    return opened, after
 
 
 class _Fed:
@@ -170,16 +214,18 @@ class _Fed:
 
     def __init__(self, text: io.TextIOWrapper, delimiter: str, escapes: bool) -> None:
         self.text, self.delimiter, self.escapes = text, delimiter, escapes
-        self.line = 0
+        self.record: list[str] = []  # lines since it was last cleared
 
     def __iter__(self) -> Iterator[str]:
         for line in self.text:
-            self.line += 1
             if len(self.delimiter) > 1:
                 line = line.replace("\t", " ").replace(self.delimiter, "\t")
             elif self.delimiter == " ":
                 line = line.replace("\t", " ").strip() + "\n"
-            yield BACKSLASH.sub(_kept, line) if self.escapes and "\\" in line else line
+            if self.escapes and "\\" in line:
+                line = BACKSLASH.sub(_kept, line)
+            self.record.append(line)
+            yield line
 
 
 def _kept(found: re.Match[str]) -> str:

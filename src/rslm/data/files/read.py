@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data.convert import Duplicates
-from rslm.data.files.binary import read_market, read_mat, read_npz
+from rslm.data.files.binary import NPY, read_market, read_mat, read_npy, read_npz
 from rslm.data.files.columns import described, described_by_type
 from rslm.data.files.dialect import NAMES
 from rslm.data.files.fill import OR_ENTRIES, dense_from_text, entries_from_text
 from rslm.data.files.foreign import refuse_archive
+from rslm.data.files.given import refuse_given
 from rslm.data.files.locate import PARQUET, STANDARD_INPUT, ZIP, beginning, located
 from rslm.data.files.parquet import read_parquet
 from rslm.data.files.roles import Roles, guess_roles
@@ -25,6 +26,14 @@ from rslm.data.files.tools import polars
 from rslm.data.observed import ObservedMatrix
 from rslm.data.prepared.manifest import is_prepared
 from rslm.data.prepared.opened import open_prepared
+
+
+class Pairs(NamedTuple):
+    """Ids of rows and columns that were read; `how` says what was guessed."""
+
+    rows: NDArray[Any]
+    cols: NDArray[Any]
+    how: str
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ def read_source(
 
     Parameters
     ----------
-    path : text (.csv, .tsv, .dat, any delimiter, .gz), Parquet, MatrixMarket (.mtx), NumPy (.npz) or MATLAB (.mat)
+    path : text (.csv, .tsv, .dat, any delimiter, .gz), Parquet, MatrixMarket (.mtx), NumPy (.npy, .npz), MATLAB (.mat)
         Or a folder that `rslm prepare` has written, of which the arrays stay on disk.
     delimiter, header : of text; guessed if None
     encoding : of text, by the name that Python knows it by, such as "cp1252"
@@ -61,39 +70,39 @@ def read_source(
         One entry a line, or a matrix with empty cells; guessed if None.
     rows, cols, values : name of a column, or its number from 1, optional
         The roles of columns where there is one entry a line; guessed if None.
-    variable : of a MATLAB file with several
+    variable : name of a matrix in a MATLAB or npz file with several, optional
     duplicates : {"error", "sum", "mean", "last"}
         What becomes of a pair that occurs more than once.
     """
+    text = {"delimiter": delimiter, "header": header, "encoding": encoding}
+    roles = {"layout": layout, "rows": rows, "cols": cols, "values": values}
+    chosen = {"variable": variable}
     if fspath(path) != STANDARD_INPUT and is_prepared(path):
-        given = {
-            "delimiter": delimiter,
-            "header": header,
-            "encoding": encoding,
-            "layout": layout,
-            "rows": rows,
-            "cols": cols,
-            "values": values,
-        }
-        if ignored := [name for name, value in given.items() if value is not None]:
-            raise ValueError(f"{path} is prepared data, which has been read; leave out {', '.join(ignored)}")
+        refuse_given(str(path), "prepared data", text | roles | chosen)
         return Source(open_prepared(path, check=True), "prepared data")
     name, source = located(path)
     begins = beginning(source)
     suffixes = [] if isinstance(source, bytes) else [s.lower() for s in source.suffixes if s.lower() != ".gz"]
     ending = suffixes[-1] if suffixes else ""
-    roles = {"layout": layout, "rows": rows, "cols": cols, "values": values}
     try:
         if begins.startswith(PARQUET) or ending == ".parquet":
+            refuse_given(name, "Parquet", text | chosen)
             return _from_parquet(name, source, roles, duplicates)
+        if begins.startswith(NPY) or ending == ".npy":
+            refuse_given(name, "a NumPy array", text | roles | chosen)
+            return Source(*read_npy(name, source))
         if begins.startswith(ZIP):
             refuse_archive(source, name)
         if begins.startswith(ZIP) or ending == ".npz":
-            return Source(*read_npz(name, source))
+            refuse_given(name, "an npz file", text | roles)
+            return Source(*read_npz(name, source, variable))
         if ending == ".mat":
+            refuse_given(name, "a MATLAB file", text | roles)
             return Source(*read_mat(name, source, variable))
         if ending == ".mtx" or begins.lower().startswith(b"%%matrix"):
+            refuse_given(name, "MatrixMarket", text | roles | chosen)
             return Source(*read_market(name, source))
+        refuse_given(name, "a text table", chosen)
         return _from_text(TextTable.of(name, source, delimiter, header, encoding), roles, duplicates)
     except MemoryError:
         raise ValueError(f"{name} claims more than there is memory for") from None
@@ -107,10 +116,10 @@ def read_pairs(
     encoding: str | None = None,
     rows: str | None = None,
     cols: str | None = None,
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> Pairs:
     """Ids of rows and columns: the first two columns of a text table or Parquet file, or those that are named."""
     table = read_table(path, delimiter=delimiter, header=header, encoding=encoding)
-    return table.ids(rows or "1"), table.ids(cols or "2")
+    return Pairs(table.ids(rows or "1"), table.ids(cols or "2"), table.how)
 
 
 def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) -> Source:

@@ -7,10 +7,14 @@ from typing import Any
 
 from rslm.data.files.columns import Column, described_by_type
 
-ROWS = {"user", "userid", "uid", "row", "rows", "i", "customer", "customerid", "reviewer", "reviewerid", "sample"}
-COLS = {"item", "itemid", "iid", "movie", "movieid", "product", "productid", "film", "col", "column", "j", "feature"}
+ROWS = {"user", "userid", "uid", "row", "rows", "customer", "customerid", "reviewer", "reviewerid", "sample"}
+COLS = {"item", "itemid", "iid", "movie", "movieid", "product", "productid", "film", "col", "column", "feature"}
 COLS |= {"track", "artist", "artistid", "book", "bookid", "isbn", "anime", "animeid", "song", "songid"}
-VALUES = {"rating", "ratings", "value", "values", "score", "stars", "y", "count", "plays", "weight", "overall"}
+VALUES = {"rating", "ratings", "value", "values", "score", "stars", "count", "plays", "weight", "overall"}
+# A letter alone says little: i is the column in u, i, r and the row in i, j, v. So letters count in these pairs only,
+# without the third letter, and one for the value only where row and column are known.
+LETTERS = (("u", "i", "j"), ("i", "j", "u"))
+VALUE_LETTERS = {"r", "v", "x", "y", "w"}
 MOST_IN_TRIPLETS = 4  # columns of a table without names that may still be one entry a line: a time may come last
 
 
@@ -77,7 +81,22 @@ def _plain(column: str) -> str:
 
 
 def _by_name(columns: list[str]) -> tuple[str | None, ...]:
-    return tuple(next((c for c in columns if _plain(c) in known), None) for known in (ROWS, COLS, VALUES))
+    """Row, column and value as far as their names say which they are."""
+    row, col, value = (next((c for c in columns if _plain(c) in known), None) for known in (ROWS, COLS, VALUES))
+    letters = {_plain(c): c for c in columns if len(_plain(c)) == 1}
+    if row is None and col is None and len(columns) <= MOST_IN_TRIPLETS:
+        pairs = [(letters[r], letters[c]) for r, c, third in LETTERS if {r, c} <= set(letters) and third not in letters]
+        row, col = pairs[0] if pairs else (None, None)
+    if row is not None and col is not None and value is None:
+        values = [c for letter, c in letters.items() if letter in VALUE_LETTERS]
+        value = values[0] if len(values) == 1 else None
+    return row, col, value
+
+
+def names_ids(row: str, col: str) -> bool:
+    """Whether these are words that columns of ids usually have as names."""
+    both = {_plain(row), _plain(col)}
+    return both <= ROWS | COLS or any(both == {r, c} for r, c, _ in LETTERS)
 
 
 def roles_by_name(names: list[str], table: str) -> tuple[str, str, str]:

@@ -13,6 +13,7 @@ from rslm._typing import Floats
 from rslm.data.files.cells import was_meant_as_number
 from rslm.data.files.columns import as_ids, as_numbers, described, described_by_type
 from rslm.data.files.foreign import refuse_archive
+from rslm.data.files.given import refuse_given
 from rslm.data.files.locate import PARQUET, ZIP, beginning, located
 from rslm.data.files.parquet import read_parquet
 from rslm.data.files.roles import column_of
@@ -94,6 +95,7 @@ def read_table(
     name, source = located(path)
     begins = beginning(source)
     if begins.startswith(PARQUET):
+        refuse_given(name, "Parquet", {"delimiter": delimiter, "header": header, "encoding": encoding})
         return NamedColumns(name, read_parquet(source, name), "Parquet")
     if begins.startswith(ZIP):
         refuse_archive(source, name)

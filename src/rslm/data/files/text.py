@@ -105,7 +105,7 @@ class TextTable:
         return frame
 
     def fault(self, numbers: tuple[int, ...] = (), ids: tuple[int, ...] = (), gaps: bool = False) -> str | None:
-        """The first line that is wrong, in words: as of `first_fault`."""
+        """The first line that is wrong, in words: see `first_fault`."""
         return first_fault(self._records(), self.dialect.header, self.dialect.decimal_comma, numbers, ids, gaps)
 
     def refuse_nul(self, frame: Any) -> None:

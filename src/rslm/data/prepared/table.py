@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rslm.data.files.dialect import MISSING
+from rslm.data.files.given import refuse_given
 from rslm.data.files.locate import PARQUET, beginning, located
 from rslm.data.files.parquet import read_parquet
 from rslm.data.files.plain import Plain
@@ -59,6 +60,7 @@ class Table:
             raise ValueError(f"{name} has *, ? or [ in its path; rename it, or move it, to prepare it")
         roles: dict[str, Any] = {"layout": None, "rows": rows, "cols": cols, "values": values}
         if beginning(file).startswith(PARQUET):
+            refuse_given(name, "Parquet", {"delimiter": delimiter, "header": header, "encoding": encoding})
             first = read_parquet(file, name, SOME_ROWS)
             chosen = guess_roles(first, name, True, **roles)
             how, source, parameters = "Parquet", "read_parquet($path)", dict[str, Any]()

@@ -52,13 +52,13 @@ def prepare(
     path : text of any delimiter (also compressed) or Parquet, larger than memory if need be
     out : path of the folder, which appears whole or not at all
     delimiter, header, encoding, rows, cols, values, duplicates
-        As of `read_source`.
+        As in `read_source`.
     memory : str, default="1GB"
-        What sorting may take; what is more goes to disk, beside `out`.
+        Memory for sorting, at most; the rest goes to a temporary folder next to `out`.
     force : bool, default=False
         Whether a folder of prepared data that is there already is replaced.
     progress : function, optional
-        Told what is being done.
+        Called with a description of every step.
     """
     target = Path(out)
     if target.exists() and not (force and is_prepared(target)):
@@ -72,23 +72,23 @@ def prepare(
         raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
     if target.exists() and (others := sorted({p.name for p in target.iterdir()} - OURS)):
         raise FileExistsError(f"{target} holds {others[0]!r}, which is none of ours; move it away to replace the rest")
-    told = progress or (lambda _: None)
+    report = progress or (lambda _: None)
     _remove_left_behind(target.absolute())
     prefix = f"{beginning_of_unfinished(target)}{os.getpid()}."
     work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=prefix, suffix=UNFINISHED))
     with _held(work):
         try:
             table = Table.of(path, delimiter, header, encoding, rows, cols, values, work)
-            manifest = _written(table, work, target, duplicates, memory, told)
+            manifest = _written(table, work, target, duplicates, memory, report)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return manifest
 
 
-def _written(table: Table, work: Path, target: Path, duplicates: Duplicates, memory: str, told: Progress) -> Manifest:
+def _written(table: Table, work: Path, target: Path, duplicates: Duplicates, memory: str, report: Progress) -> Manifest:
     try:
         with _database(work, memory, table.name) as database:
-            manifest = _write(database, table, work / "out", duplicates, told)
+            manifest = _write(database, table, work / "out", duplicates, report)
         _replace(work / "out", target)
     except OSError as error:
         if error.errno is None:
@@ -136,10 +136,10 @@ def _database(work: Path, memory: str, name: str) -> Iterator[Any]:
             database.close()
 
 
-def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, told: Progress) -> Manifest:
-    told("reading")
+def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, report: Progress) -> Manifest:
+    report("reading")
     table.load(database, keep_order=duplicates == "last")
-    told("numbering rows and columns")
+    report("numbering rows and columns")
     for side, column in (("row", "r"), ("col", "c")):
         database.execute(
             f"CREATE TABLE {side}s AS SELECT {column}, (row_number() OVER (ORDER BY {column}) - 1)::INTEGER AS k "
@@ -166,7 +166,7 @@ def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, to
         _array(folder / "values.npy", np.dtype(np.float32 if narrow else np.float64), int(indptr[-1])) as values_file,
     ):
         for first, last in _ranges(indptr):
-            told(f"writing rows {first + 1:,} to {last:,} of {len(counts):,}")
+            report(f"writing rows {first + 1:,} to {last:,} of {len(counts):,}")
             part = database.execute(
                 "SELECT i, j, v FROM e WHERE i BETWEEN ? AND ? ORDER BY i, j", [first, last - 1]
             ).fetchnumpy()
