@@ -76,9 +76,12 @@ struct Dense {
         for (int k = 0; k < r; k++) least[size_t(k)] = std::max(least[size_t(k)], ROUNDED * row(k)[k]);
         for (int k = 0; k < r; k++) {
             double *top = row(k);
-            const bool lost = top[k] < least[size_t(k)]; // in rounding errors, as in systems.hpp
-            const double inverse = 1.0 / std::sqrt(lost ? least[size_t(k)] : top[k]), rest = lost ? 0.0 : inverse;
-            for (int j = k + 1; j < r; j++) top[j] *= rest;
+            if (top[k] < least[size_t(k)]) { // lost in rounding errors, as in systems.hpp
+                top[k] = least[size_t(k)];
+                for (int j = k + 1; j < r; j++) top[k] = std::max(top[k], top[j] * top[j] / std::max(row(j)[j], least[size_t(j)]));
+            }
+            const double inverse = 1.0 / std::sqrt(top[k]);
+            for (int j = k + 1; j < r; j++) top[j] *= inverse;
             top[k] = inverse;
             for (int i = k + 1; i < r; i++) {
                 double *target = row(i);

@@ -194,9 +194,14 @@ template <int Q> struct BoxColumn {
         double lowest[4 * Q]; // of the pivots, as in systems.hpp
         for (int a = 0; a < rank; a++) lowest[a] = std::max(ridge, ROUNDED * (flat[a * stride + a] += ridge));
         for (int k = 0; k < rank; k++) { // = RᵀR, R in the upper triangle with its diagonal inverted
-            const bool lost = flat[k * stride + k] < lowest[k];
-            const double inverse = 1.0 / std::sqrt(lost ? lowest[k] : flat[k * stride + k]);
-            for (int p = k / 8; p < used; p++) m[k * parts + p] *= lost ? 0.0 : inverse;
+            double pivot = flat[k * stride + k];
+            if (pivot < lowest[k]) {
+                pivot = lowest[k];
+                for (int j = k + 1; j < rank; j++)
+                    pivot = std::max(pivot, flat[k * stride + j] * flat[k * stride + j] / std::max(flat[j * stride + j], lowest[j]));
+            }
+            const double inverse = 1.0 / std::sqrt(pivot);
+            for (int p = k / 8; p < used; p++) m[k * parts + p] *= inverse;
             flat[k * stride + k] = inverse;
             b[k] *= inverse;
             for (int i = k + 1; i < rank; i++) {

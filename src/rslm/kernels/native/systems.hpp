@@ -112,11 +112,11 @@ RSLM_INLINE void run_tile(const Column<Q> &column, int a, int rows, int v, int p
     else if constexpr (A > 1) run_tile<WEIGHTED, Q, A - 1, MOST_TILE_PARTS>(column, a, rows, v, parts, rhs, out, add);
 }
 
-constexpr double ROUNDED = 0x1p-48; // relative size of the rounding errors in a pivot
+constexpr double ROUNDED = 0x1p-50; // relative size of the rounding errors in a pivot
 
 // M = RᵀR in place for eight systems; lane l of m[packed(i, j)] belongs to system l. The diagonal of R is inverted. No
-// eigenvalue is below `least`, so no pivot is. Where one comes out smaller, or is lost in rounding errors, so is the rest
-// of its row: the pivot is put there and the rest is nothing.
+// eigenvalue is below `least`, so no pivot is. One that comes out smaller, or is lost in rounding errors, becomes as small
+// as it may be while the rest of the matrix stays positive: r²/d for an r in its row and d on the diagonal below.
 RSLM_INLINE void factorise(int r, vec *m, const vec &least) {
     vec lowest[rslm::MOST_RANK];
     for (int k = 0; k < r; k++) {
@@ -125,10 +125,18 @@ RSLM_INLINE void factorise(int r, vec *m, const vec &least) {
     }
     for (int k = 0; k < r; k++) {
         vec *row = m + packed(r, k, k);
-        const auto lost = row[0] < lowest[k];
-        const vec inverse = 1.0 / square_root(pick(lost, lowest[k], row[0])), rest = pick(lost, vec{}, inverse);
+        const mask lost = row[0] < lowest[k];
+        if (bits(lost)) {
+            vec pivot = lowest[k];
+            for (int j = 1; j < r - k; j++) {
+                const vec d = m[packed(r, k + j, k + j)], needed = row[j] * row[j] / pick(d < lowest[k + j], lowest[k + j], d);
+                pivot = pick(needed > pivot, needed, pivot);
+            }
+            row[0] = pick(lost, pivot, row[0]);
+        }
+        const vec inverse = 1.0 / square_root(row[0]);
         row[0] = inverse;
-        for (int j = 1; j < r - k; j++) row[j] *= rest;
+        for (int j = 1; j < r - k; j++) row[j] *= inverse;
         for (int i = 1; i < r - k; i++) {
             const vec f = row[i];
             vec *target = m + packed(r, k + i, k + i);
