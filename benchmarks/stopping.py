@@ -82,11 +82,11 @@ def tasks(kind: type[Any]) -> Call:
     return lambda limit: kind(20, 100.0, tol=0.0, max_time=limit).fit(X, targets, tasks=t)
 
 
-def reduced_rank() -> Call:
+def reduced_rank(loss: str, rows: int = 20_000) -> Call:
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((20_000, 300))
-    Y = X @ rng.standard_normal((300, 200)) + rng.standard_normal((20_000, 200))
-    return lambda limit: ReducedRankRegressor(20, 100.0, loss="huber", tol=0.0, max_time=limit).fit(X, Y)
+    X = rng.standard_normal((rows, 300))
+    Y = X @ rng.standard_normal((300, 200)) + rng.standard_normal((rows, 200))
+    return lambda limit: ReducedRankRegressor(20, 100.0, loss=loss, tol=0.0, max_time=limit).fit(X, Y)
 
 
 def inductive() -> Call:
@@ -141,7 +141,8 @@ CALLS: dict[str, tuple[Callable[[], Call], bool]] = {  # what makes the call, an
     "series": (series, True),
     "tasks": (lambda: tasks(MultiTaskRegressor), True),
     "classes": (lambda: tasks(MultiTaskClassifier), True),
-    "reduced rank": (reduced_rank, True),
+    "reduced rank": (lambda: reduced_rank("huber"), True),
+    "reduced rank, square": (lambda: reduced_rank("square", 150_000), True),
     "inductive": (inductive, True),
     "symmetric": (symmetric, True),
     "recommend_for": (filling, False),

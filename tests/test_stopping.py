@@ -1,25 +1,36 @@
 """Where the time is over, or Ctrl-C was pressed: what is under way ends at its next look, with an answer."""
 
 import math
+import signal
 import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from rslm import HankelModel, MatrixCompletion, MatrixCompletionCV, ObservedMatrix, interrupts
+from rslm import (
+    HankelModel,
+    MatrixCompletion,
+    MatrixCompletionCV,
+    ObservedMatrix,
+    ReducedRankRegressor,
+    interrupts,
+    tall,
+)
 from rslm.datasets import make_ratings, make_series
 from rslm.inner import linear_systems
 from rslm.interrupts import Interrupt, held_back, look, over
 from rslm.inward import drawn_inward
-from rslm.kernels import Factors, Stopped, ask, bound
+from rslm.kernels import Factors, Solved, Stopped, ask, bound
 from rslm.losses import Huber, Square
-from rslm.measurements import Entries
+from rslm.measurements import Entries, Tasks
 from rslm.objective import Objective
 from rslm.problem import Problem
-from rslm.series import pilot
+from rslm.series import exponentials, pilot
 from rslm.solvers import Outcome, solve
-from rslm.structures import Box, Symmetric
+from rslm.structures import Box, Hankel, Symmetric
 
 DATA = make_ratings(60, 40, 900, rank=2, noise=0.3, random_state=0).data
 LOOP = sys.modules["rslm.solvers.solve"]
@@ -119,6 +130,153 @@ def test_conjugate_gradients_look_at_every_step(monkeypatch):
     problem = Problem(Square(), Entries(ObservedMatrix.from_any(dense)), Symmetric(40), C=10.0)
     assert solve(problem, 2).outcome is Outcome.TIME
     assert len(steps) == 3
+
+
+@pytest.fixture(scope="module")
+def long_tasks():
+    """Few tasks of many rows, work for much longer than from one question to the next."""
+    rng = np.random.default_rng(0)
+    return Tasks.shared(rng.standard_normal((20_000, 300)), rng.standard_normal((20_000, 120)))
+
+
+@pytest.mark.parametrize("kernel", ["evaluate", "derivative", "predict", "features"])
+def test_a_kernel_of_tasks_ends_at_its_next_look(long_tasks, kernel):
+    columns, rows, y = long_tasks.columns, long_tasks.rows, long_tasks.values
+    (d, T), ridge = long_tasks.shape, np.ones(120)
+    U, V = np.ones((d, 2)), np.ones((T, 2))
+    solved = Solved(0.0, V, y, np.zeros((d, 2)), Factors.of(np.tile(np.eye(2), (T, 1, 1)), 1))
+    calls = {
+        "evaluate": lambda: columns.evaluate_tasks(rows, y, U, ridge, 1),
+        "derivative": lambda: columns.derivative_tasks(rows, solved, U, U, 1),
+        "predict": lambda: columns.predict_tasks(rows, U, V, 1),
+        "features": lambda: columns.features_of_tasks(rows, y, 1),
+    }
+    looks = []
+    ask(lambda: looks.append(1) or True)
+    try:
+        with pytest.raises(Stopped):
+            calls[kernel]()
+    finally:
+        ask(over)
+    assert len(looks) == 1
+
+
+def blocks_that_stop(monkeypatch, last):
+    """Looks between blocks, the last of which is that of the end."""
+    looks = []
+
+    def counted():
+        looks.append(1)
+        if len(looks) == last:
+            raise Stopped
+
+    monkeypatch.setattr(tall, "look", counted)
+    return looks
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.complex128])
+@pytest.mark.parametrize("shape", [(5000, 40), (40, 40), (3, 5), (700, 1), (10, 0), (0, 3)])
+def test_least_squares_in_blocks(monkeypatch, shape, kind):
+    monkeypatch.setattr(tall, "BLOCK", 1000)
+    looks = blocks_that_stop(monkeypatch, None)
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal(shape).astype(kind) * (sizes := np.logspace(0, -4, shape[1]))
+    Y, centre = rng.standard_normal((shape[0], 3)), sizes * rng.standard_normal(shape[1])
+    R, Z, unexplained = tall.reduced(A, Y, centre)
+    assert R.shape == (min(shape), shape[1])
+    Q, whole = np.linalg.qr(A - centre)
+    assert np.allclose(np.abs(R), np.abs(whole), rtol=1e-10, atol=1e-13 * np.abs(whole).max(initial=0.0))
+    assert np.isclose(unexplained, np.linalg.norm(Y - Q @ (Q.conj().T @ Y)), atol=1e-12)
+    if shape[0] > shape[1]:
+        assert np.allclose(np.linalg.lstsq(R, Z)[0], np.linalg.lstsq(A - centre, Y.astype(kind))[0], rtol=1e-8)
+    assert len(looks) == -(-shape[0] // max(4 * shape[1], 1000 // max(shape[1], 1)))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_what_is_unexplained_may_have_squares_beyond_all_numbers(size):
+    A, Y = np.ones((4, 1)), size * np.array([[3.0], [-3.0], [4.0], [-4.0]])
+    assert tall.reduced(A, Y)[2] == pytest.approx(size * math.sqrt(50), rel=1e-14)
+
+
+def test_an_end_between_two_blocks(monkeypatch):
+    monkeypatch.setattr(tall, "BLOCK", 100)
+    looks = blocks_that_stop(monkeypatch, 3)
+    with pytest.raises(Stopped):
+        tall.reduced(np.ones((1000, 2)), np.ones((1000, 1)))
+    assert len(looks) == 3
+
+
+def test_the_windows_of_a_series_are_multiplied_in_blocks(monkeypatch):
+    monkeypatch.setattr(exponentials, "BLOCK", 100)
+    looks = []
+    monkeypatch.setattr(exponentials, "look", lambda: looks.append(1))
+    structure, h = Hankel(10, 91, 2), np.random.default_rng(0).standard_normal(200)
+    W = structure.transposed_times(h, np.eye(10)).T
+    assert np.allclose(exponentials._gram_of_windows(structure, h), W @ W.T, rtol=1e-12, atol=1e-12)
+    assert len(looks) == 20  # ten windows at a time, of two series
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("pressed", [True, False])
+def test_a_reduced_rank_regression_that_ends_while_it_is_factorised(monkeypatch, tmp_path, intercept, pressed):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 4))
+    Y = X @ rng.standard_normal((4, 3)) + 5.0
+
+    def end():
+        watch = interrupts.on_watch()
+        if pressed:
+            watch.note(2, None)
+        watch._deadline = -math.inf
+        look()
+
+    model = ReducedRankRegressor(2, 10.0, fit_intercept=intercept, random_state=0, max_time=100.0)
+    file = tmp_path / "fit.ckpt"
+    whole = clone(model).fit(X, Y, checkpoint=file)
+    monkeypatch.setattr(tall, "look", end)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, Y, checkpoint=file)  # which is of another point, and stays as it was
+    assert model.outcome_ == ("interrupted" if pressed else "time")
+    assert not model.coef_.any()
+    means = Y.mean(axis=0) if intercept else np.zeros(3)
+    assert np.allclose(model.intercept_, means)
+    assert model.certificate_.primal == pytest.approx(10.0 * ((Y - means) ** 2).sum())
+    assert model.certificate_.dual == 0.0
+    assert not model.converged_
+    monkeypatch.undo()
+    assert np.array_equal(clone(model).fit(X, Y, checkpoint=file).coef_, whole.coef_)
+
+
+@pytest.mark.parametrize("loss", ["square", "huber"])
+def test_ctrl_c_keeps_a_reduced_rank_regression(monkeypatch, loss):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 5))
+    Y = X @ rng.standard_normal((5, 4)) + rng.standard_normal((100, 4))
+    evaluate, count = Objective.evaluate, []
+
+    def pressed(self, U):
+        count.append(1)
+        if len(count) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return evaluate(self, U)
+
+    monkeypatch.setattr(Objective, "evaluate", pressed)
+    model = ReducedRankRegressor(2, 100.0, loss=loss, tol=0.0, random_state=0).fit(X, Y)
+    assert model.outcome_ == "interrupted"
+    assert model.score(X, Y) > 0.3
+
+
+def test_predictions_of_tasks_that_share_their_rows():
+    """Two ways to the same numbers: by tasks, or by rows where there are many tasks of them."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((30, 4)), rng.standard_normal((30, 6))
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    data = Tasks.shared(X, Y)
+    for rank in (1, 4):
+        U, V = rng.standard_normal((4, rank)), rng.standard_normal((6, rank))
+        rows, tasks = data.places()
+        assert np.allclose(data.predict(U, V, 1), (X @ U @ V.T)[rows, tasks], rtol=1e-12, atol=1e-12)
 
 
 PROBLEMS = {

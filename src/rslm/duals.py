@@ -109,9 +109,11 @@ def least_loss(problem: Problem) -> float:
 
 def balanced(problem: Problem, z: Floats) -> Floats:
     """z with sum 0 in every task, as intercepts need it: the side that has more is made smaller, which is feasible."""
+    look()
     columns = problem.columns
     task = np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
     up, down = (np.bincount(task, np.maximum(side, 0.0), columns.shape[1]) for side in (z, -z))
+    look()
     less = np.minimum(up, down)
     factors = [less / np.where(side > 0, side, 1.0) for side in (up, down)]
     return np.asarray(z * np.where(z > 0, factors[0][task], factors[1][task]))

@@ -33,6 +33,7 @@ from rslm.series.orders import best_order
 from rslm.series.pilot import pilot_fits
 from rslm.solvers import Outcome
 from rslm.structures import Hankel
+from rslm.tall import reduced
 from rslm.threads import single_threaded_blas
 from rslm.verbosity import log_shown
 
@@ -161,9 +162,13 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         seen = int((~np.isnan(Y)).sum())
         began = time.perf_counter()
         deadline = math.inf if self.max_time is None else began + self.max_time
-        with held_back() as interrupt, interrupt.within(self.max_time, began), log_shown(self.verbose):
-            with single_threaded_blas():  # the matrices here are thin
-                pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
+        with (
+            held_back() as interrupt,
+            interrupt.within(self.max_time, began),
+            log_shown(self.verbose),
+            single_threaded_blas(),  # the matrices here are thin
+        ):
+            pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
             guess = best_order(pilot.squares, seen, channels)
             noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
             options = {
@@ -328,7 +333,8 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         J = sensitivities(self.poles_, n, steps)
         variances = np.empty((steps, channels))
         for c in range(channels):
-            of_modes = J[n:] @ np.linalg.pinv(J[:n][self._seen[c]], rcond=1e-10)
+            R = reduced(J[:n][self._seen[c]], np.zeros((int(self._seen[c].sum()), 0)))[0]
+            of_modes = J[n:] @ np.linalg.pinv(R, rcond=1e-10)  # as long as with the pseudoinverse of J = QR
             variances[:, c] = 1.0 + np.sum(np.abs(of_modes) ** 2, axis=1)
         return np.asarray(self.noise_ * np.sqrt(variances))
 

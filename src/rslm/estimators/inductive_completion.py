@@ -28,7 +28,7 @@ from rslm.kernels import predict_pairs
 from rslm.losses import BoxDual, Logistic, Loss
 from rslm.magnitudes import LARGEST, LEAST, as_float
 from rslm.solvers.stopping import time_left
-from rslm.threads import thread_count
+from rslm.threads import single_threaded_blas, thread_count
 from rslm.verbosity import log_shown
 
 
@@ -166,7 +166,7 @@ class InductiveCompletion(MatrixCompletion):
         loss, weighting = self._checked_loss(), float(self.weighting)
         layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
         self._check_rank(layout)
-        with held_back(), log_shown(self.verbose):
+        with held_back(), log_shown(self.verbose), single_threaded_blas():  # the matrices here are thin
             left = time_left(self.max_time, began)
             self._fit(X, layout, self._last if self.warm_start else None, max_time=left, checkpoint=checkpoint)
         return self

@@ -19,7 +19,11 @@ from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.task_model import TaskModel
+from rslm.interrupts import held_back
+from rslm.kernels import Stopped
 from rslm.measurements import Tasks
+from rslm.solvers.stopping import check_max_time
+from rslm.tall import reduced
 
 
 @storable
@@ -84,24 +88,27 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         if loss.binary:
             raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
         means: Floats = np.nanmean(Y, axis=0) if self.fit_intercept else np.zeros(Y.shape[1])
-        if loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
-            data, unexplained, centre = self._complete(X, Y - means)
-        else:
-            data, unexplained, centre = Tasks.shared(X, Y - means, intercept=bool(self.fit_intercept)), 0.0, None
-        self._fit_tasks(data, loss, means, unexplained, centre, checkpoint=checkpoint, client=client, began=began)
+        check_max_time(self.max_time)
+        with held_back() as interrupt, interrupt.within(self.max_time, began):
+            Y, unexplained, centre = Y - means, 0.0, None
+            if loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
+                try:
+                    data, unexplained, centre = self._complete(X, Y)
+                except Stopped:  # the solver will find that no time is left; a checkpoint would be of another problem
+                    data, checkpoint, client = _unfactorised(X, Y), None, None
+            else:
+                data = Tasks.shared(X, Y, intercept=bool(self.fit_intercept))
+            self._fit_tasks(data, loss, means, unexplained, centre, checkpoint=checkpoint, client=client, began=began)
         return self
 
-    def _complete(self, X: Floats, Y: Floats) -> tuple[Tasks, float, Floats | None]:
+    def _complete(self, X: Floats, Y: Floats) -> tuple[Tasks, float, Floats]:
         """Where nothing is missing, X = QR is factorised once: |Y − XW|² = |QᵀY − RW|² + |what no W explains|².
 
         All targets have the same mean of X, so that intercepts are what is left when that is taken out.
         """
         centre: Floats = X.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
-        Q, R = np.linalg.qr(X - centre)
-        turned = Q.T @ Y
-        left = Y - Q @ turned
-        scale = extreme_scale(left)
-        return Tasks.shared(R, turned), scale * float(np.linalg.norm(left / scale)), centre
+        R, turned, unexplained = reduced(X, Y, centre)
+        return Tasks.shared(R, turned), unexplained, centre
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the targets that are there, the mean over all columns of y; missing ones (NaN) count for nothing.
@@ -136,3 +143,11 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         model._flat = parts.flag(facts, "flat") and len(model.coef_) == 1
         model._describe()
         return model
+
+
+def _unfactorised(X: Floats, Y: Floats) -> Tasks:
+    """One row instead of all, with the same loss at W = 0, which is all that there is time for."""
+    scale = extreme_scale(np.array([Y.min(), Y.max()]))
+    scaled = Y if scale == 1.0 else Y / scale
+    norms = scale * np.sqrt(np.einsum("it,it->t", scaled, scaled))
+    return Tasks.shared(np.zeros((1, X.shape[1])), norms[None])

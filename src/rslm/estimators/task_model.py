@@ -34,6 +34,7 @@ from rslm.measurements.elsewhere import Elsewhere
 from rslm.problem import Problem
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import Progress, time_left
+from rslm.threads import single_threaded_blas
 from rslm.verbosity import log_shown
 
 MOST_RANK = 127  # one less than the kernels can do: intercepts may need one
@@ -98,7 +99,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         constant = (unexplained / scale) ** 2
         last = getattr(self, "_U", None) if self.warm_start else None
         teller = Teller(self, None)
-        with held_back(), log_shown(self.verbose):
+        with held_back(), log_shown(self.verbose), single_threaded_blas():  # the matrices here are thin
             result = solve(
                 Problem(loss, data if client is None else _distributed(data, client), C=self.C),
                 rank,

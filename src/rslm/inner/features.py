@@ -20,6 +20,7 @@ from rslm.inner.coupled import Coupled, CoupledSolution
 from rslm.inner.kronecker import kronecker_preconditioner
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
+from rslm.interrupts import look
 from rslm.measurements import Bilinear, Tasks
 from rslm.measurements.tasks import OFFSET
 from rslm.problem import Problem
@@ -61,7 +62,9 @@ class Features:
         self._solver.free()
 
     def solve(self, U: Floats) -> FeaturesSolution:
-        return FeaturesSolution(self, U, self._solver.solve(self.data.lift(U, self.n_threads)))
+        F = self.data.lift(U, self.n_threads)
+        look()
+        return FeaturesSolution(self, U, self._solver.solve(F))
 
 
 class FeaturesSolution:

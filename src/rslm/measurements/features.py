@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -124,8 +125,10 @@ def checked_features(X: Any, name: str = "X") -> Any:
         values = matrix
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"{name} must have shape (n, d) with at least one row and one feature; got {np.shape(X)}")
-    if not np.isfinite(values).all():
+    with np.errstate(invalid="ignore"):
+        least, most = float(values.min(initial=0.0)), float(values.max(initial=0.0))  # NaN if there is one
+    if not (math.isfinite(least) and math.isfinite(most)):
         raise ValueError(f"{name} must be finite; fill or drop missing features first")
-    if np.abs(values).max(initial=0.0) > TOO_LARGE:
+    if max(-least, most) > TOO_LARGE:
         raise ValueError(f"{name} holds numbers beyond {TOO_LARGE:g}, whose squares are too large; rescale them")
     return matrix

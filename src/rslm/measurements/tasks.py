@@ -149,8 +149,11 @@ class Tasks(Observations):
         return self.features.transposed_times(G, threads) - np.outer(self.features.mean, G.sum(axis=0))
 
     def predict(self, U: Floats, V: Floats, threads: int, intercepts: Floats | None = None) -> Floats:
-        """x_pᵀ U v_t + b_t of every observation, v_t a row of V, b_t one of the intercepts; by so many threads."""
-        if self.narrow:
+        """x_pᵀ U v_t + b_t of every observation, v_t a row of V, b_t one of the intercepts; by so many threads.
+
+        By way of U v_t of every task, or, where many tasks share their rows, of x_pᵀ U of every row.
+        """
+        if self.narrow and len(self) < U.shape[1] * self.features.shape[0]:
             w = self.columns.predict_tasks(self.rows, U, V, threads)
         else:
             w = self.columns.predict(self.features.times(U, threads), V, threads)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.linalg import lstsq
 from scipy.sparse.linalg import LinearOperator, eigsh
@@ -18,6 +19,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from rslm._typing import Floats
 from rslm.interrupts import look
 from rslm.structures import Hankel
+from rslm.tall import BLOCK, reduced
 
 Complexes = NDArray[np.complexfloating[Any, Any]]
 
@@ -35,16 +37,30 @@ def left_space(structure: Hankel, h: Floats, rank: int) -> tuple[Floats, Floats]
         return structure.times(h, structure.transposed_times(h, X))
 
     if d <= DENSE or rank >= d - 1:
-        P = np.linalg.eigh(gram(np.eye(d)))[1][:, : -rank - 1 : -1]
+        P = np.linalg.eigh(_gram_of_windows(structure, h))[1][:, : -rank - 1 : -1]
     else:
         start = np.random.default_rng(0).standard_normal(d)
         operator = LinearOperator((d, d), matvec=lambda x: gram(x.reshape(d, 1))[:, 0], dtype=np.float64)
         P = eigsh(operator, k=rank, which="LA", v0=start, tol=1e-6)[1][:, ::-1]
     for _ in range(PASSES):
+        look()
         Q = np.linalg.qr(structure.transposed_times(h, P))[0]
         left, s, _ = np.linalg.svd(structure.times(h, Q), full_matrices=False)
         P = left
     return P, s
+
+
+def _gram_of_windows(structure: Hankel, h: Floats) -> Floats:
+    """W Wᵀ by products of the windows themselves, some at a time: for short ones that is faster than an FFT of each."""
+    d = structure.window
+    total = np.zeros((d, d))
+    for series in h.reshape(structure.channels, structure.samples):
+        windows = sliding_window_view(series, d)
+        for k in range(0, len(windows), step := max(BLOCK // d, 1)):
+            look()
+            some = np.ascontiguousarray(windows[k : k + step])
+            total += some.T @ some
+    return total
 
 
 def shift(P: Floats) -> Floats:
@@ -92,7 +108,8 @@ def fit_modes(poles: Complexes, Y: Floats) -> tuple[Modes, Floats]:
 def _least_squares(B: Complexes, y: Floats) -> Complexes:
     if B.shape[1] == 0:
         return np.zeros((0, *y.shape[1:]), dtype=np.complex128)
-    return np.asarray(lstsq(B, y.astype(np.complex128), cond=SEPARATE, lapack_driver="gelsy")[0])
+    R, z, _ = reduced(B, y)
+    return np.asarray(lstsq(R, z, cond=SEPARATE, lapack_driver="gelsy")[0])
 
 
 def _basis(poles: Complexes, n: int) -> Complexes:

@@ -21,6 +21,8 @@ struct Group {
 // Whether the call that uses a pattern is to end; looked at from within the threads that share its work.
 RSLM_INLINE bool over(const Pattern &c) { return c.watch && c.watch->look(); }
 
+constexpr int64_t FEW = 1 << 12; // entries of a group, up to which sixteen groups are done between two looks
+
 // make() builds what a thread needs; work(shard, group, sum) adds to the shard's rows × 4 Q array, its own where shards have rows in common.
 // out = the sum, where it is wanted.
 template <int Q, class Make>
@@ -35,7 +37,8 @@ void sum_over_shards(const Pattern &c, int64_t rows, bool apart, double *sums, i
         return [&, work = make()](int64_t s) mutable {
             double *sum = apart ? sums : sums + s * size;
             if (!apart) std::memset(sum, 0, sizeof(double) * size_t(size));
-            for (int64_t g = c.shards[s]; g < c.shards[s + 1] && !(g % 16 == 0 && over(c)); g++) work(s, Group(c, g), sum);
+            const int64_t between = c.most_entries > FEW ? 1 : 16;
+            for (int64_t g = c.shards[s]; g < c.shards[s + 1] && !(g % between == 0 && over(c)); g++) work(s, Group(c, g), sum);
         };
     });
     if (out)

@@ -342,6 +342,7 @@ class Columns {
         const Values in = values_of(z, entries());
         require_shape(by_columns, columns(), int(x.size()));
         nb::gil_scoped_release release;
+        const Alone alone(busy, pattern);
         chosen->features_of_tasks(pattern, x.rows, useful_threads(threads, x.stored()), in, by_columns.data());
     }
     void factorise(const Matrix &X, const std::optional<Numbers> &weight, const Columns *more, const std::optional<Numbers> &more_weight,
@@ -592,7 +593,7 @@ NB_MODULE(_native, m) {
         .def("evaluate_tasks", watched(&Columns::evaluate_tasks), IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
         .def("derivative_tasks", watched(&Columns::derivative_tasks), IN, IN, IN, IN, IN, IN, IN, OUT, IN)
         .def("predict_tasks", watched(&Columns::predict_tasks), IN, IN, IN, OUT, IN)
-        .def("features_of_tasks", &Columns::features_of_tasks, IN, IN, OUT, IN)
+        .def("features_of_tasks", watched(&Columns::features_of_tasks), IN, IN, OUT, IN)
         .def("factorise", watched(&Columns::factorise), IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)
         .def("scatter", watched(&Columns::scatter), IN, IN, OUT, IN)
         .def("gather", watched(&Columns::gather), IN, IN, OUT, IN)

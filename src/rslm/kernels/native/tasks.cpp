@@ -8,6 +8,8 @@
 namespace {
 using rslm::FeatureRows;
 
+constexpr int64_t BETWEEN = 1 << 12; // rows of a task between two looks
+
 struct Features {
     const FeatureRows &x;
     int64_t d, padded; // features, and that rounded up to eight
@@ -46,11 +48,19 @@ struct Features {
         }
         for (int k = 0; k < 4; k++) sum[k].put(f + k * (4 * Q));
     }
-    template <int Q> void lift_all(const int32_t *rows, int64_t n, const double *u, double *f) const {
+    // The rows of task t; false if the call is to end before all are done.
+    template <int Q> bool lift_all(const Pattern &c, int64_t t, const double *u, double *f) const {
+        const int32_t *rows = c.index + c.indptr[t];
+        const int64_t n = c.indptr[t + 1] - c.indptr[t];
         int64_t i = 0;
-        if (!x.indptr && Q <= 8)
-            for (; i + 4 <= n; i += 4) lift_four<Q>(rows + i, u, f + i * (4 * Q));
-        for (; i < n; i++) lift<Q>(rows[i], u, f + i * (4 * Q));
+        for (int64_t end = 0; end < n;) {
+            if (over(c)) return false;
+            end = n - i < BETWEEN ? n : i + BETWEEN;
+            if (!x.indptr && Q <= 8)
+                for (; i + 4 <= end; i += 4) lift_four<Q>(rows + i, u, f + i * (4 * Q));
+            for (; i < end; i++) lift<Q>(rows[i], u, f + i * (4 * Q));
+        }
+        return true;
     }
     // Σ_j x_ij a_j
     RSLM_INLINE double product(int64_t i, const double *a) const {
@@ -128,7 +138,7 @@ double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centr
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
                 double *f = lifted + first[l] * width;
-                x.lift_all<Q>(c.index + start, n, u, f);
+                if (!x.lift_all<Q>(c, t, u, f)) return;
                 if (centred && n) {
                     Row<Q> mean;
                     mean.clear();
@@ -152,6 +162,7 @@ double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centr
             lanes_to_rows(systems.rhs(), rank, rows.data, padded);
             vec square = {};
             for (int l = 0; l < group.lanes; l++) {
+                if (over(c)) return;
                 const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
                 std::memcpy(V + t * rank, rows + l * padded, sizeof(double) * size_t(rank));
                 const Row<Q> v = Row<Q>::at(rows + l * padded);
@@ -198,6 +209,7 @@ void derivative_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centr
                    int64_t, const Group &group, double *sum) {
             double *m = moved.data;
             for (int l = 0; l < group.lanes; l++) {
+                if (over(c)) return;
                 const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
                 double *of_residual = s + l * x.padded;
                 x.products<Q>(du, Row<Q>::of(V + t * rank, rank), a.data);
@@ -225,6 +237,7 @@ void derivative_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centr
             lanes_to_rows(lanes.data, rank, rows.data, padded);
             m = moved.data;
             for (int l = 0; l < group.lanes; l++) {
+                if (over(c)) return;
                 const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
                 const Row<Q> v = Row<Q>::of(V + t * rank, rank), dv = Row<Q>::at(rows + l * padded);
                 x.products<Q>(u, dv, a.data);
@@ -254,6 +267,7 @@ void predict_tasks(const Pattern &c, const FeatureRows &rows_of_x, Workspace &wo
     x.pad_factor<Q>(U, rank, u);
     each(threads, c.columns, 16, [&] {
         return [&, a = Buffer<double>(x.padded)](int64_t t) {
+            if (over(c)) return;
             x.products<Q>(u, Row<Q>::of(V + t * rank, rank), a.data);
             for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++) prediction[p] = x.product(c.index[p], a.data);
         };
@@ -265,6 +279,7 @@ void features_of_tasks(const Pattern &c, const FeatureRows &rows_of_x, int threa
     const Features x(rows_of_x);
     each(threads, c.columns, 16, [&] {
         return [&](int64_t t) {
+            if (over(c)) return;
             std::memset(out + t * x.d, 0, sizeof(double) * size_t(x.d));
             for (int64_t p = c.indptr[t]; p < c.indptr[t + 1]; p++) x.add(c.index[p], value_at(z, p), out + t * x.d);
         };

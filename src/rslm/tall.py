@@ -1,0 +1,47 @@
+"""Least squares with many more rows than unknowns, a block of rows at a time.
+
+One LAPACK call for all rows could not be ended before it is done; between two blocks there is a `look`.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm.interrupts import look
+from rslm.threads import single_threaded_blas
+
+BLOCK = 1 << 16  # numbers of a block: it stays in the cache
+THIN = 512  # columns up to which threads of the BLAS would mostly wait for each other
+LEAST_ROWS = 4  # of a block, relative to the columns: the triangle of the blocks before is factorised again with each
+
+
+def reduced(A: NDArray[Any], Y: NDArray[Any], centre: Any = 0.0) -> tuple[NDArray[Any], NDArray[Any], float]:
+    """R, Z and s with |Y − (A − centre) W|² = |Z − R W|² + s² for every W; R has no more rows than columns.
+
+    With A − centre = Q R they are R, QᵀY and |Y − QQᵀY|, found by a QR factorisation as stable as that of all rows at
+    once. The centre is a row that is subtracted from every row of A.
+    """
+    columns = A.shape[1]
+    rows = max(LEAST_ROWS * columns, BLOCK // max(columns, 1))
+    R, Z = np.zeros((0, columns), A.dtype), np.zeros((0, *Y.shape[1:]), np.result_type(A, Y))
+    unexplained = 0.0
+    with single_threaded_blas() if columns <= THIN else nullcontext():
+        for k in range(0, len(A), rows):
+            look()
+            Q, R = np.linalg.qr(np.concatenate([R, A[k : k + rows] - centre]))
+            left = np.concatenate([Z, Y[k : k + rows]])
+            Z = Q.conj().T @ left
+            left -= Q @ Z
+            unexplained = math.hypot(unexplained, _norm(left))
+    return R, Z, unexplained
+
+
+def _norm(X: NDArray[Any]) -> float:
+    """The Frobenius norm, also of numbers whose squares are too large or too small."""
+    size = float(np.abs(X).max(initial=0.0))
+    return size * float(np.linalg.norm(X / size)) if 0.0 < size < math.inf else size
