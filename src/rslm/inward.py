@@ -17,7 +17,7 @@ from rslm.structures import Box
 ASIDE = 0.1  # part of the way between two bounds that the means keep from them
 SHARE = 0.5  # of the room around the means that the part along the average column may take
 SAFE = 1.0 - 1e-9  # for rounding errors
-LITTLE = 1e-4  # an average this small beside the columns says nothing, and would amplify rounding errors
+LITTLE = 1e-4  # an average this small relative to the columns says nothing, and would amplify rounding errors
 QUANTILES = (0.5, 0.9, 1.0)  # of the lengths of columns up to which they are not made shorter: what fits best is taken
 
 

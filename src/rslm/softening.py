@@ -25,12 +25,12 @@ from rslm.problem import Problem
 from rslm.smoothing import Reached, Stage, Stages, advance, stirred, typical_curvature
 from rslm.structures import Box, SoftBox
 
-FIRST = 3.0  # curvature of the first soft bounds, beside that of an observed entry
+FIRST = 3.0  # curvature of the first soft bounds, relative to that of an observed entry
 SPARSE = 1e3  # entries for one that is observed, from which on they are stiffer, lest too many are beyond them
 STIFFER = 5.0  # from one to the next
 NEGLIGIBLE = 3e-3  # part of the objective that keeping the bounds may add in the end
 PART = 0.4  # of what it costs to keep bounds that is paid, at most, for going beyond them
-STIFFEST = 1e8  # curvature beside that of an observed entry beyond which nothing is gained
+STIFFEST = 1e8  # curvature relative to that of an observed entry beyond which nothing is gained
 NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
 OPEN = 0.1  # softness may be the reason of a gap of which it can explain this part
 TRIES = 300  # iterations that a stage on the way, and a smaller gap, are worth

@@ -23,7 +23,7 @@ from rslm.verbosity import logger
 
 UNSOLVED = 1e-8  # relative duality gap of a column that is worth mentioning
 BROAD = 1.1  # in medians of the errors; not 1, where rounding would decide on which side the median error itself is
-STIFF = 1e8  # D |x|² beside the ridge where δ = 0: its inverse and its product with the rounding error are negligible
+STIFF = 1e8  # D |x|² over the ridge where δ = 0: its inverse and its product with rounding errors are negligible
 
 
 class CoordinateDescent(WeightedColumns):

@@ -11,7 +11,7 @@ import numpy as np
 from rslm._typing import Floats
 from rslm.kernels import Columns, Factors, bound
 
-KEPT = 1e-10  # how far W may be beyond its bounds, beside the largest bound and the largest entry of W
+KEPT = 1e-10  # how far W may be beyond its bounds, relative to its largest entry within them
 BLOCK = 1 << 20  # entries of W that exist at a time
 MOST = 2e9  # multiplications that looking is worth; larger matrices are taken as their columns have been solved
 
@@ -35,8 +35,7 @@ def nearest(X: Floats, V: Floats, lower: Floats, upper: Floats, threads: int) ->
     """The nearest V with X Vᵀ within the bounds; where there is none, one that is not."""
     nothing = Columns(np.zeros(len(V) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), len(X))
     lengths = np.linalg.norm(X, axis=0)
-    size = np.where(
-        lengths > 0, lengths, 1.0
-    )  # so that X has columns of length 1, and the identity is a natural metric
+    # With columns of X of length 1 the identity is a natural metric.
+    size = np.where(lengths > 0, lengths, 1.0)
     factors: Factors = nothing.factorise(X / size, np.ones(len(V)), threads, np.zeros(0))
     return bound(X / size, V * size, factors, lower, upper, np.inf, threads).V / size

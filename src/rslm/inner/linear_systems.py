@@ -22,7 +22,7 @@ class Theta:
     """UUᵀ + δI by the singular vectors of U = Q diag(s) Rᵀ.
 
     Θ⁻¹ is 1/δ outside the span of Q and 1/(s² + δ) within. As (I − U K Uᵀ)/δ it would lose all digits where U has small
-    singular values beside large ones, which it has at most optima.
+    singular values next to large ones, which it has at most optima.
     """
 
     def __init__(self, U: Floats, delta: float) -> None:

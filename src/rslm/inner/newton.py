@@ -30,7 +30,7 @@ from rslm.threads import in_threads
 PIECE = 1 << 17  # entries: few calls into NumPy, and temporaries that need not be cleared by the operating system
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
 SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
-UPHILL = 0.1  # slope at the end of a step, beside that at its start, up to which it has not gone too far
+UPHILL = 0.1  # slope at the end of a step, relative to that at its start, up to which it has not gone too far
 CAUTIOUS = 10  # after so many steps not even that
 MOST_STEPS, MOST_TRIALS = 200, 60
 

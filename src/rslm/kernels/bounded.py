@@ -102,7 +102,7 @@ def bound(
 
 
 def _movement(before: Floats, now: Floats) -> tuple[NDArray[np.int32], float]:
-    """The rows that have moved furthest beside their norms, and how far the others have at most."""
+    """The rows that have moved furthest relative to their norms, and how far the others have at most."""
     if before is now:
         return np.zeros(0, dtype=np.int32), 0.0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -52,11 +52,11 @@ class Bilinear(Observations):
         return Bilinear.of_columns(self.columns, self.values, Side.plain(self.rows.size), self.cols)
 
     def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
-        """F = Ã U, by so many threads; that of a `direction` is no other."""
+        """F = Ã U, by `threads` threads; that of a `direction` is no other."""
         return self.rows.lift(U, threads)
 
     def lower(self, G: Floats, threads: int) -> Floats:
-        """Ãᵀ G, by so many threads."""
+        """Ãᵀ G, by `threads` threads."""
         return self.rows.lower(G, threads)
 
     def places(self) -> tuple[Indices64, Indices64]:

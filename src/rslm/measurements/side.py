@@ -51,14 +51,14 @@ class Side:
         return self.features + (0 if self.own is None else self.size)
 
     def lift(self, V: Floats, threads: int) -> Floats:
-        """B̃ V, by so many threads."""
+        """B̃ V, by `threads` threads."""
         G = np.zeros((self.size, V.shape[1])) if self.X is None else self.X.times(V[: self.features], threads)
         if self.own is not None:
             G += self.own[:, None] * V[self.features :]
         return G
 
     def lower(self, G: Floats, threads: int) -> Floats:
-        """B̃ᵀ G, by so many threads."""
+        """B̃ᵀ G, by `threads` threads."""
         parts = [] if self.X is None else [self.X.transposed_times(G, threads)]
         if self.own is not None:
             parts.append(self.own[:, None] * G)

@@ -129,7 +129,7 @@ class Tasks(Observations):
         return np.asarray(values - np.repeat(self.means(values), self.counts))
 
     def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
-        """F = X U, by so many threads.
+        """F = X U, by `threads` threads.
 
         Where there are intercepts the mean of all rows is taken out, and the last column is constant: with it V has a
         coefficient b/1000 of every task, whose penalty ½(b/1000)² is next to nothing for targets of size 1 without a
@@ -142,14 +142,14 @@ class Tasks(Observations):
         return np.hstack([F, np.full((len(F), 1), 0.0 if direction else OFFSET)])
 
     def lower(self, G: Floats, threads: int) -> Floats:
-        """The adjoint of `lift` for directions, at G of the shape of F, by so many threads."""
+        """The adjoint of `lift` for directions, at G of the shape of F, by `threads` threads."""
         if not self.intercept:
             return self.features.transposed_times(G, threads)
         G = np.ascontiguousarray(G[:, :-1])
         return self.features.transposed_times(G, threads) - np.outer(self.features.mean, G.sum(axis=0))
 
     def predict(self, U: Floats, V: Floats, threads: int, intercepts: Floats | None = None) -> Floats:
-        """x_pᵀ U v_t + b_t of every observation, v_t a row of V, b_t one of the intercepts; by so many threads.
+        """x_pᵀ U v_t + b_t of every observation, v_t a row of V, b_t one of the intercepts; by `threads` threads.
 
         By way of U v_t of every task, or, where many tasks share their rows, of x_pᵀ U of every row.
         """
@@ -162,7 +162,7 @@ class Tasks(Observations):
         return w
 
     def dual_matrix(self, z: Floats, threads: int) -> Floats | None:
-        """Sᵀ with the rows X_tᵀ z_t, for z with a number an observation, by so many threads.
+        """Sᵀ with the rows X_tᵀ z_t, for z with a number an observation, by `threads` threads.
 
         None where it would have more numbers than the data have.
         """

@@ -25,7 +25,7 @@ Complexes = NDArray[np.complexfloating[Any, Any]]
 
 DENSE = 128  # windows up to which W Wᵀ is formed
 PASSES = 2  # over the windows, so that small singular values are not lost in the squares of large ones
-SEPARATE = 1e-10  # singular values of a basis of exponentials, beside the largest, below which they are one
+SEPARATE = 1e-10  # singular values of a basis of exponentials, relative to the largest, below which they are one
 
 
 def left_space(structure: Hankel, h: Floats, rank: int) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ from rslm._typing import Floats
 from rslm.series.exponentials import Complexes
 
 GROWTH = 1e6  # of a pole over the series, at most, unless there is no noise
-EXACT = 1e-9  # an error this small beside the samples is not noise
+EXACT = 1e-9  # an error this small relative to the samples is not noise
 
 
 def criterion(squares: float, order: int, samples: int, channels: int, largest: float) -> float:

@@ -12,7 +12,7 @@ from rslm.certificate import Certificate
 from rslm.problem import Problem
 from rslm.thin import singular_values
 
-NEGLIGIBLE = 1e-7  # a singular value this small beside the largest one is what a converged solver leaves of zero
+NEGLIGIBLE = 1e-7  # a singular value this small relative to the largest one is what a converged solver leaves of zero
 
 
 class Outcome(Enum):

@@ -61,7 +61,7 @@ class NotFinite:
 
 @dataclass
 class SmallGradient:
-    """The Riemannian gradient is small beside the Euclidean one."""
+    """The Riemannian gradient is small relative to the Euclidean one."""
 
     tol: float
 
