@@ -2,7 +2,7 @@
 
 Where many errors are exactly at a kink the dual variables are not unique and g is not smooth, and where few are, g is
 smooth only within steps that take no other error across one. Rounded by δ, the loss has neither trouble as long as δ is
-not small against the errors. So the way leads from a square loss, over δ of about half of a typical error, to smaller δ:
+not small against the errors. So the way leads from a square loss, over δ of about half a typical error, to smaller δ:
 
 - while most errors are within the rounded part, it decides the answer (data without noise): δ is made much smaller;
 - else δ is made smaller until rounding can change no more than a small part of the objective;

@@ -29,7 +29,7 @@ def thread_count(n_threads: int | None) -> int:
 
 
 def in_threads(threads: int, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-    """The answers for all items, by `n_threads` threads. After an exception, Ctrl-C as well, no other item is begun."""
+    """The answers for all items, by `threads` threads. After an exception, Ctrl-C as well, no other item is begun."""
     with ThreadPoolExecutor(threads) as pool:
         try:
             return list(pool.map(function, items))
