@@ -533,7 +533,7 @@ def test_coefficients_of_a_larger_rank_than_the_data_are_saved(tmp_path):
     """Features may be more than rows."""
     rng = np.random.default_rng(0)
     R, K = rng.standard_normal((3, 6)), rng.standard_normal((8, 5))
-    model = InductiveCompletion(5, 1e6, completion=False).fit(
+    model = InductiveCompletion(5, 10.0, completion=False).fit(
         R @ rng.standard_normal((6, 5)) @ K.T, row_features=R, column_features=K
     )
     model.rank_ = 5  # as a fit that was stopped early can have it
