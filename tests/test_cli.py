@@ -403,6 +403,14 @@ def test_one_file_for_two_things(monkeypatch, ratings):
     assert not (ratings.parent / "one").exists()
 
 
+def test_what_is_read_is_not_overwritten(monkeypatch, ratings):
+    before = ratings.read_bytes()
+    for option in ("--model", "--fill", "--report", "--checkpoint"):
+        error = run(monkeypatch, "complete", str(ratings), option, str(ratings), "--force")
+        assert "is read by this command and would be overwritten" in error
+    assert ratings.read_bytes() == before
+
+
 def test_few_entries(monkeypatch, capsys, tmp_path):
     """Too few to hold any out, whether to test on or to find C."""
     (tmp_path / "few.csv").write_text("1,2,3\n2,4,\n")

@@ -80,6 +80,8 @@ class Certificate:
                 f"Stationary at rank {self.rank}; {limits} at most {self.gap:.3g} (relative gap "
                 f"{self.relative_gap:.2g}) against the convex problem without {'it' if len(also) == 1 else 'them'}."
             )
+        if self.gap == math.inf:
+            return f"Not converged; how far above the optimum of the convex problem is {self.method}."
         return (
             f"Not converged: above the optimum of the convex problem by at most {self.gap:.3g} "
             f"(relative gap {self.relative_gap:.2g})."
@@ -161,7 +163,8 @@ def certify(
             no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value"),
             primal=primal,
         )
-    gap = max(primal - dual, 0.0)
+    dual = min(dual, primal)  # no more than a rounding error above it
+    gap = primal - dual
     return Certificate(
         primal=primal,
         dual=dual,

@@ -47,8 +47,23 @@ def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
     least = epsilon * first / STIFFEST
     stage: Stage | None = next(way)
     while stage is not None:
-        if not stage.last:
-            stage = advance(way, (yield replace(stage, softness=None)))
+        if not stage.last and stage.rounding is None:  # a square loss in the place of the problem's
+            reached = yield replace(stage, softness=None)
+            if from_data:
+                start, from_data = moved_inward(box, reached.evaluation, problem.row_scale), False
+            if isinstance(problem.loss, BoxDual):
+                # The first width of its kinks depends on the errors that bounds leave.
+                softness = epsilon * stage.problem.C / problem.C
+                squares = replace(stage.problem, structure=SoftBox(box, softness))
+                reached = yield replace(stage, problem=squares, softness=None, tries=TRIES, start=start)
+                start = None
+            stage = advance(way, reached)
+            continue
+        if not stage.last:  # so do the next ones
+            rounded = replace(stage.problem, structure=SoftBox(box, epsilon))
+            reached = yield replace(stage, problem=rounded, softness=epsilon, start=start)
+            start = None
+            stage = advance(way, reached)
             continue
         free, rounding = _without_kinks(stage.problem)
         if rounding > 0:  # zeros alone are solved without rounding where there are no bounds

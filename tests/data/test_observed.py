@@ -351,7 +351,7 @@ class TestAny:
             (np.array([[1, nan], [inf, 2]]), ValueError, ("1 of 3 values", "inf at row 1, column 0")),
             (pd.DataFrame([[1, inf]], index=["w"], columns=["c", "d"]), ValueError, ("inf at row 'w', column 'd'",)),
             (sparse.csr_array([[0, nan]]), ValueError, ("nan at row 0, column 1", "Leave entries without a value out")),
-            ([[1, 2], [3]], ValueError, ("cannot be read as a matrix", "equal length")),
+            ([[1, 2], [3]], ValueError, ("have different lengths", "equal length")),
             ([["a", "b"]], TypeError, ("dtype <U1", "real numbers")),
             (np.array([["1", 2.0]], object), TypeError, ("the text '1'",)),
             (np.array([[{}, 2.0]], object), TypeError, ("argument must be a string or a real number",)),
@@ -432,3 +432,12 @@ def test_with_columns():
         data.with_columns(np.array(["y"]))
     with pytest.raises(ValueError, match="no column ids"):
         ObservedMatrix.from_any(np.ones((2, 2))).with_columns(np.array(["y"]))
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "bsr"])
+@pytest.mark.parametrize(("array", "value"), [("indices", 99), ("indices", -7), ("indptr", 10**6), ("indptr", -5)])
+def test_sparse_matrices_that_point_beyond_their_arrays_are_refused(format, array, value):
+    X = sparse.csr_array(np.arange(20.0).reshape(4, 5)).asformat(format)
+    getattr(X, array)[1 if array == "indptr" else 0] = value
+    with pytest.raises(ValueError, match=r"of shape \(4, 5\) whose indptr or indices point beyond its arrays"):
+        ObservedMatrix.from_any(X)

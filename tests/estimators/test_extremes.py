@@ -13,6 +13,7 @@ from rslm import (
     MatrixCompletionCV,
     MultiTaskClassifier,
     MultiTaskRegressor,
+    ObservedMatrix,
     Problem,
     ReducedRankRegressor,
     load,
@@ -24,7 +25,7 @@ from rslm.inner.kept_bounds import nearest, within_reach
 from rslm.inner.leverage import leverages
 from rslm.inner.shared_systems import _divided, _factorised
 from rslm.kernels import Columns, Factors
-from rslm.losses import Absolute, Huber, Square
+from rslm.losses import Absolute, Hinge, Huber, Square
 from rslm.manifold import Tangent
 from rslm.measurements import Entries
 from rslm.objective import Evaluation, Objective
@@ -104,6 +105,28 @@ def test_newton_steps_that_lead_nowhere_come_to_an_end(monkeypatch):
     Y = rng.standard_normal((2, 12)) * 10.0 ** rng.uniform(-13, 0, (2, 12))
     solve(Problem(Absolute(), Entries(Y), Box(-0.5, None), C=1e12), 2, max_iter=3, random_state=0)
     assert max(steps) < MOST_STEPS
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("bounds", [(0, None), (1, 5), (np.linspace(0.1, 0.7, 7), None), (np.ones((9, 1)), 5.0)])
+@pytest.mark.parametrize("max_iter", [1, 10])
+def test_no_answer_within_bounds_is_worse_than_the_one_nearest_to_zero(bounds, max_iter):
+    Y = np.abs(X)
+    model = MatrixCompletion(3, 1e11, loss="absolute", bounds=bounds, max_iter=max_iter, random_state=0).fit(Y)
+    lower, upper = Box(*bounds).planes(Y.shape)
+    near, W = np.clip(np.zeros(Y.shape), lower, upper), product(model)
+    assert np.abs(W - Y).sum() <= np.abs(near - Y).sum() * (1 + 1e-9)
+    assert model.certificate_.primal == pytest.approx(1e11 * np.abs(W - Y).sum(), rel=1e-6)
+
+
+def test_kinks_are_rounded_as_the_errors_within_bounds_ask_for():
+    """No error is left without the bounds, large ones with them: the width of one would be hopeless for the other."""
+    y, i = np.array([1.0, 1, -1, -1, -1, -1, -1]), np.array([0, 1, 1, 1, 1, 0, 0])
+    data = ObservedMatrix.from_triplets(i, np.arange(7), y, (2, 7))
+    for solver in ("trust-region", "conjugate-gradient"):
+        result = solve(Problem(Hinge(), Entries(data), Box(0, 1), C=112.6), 2, solver=solver, random_state=0)
+        assert result.converged
+        assert result.certificate.relative_gap <= 1e-5
 
 
 # ---- magnitudes ----------------------------------------------------------------------------------------------------

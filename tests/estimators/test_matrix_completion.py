@@ -846,3 +846,10 @@ def test_a_path_is_read(tmp_path):
     assert model.fit(str(tmp_path / "ratings.csv")).row_ids_.tolist() == ["a", "b"]
     with pytest.raises(FileNotFoundError, match="does not exist"):
         model.fit("missing.csv")
+
+
+def test_what_is_no_matrix_is_named():
+    with pytest.raises(TypeError, match="X is None, but a matrix of samples"):
+        MatrixCompletion(1).fit(None)
+    with pytest.raises(TypeError, match="Column 'b' of X contains the text 'x'"):
+        MatrixCompletion(1).fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))

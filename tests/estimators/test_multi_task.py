@@ -451,3 +451,9 @@ def test_wild_targets_do_not_move_what_a_robust_loss_starts_from():
     y, codes = np.array([1.0, 2.0, 1e9, 5.0, 7.0]), np.array([0, 0, 0, 1, 1])
     np.testing.assert_array_equal(middles_of_tasks(y, codes, robust=True), [2.0, 6.0])
     np.testing.assert_allclose(middles_of_tasks(y, codes, robust=False), [(1e9 + 3) / 3, 6.0])
+
+
+def test_targets_that_are_no_numbers_are_refused():
+    X, tasks = np.random.default_rng(0).standard_normal((8, 3)), np.repeat([0, 1], 4)
+    with pytest.raises(TypeError, match="y has dtype <U1, but a regression needs real numbers"):
+        MultiTaskRegressor(1).fit(X, ["a"] * 8, tasks=tasks)

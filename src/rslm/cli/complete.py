@@ -77,7 +77,7 @@ def complete(
     Example: rslm complete ratings.csv --lower 1 --upper 5 --model ratings.rslm
     """
     console = screen(json)
-    claim(force, model, fill, report, checkpoint=checkpoint)
+    claim(force, model, fill, report, read=[data], checkpoint=checkpoint)
     before = done_before(console, checkpoint)
     shared: dict[str, Any] = {"loss": loss, "weighting": weighting, "random_state": seed, "max_time": max_time}
     shared["bounds"] = None if lower is None and upper is None else (lower, upper)
@@ -127,16 +127,18 @@ def complete(
         estimator.set_callbacks(FitProgress(console, error, name, before)).fit(train, checkpoint=checkpoint)
     seconds = time.perf_counter() - began
     facts = result(estimator, train, test, seconds)
-    if model is not None:
-        estimator.save(model, known=matrix)
-        facts["model"] = str(model)
-    if fill is not None:
-        write_filled(estimator, matrix, fill)
-        facts["filled"] = str(fill)
-    if report is not None:
-        write_report(completion_report(estimator, train, test, title=Path(data).name, how=source.how), report)
-        facts["report"] = str(report)
-    show(console, "Result", facts, json)
+    try:
+        if model is not None:
+            estimator.save(model, known=matrix)
+            facts["model"] = str(model)
+        if fill is not None:
+            write_filled(estimator, matrix, fill)
+            facts["filled"] = str(fill)
+        if report is not None:
+            write_report(completion_report(estimator, train, test, title=Path(data).name, how=source.how), report)
+            facts["report"] = str(report)
+    finally:  # after Ctrl-C too: it says which files are there
+        show(console, "Result", facts, json)
     console.print(estimator.certificate_.verdict)
     if facts.get("held_out_RMSE", 0.0) > facts.get("RMSE_of_the_mean", np.inf):
         console.print("Note: the mean predicts held-out entries better. Try --tune, another --loss, or --weighting 0.")
@@ -144,7 +146,13 @@ def complete(
 
 
 def rmse(model: Any, data: ObservedMatrix) -> float:
-    return float(np.sqrt(np.mean((learned(model, data) - data.values) ** 2)))
+    return root_mean_square(learned(model, data) - data.values)
+
+
+def root_mean_square(errors: NDArray[np.float64]) -> float:
+    """Also of errors whose squares are not finite."""
+    size = float(np.abs(errors).max(initial=0.0))
+    return size * float(np.sqrt(np.mean((errors / size) ** 2))) if size > 0 else 0.0
 
 
 def accuracy(model: Any, data: ObservedMatrix) -> float:
@@ -166,7 +174,7 @@ def held_out_facts(model: MatrixCompletion, train: ObservedMatrix, test: Observe
         ones = float(np.mean(test.values > 0))
         guess = ones if np.mean(train.values > 0) > 0.5 else 1.0 - ones
         return {"held_out_accuracy": accuracy(model, test), "accuracy_of_the_more_frequent_class": guess}
-    mean = float(np.sqrt(np.mean((test.values - train.values.mean()) ** 2)))
+    mean = root_mean_square(test.values - train.values.mean())
     facts = {"held_out_RMSE": rmse(model, test), "RMSE_of_the_mean": mean}
     if model.loss != "square":  # of which a few gross errors may be all
         facts["held_out_median_error"] = float(np.median(np.abs(learned(model, test) - test.values)))

@@ -48,7 +48,7 @@ def denoise(
     Example: rslm denoise passengers.csv --log --forecast 24 --out next.csv
     """
     console = screen(json)
-    claim(force, out, model, report)
+    claim(force, out, model, report, read=[series])
     table = read_table(series, delimiter=delimiter, header=header, encoding=encoding)
     name, y = table.numbers(column)
     console.print(f"{series}: {table.how}; samples from {name!r}, {len(y):,} of them, {int(np.isnan(y).sum())} missing")

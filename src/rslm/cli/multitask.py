@@ -46,7 +46,7 @@ def multitask(
     Example: rslm multitask exams.csv --task school --target score
     """
     console = screen(json)
-    claim(force, model, checkpoint=checkpoint)
+    claim(force, model, read=[table], checkpoint=checkpoint)
     before = done_before(console, checkpoint)
     read = read_table(table, delimiter=delimiter, header=header, encoding=encoding)
     labels, (name, y) = read.ids(task), read.numbers(target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,14 @@ from rslm.data.numbers import plain_number
 from rslm.estimators.resuming import iterations_and_seconds
 
 
-def claim(force: bool, *paths: Path | None, checkpoint: Path | None = None) -> None:
-    """See that these files can be written, before any work that would be lost without them; a checkpoint may exist."""
+def claim(force: bool, *paths: Path | None, read: Sequence[str | Path], checkpoint: Path | None = None) -> None:
+    """See that these files can be written, before any work that would be lost without them; a checkpoint may exist.
+
+    What is read is never overwritten.
+    """
+    for path in (*paths, checkpoint):
+        if path is not None and path.resolve() in [Path(source).resolve() for source in read]:
+            raise ValueError(f"{path} is read by this command and would be overwritten; write to another file")
     named = [path.resolve() for path in (*paths, checkpoint) if path is not None]
     if len(set(named)) < len(named):
         twice = next(path for path in named if named.count(path) > 1)

@@ -40,7 +40,7 @@ def predict(
 
     Example: rslm predict ratings.rslm wanted.csv --out predicted.csv
     """
-    claim(force, out)
+    claim(force, out, read=[model, pairs])
     fitted = completion(model)
     first, second, how = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
     pair = first[0], second[0]

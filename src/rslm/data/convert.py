@@ -83,6 +83,11 @@ def canonical(
 
 def from_sparse(X: Any) -> tuple[Indices64, Indices32, Floats, tuple[int, int]]:
     shape = matrix_shape(X.shape)
+    if X.format in ("csr", "csc", "bsr") and not _consistent(X):
+        raise ValueError(
+            f"X is a sparse matrix of shape {shape} whose indptr or indices point beyond its arrays; build it again "
+            "from its entries"
+        )
     if X.format == "csr":
         # A new object around the arrays of X, so that the order and the flags of X stay as they are.
         csr: Any = sparse.csr_array((real_numbers(X.data[: X.nnz], "X"), X.indices[: X.nnz], X.indptr), shape=shape)
@@ -94,6 +99,17 @@ def from_sparse(X: Any) -> tuple[Indices64, Indices32, Floats, tuple[int, int]]:
         coo = X.tocoo(copy=False)
         rows, cols, data = coo.row, coo.col, coo.data
     return *compress(rows, cols, real_numbers(data, "X"), shape, "error"), shape
+
+
+def _consistent(X: Any) -> bool:
+    """Whether the arrays of a compressed matrix go together. If not, SciPy would read beyond them."""
+    rows, columns = (n // size for n, size in zip(X.shape, getattr(X, "blocksize", (1, 1)), strict=True))
+    major, minor = (columns, rows) if X.format == "csc" else (rows, columns)
+    indptr, indices = X.indptr, X.indices
+    if len(indptr) != major + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        return False
+    used = indices[: indptr[-1]]
+    return bool(len(used) == indptr[-1] <= len(X.data) and used.min(initial=0) >= 0 and used.max(initial=-1) < minor)
 
 
 def _diagonals(X: Any) -> tuple[Indices32, Indices32, NDArray[Any]]:
@@ -109,10 +125,8 @@ def to_array(X: Any) -> NDArray[Any]:
         return np.where(np.ma.getmaskarray(X), np.nan, real_numbers(X.data, "X"))
     try:
         array = np.asarray(X)
-    except ValueError as error:  # rows of different lengths
-        raise ValueError(
-            f"X cannot be read as a matrix: {error}. Give rows of equal length, NaN for missing."
-        ) from None
+    except ValueError:
+        raise ValueError("the rows of X have different lengths; give rows of equal length, NaN for missing") from None
     if array.dtype.kind != "O" or array.ndim != 2:
         return array
     text = next((value for value in array.flat if isinstance(value, str)), None)
@@ -126,10 +140,19 @@ def to_array(X: Any) -> NDArray[Any]:
 
 def as_numbers(X: Any) -> Any:
     """X as scikit-learn's checks want it; what is no matrix of numbers is an error in our own words."""
-    if X is None or hasattr(X, "columns"):
+    if X is None:
+        raise TypeError("X is None, but a matrix of samples × features is needed")
+    if hasattr(X, "columns"):
+        for k, name in enumerate(X.columns if hasattr(X, "iloc") else ()):
+            column = X.iloc[:, k]
+            text = None if column.dtype.kind in "fiub" else next((v for v in column if isinstance(v, str)), None)
+            if text is not None:
+                raise TypeError(f"Column {name!r} of X contains the text {text!r}, but real numbers are needed.")
         return X
     if not sparse.issparse(X):
         X = to_array(X)
+    if X.dtype.kind == "c":
+        return real_numbers(X[:0], "X")  # an error
     if X.dtype.kind in "USMmV":
         raise TypeError(f"X has dtype {X.dtype}, but real numbers are needed; convert it with X.astype(float)")
     matrix_shape(X.shape)

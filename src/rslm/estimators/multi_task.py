@@ -117,6 +117,10 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         if loss.binary:
             raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
         robust = not loss.quadratic
+        if y.dtype.kind not in "fiub":
+            raise TypeError(
+                f"y has dtype {y.dtype}, but a regression needs real numbers; for classes there is MultiTaskClassifier"
+            )
         middles = middles_of_tasks(y, codes, robust) if self.fit_intercept else np.zeros(len(self.tasks_))
         data = Tasks(X, y - middles[codes], codes, intercept=bool(self.fit_intercept))
         self._fit_tasks(data, loss, middles, checkpoint=checkpoint, client=client, began=began)

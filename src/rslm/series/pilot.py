@@ -84,7 +84,8 @@ def _improve(Y: Floats, filled: Floats, window: int, signals: list[Floats], squa
         signal = fit_modes(poles, Y)[1]
         left = float(np.nansum((Y - signal) ** 2))
         if too_steep(poles, n) and not is_exact(left, squares[0]):
-            signal = fit_modes(poles * np.minimum(1.0, GROWTH ** (1.0 / n) / np.abs(poles)), Y)[1]
+            slower = poles * (GROWTH ** (1.0 / n) / np.maximum(np.abs(poles), GROWTH ** (1.0 / n)))
+            signal = fit_modes(slower, Y)[1]
             left = float(np.nansum((Y - signal) ** 2))
         if left < squares[order]:
             signals[order], squares[order] = signal, left

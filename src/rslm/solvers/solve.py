@@ -265,7 +265,11 @@ def _answer(
     evaluation = point.evaluation
     kept = evaluation.within_bounds()
     found: Evaluation | _Kept = kept
-    if math.isfinite(kept.value) and not wanted:
+    simple = _nearest_to_zero(problem, evaluation.U.shape[1], objective.n_threads)
+    if simple is not None and not kept.value <= simple.value:
+        found, outcome = simple, outcome if outcome in ENDED_FROM_OUTSIDE else Outcome.STALLED
+        certificate = certify(problem, evaluation, tol, False, simple)
+    elif math.isfinite(kept.value) and not wanted:
         certificate = no_certificate(problem, kept, tol, "it was not asked for")
     elif math.isfinite(kept.value):
         stationary = outcome is Outcome.STATIONARY
@@ -345,6 +349,22 @@ class _Kept:
     def objective(self, problem: Problem) -> float:
         q = 1.0 if problem.column_weights is None else problem.column_weights[:, None]
         return problem.C * self.loss(problem) + 0.5 * float(np.sum(q * self.V * self.V))
+
+
+def _nearest_to_zero(problem: Problem, rank: int, n_threads: int) -> _Kept | None:
+    """The W within bounds that is nearest to 0, where these vary by rows or by columns only, so that it has rank 1."""
+    box = problem.structure
+    if not isinstance(box, Box) or min(box.shape) > 1 or isinstance(problem.data, Elsewhere):
+        return None
+    d, T = problem.shape
+    near = np.clip(0.0, *box.planes(box.shape))
+    left = np.broadcast_to(near if near.shape[1] == 1 else np.ones((1, 1)), (d, 1)) / problem.row_scale
+    right = np.broadcast_to(near.T if near.shape[1] > 1 else np.ones((1, 1)), (T, 1))
+    size = float(np.linalg.norm(left))
+    U, V = np.zeros((d, rank)), np.zeros((T, rank))
+    U[:, :1], V[:, :1] = (left / size, right * size) if size > 0 else (1.0 / math.sqrt(d), 0.0)
+    kept = _Kept(U, V, None, n_threads)
+    return replace(kept, value=kept.objective(problem))
 
 
 def _zero(problem: Problem, U: Floats, n_threads: int) -> _Kept:
