@@ -10,7 +10,8 @@ import numpy as np
 from rslm._typing import Floats
 
 LARGEST = 1e40  # of data, features, bounds, C and weights; a square of C · feature · datum is then at most 1e240
-LEAST = 1.0 / LARGEST  # of C and weights, and of the largest of all data; smaller ones are negligible
+LEAST = 1.0 / LARGEST  # of C and weights, and of the largest of all data
+NOTHING = 1e-20 * LEAST  # data below this are less than rounding errors of the largest
 BLOCK = 1 << 20  # numbers looked at in one go, so that no temporary is as large as the data
 
 
@@ -30,7 +31,7 @@ def workable(values: Floats) -> Floats:
     for k in range(0, len(values), BLOCK):
         size = np.abs(values[k : k + BLOCK])
         largest = max(largest, float(size.max(initial=0.0)))
-        tiny = tiny or bool(((size > 0) & (size < LEAST)).any())
+        tiny = tiny or bool(((size > 0) & (size < NOTHING)).any())
     if largest > LARGEST or 0.0 < largest < LEAST:
         what = "whose squares are not finite" if largest > 1.0 else "whose squares are zero"
         raise ValueError(
@@ -42,4 +43,4 @@ def workable(values: Floats) -> Floats:
 
 def without_tiny(values: Floats) -> Floats:
     """Values that are negligible relative to ordinary ones become zero."""
-    return np.where(np.abs(values) < LEAST, values.dtype.type(0.0), values)
+    return np.where(np.abs(values) < NOTHING, values.dtype.type(0.0), values)

@@ -44,4 +44,5 @@ def reduced(A: NDArray[Any], Y: NDArray[Any], centre: Any = 0.0) -> tuple[NDArra
 def _norm(X: NDArray[Any]) -> float:
     """The Frobenius norm, also of numbers whose squares are too large or too small."""
     size = float(np.abs(X).max(initial=0.0))
-    return size * float(np.linalg.norm(X / size)) if 0.0 < size < math.inf else size
+    scale = max(size, np.finfo(float).tiny)
+    return scale * float(np.linalg.norm(X / scale)) if size < math.inf else size

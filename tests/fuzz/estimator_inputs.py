@@ -103,7 +103,8 @@ def dressed(rng: Generator, A: np.ndarray) -> Any:
         seen = ~np.isnan(A) if A.dtype.kind == "f" else np.ones(A.shape, dtype=bool)
         made = sparse.coo_array if chance(rng, 0.7) else sparse.coo_matrix
         coo = made((A[seen], np.nonzero(seen)), shape=A.shape)
-        return coo.asformat(pick(rng, ("csr", "csc", "coo", "lil", "dok", "bsr", "dia")))
+        with Quiet():  # SciPy finds some of them inefficient
+            return coo.asformat(pick(rng, ("csr", "csc", "coo", "lil", "dok", "bsr", "dia")))
     if how == "list":
         return A.tolist()
     if how == "table" and A.dtype.kind in "fiubO" and A.dtype != np.float16:

@@ -72,7 +72,8 @@ class Layout:
             return None
         with np.errstate(over="ignore"):
             weights = count_weights(counts, float(counts.mean()), self.weighting)
-        if not weights.max() <= FURTHEST_APART * weights.min() < math.inf:  # also where one is not a number
+            together = weights.max() <= FURTHEST_APART * weights.min() < math.inf  # not where one is not a number
+        if not together:
             raise ValueError(
                 f"weighting={self.weighting} makes weights of the entry counts, {counts.min()} to {counts.max()}, that "
                 f"differ by more than a factor of {FURTHEST_APART:g}; use a smaller one, such as 0.5"

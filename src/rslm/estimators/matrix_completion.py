@@ -567,7 +567,8 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
                 "a model that was loaded from a file or fitted by a cluster has no residuals; fit it here to have them"
             )
         size = np.abs(self.residuals_.values)
-        usual = np.median(size) or (np.median(size[size > 0]) if size.any() else 1.0)
+        half = 0.5 * size  # a median is a mean of two, whose sum must be finite
+        usual = 2.0 * np.median(half) or (2.0 * np.median(half[half > 0]) if half.any() else 1.0)
         with np.errstate(over="ignore"):
             scores = np.minimum(size / (SCORE_OF_NORMAL * usual), np.finfo(size.dtype).max)
         return self.residuals_.with_values(scores)

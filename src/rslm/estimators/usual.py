@@ -32,6 +32,8 @@ def with_width(loss: str, values: Floats) -> str:
 def spread(values: Floats) -> float:
     """About a standard deviation, but not that of outliers; 1 if all values are the same."""
     some = np.asarray(values[:: max(1, len(values) // SAMPLE)], dtype=np.float64)
+    scale = float(np.abs(some).max(initial=0.0)) or 1.0  # squares of the data themselves may not be finite
+    some = some / scale
     middle = np.median(some)
     found = NORMAL * np.median(np.abs(some - middle)) or np.sqrt(np.mean((some - middle) ** 2))
-    return float(found) or 1.0
+    return scale * float(found) or 1.0

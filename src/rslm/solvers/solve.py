@@ -66,6 +66,7 @@ Callback = Callable[[Progress], object]
 
 MOST_RANK = 128
 MOST_IN_VAIN = 2
+WORSE = 1e-9  # an objective that is larger by this part, than that of the simplest matrix, is worse
 AFRESH = 25  # iterations from one point that is evaluated afresh to the next, where a fit has to be able to go on there
 SHARPER = 1e-2  # relative gradient of a sharp stage, in tolerances
 SHORT_OF_SHARP = (Outcome.STALLED, Outcome.TRIED, Outcome.ITERATIONS)  # and yet within the tolerance
@@ -266,9 +267,12 @@ def _answer(
     kept = evaluation.within_bounds()
     found: Evaluation | _Kept = kept
     simple = _nearest_to_zero(problem, evaluation.U.shape[1], objective.n_threads)
-    if simple is not None and not kept.value <= simple.value:
-        found, outcome = simple, outcome if outcome in ENDED_FROM_OUTSIDE else Outcome.STALLED
-        certificate = certify(problem, evaluation, tol, False, simple)
+    if simple is not None and not kept.value - simple.value <= WORSE * abs(simple.value):
+        found, certificate = simple, certify(problem, evaluation, tol, False, simple)
+        if not math.isfinite(evaluation.value):
+            outcome = Outcome.FAILED
+        elif outcome not in ENDED_FROM_OUTSIDE:
+            outcome = Outcome.STALLED
     elif math.isfinite(kept.value) and not wanted:
         certificate = no_certificate(problem, kept, tol, "it was not asked for")
     elif math.isfinite(kept.value):
@@ -277,9 +281,6 @@ def _answer(
     else:
         why = "objective is not a finite number" if problem.structure is None else "bounds are not kept"
         certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
-        if problem.structure is None and not isinstance(problem.data, Elsewhere):
-            found = _zero(problem, kept.U, objective.n_threads)
-            certificate = replace(certificate, primal=found.value)
     softness = stage.softness or 0.0
     certificate = replace(certificate, rounding=stage.rounding or 0.0, softness=softness, smoothing=stage.smoothing)
     parameters = None if evaluation.smoothed is None else evaluation.smoothed.w
@@ -352,25 +353,25 @@ class _Kept:
 
 
 def _nearest_to_zero(problem: Problem, rank: int, n_threads: int) -> _Kept | None:
-    """The W within bounds that is nearest to 0, where these vary by rows or by columns only, so that it has rank 1."""
-    box = problem.structure
-    if not isinstance(box, Box) or min(box.shape) > 1 or isinstance(problem.data, Elsewhere):
+    """The simplest W, which an answer must not be worse than: 0, or what is nearest to it within bounds.
+
+    None where that may not be of rank 1, because bounds vary by rows and by columns, or is not known here.
+    """
+    structure, (d, T) = problem.structure, problem.shape
+    if isinstance(structure, LinearStructure) or isinstance(problem.data, Elsewhere):
         return None
-    d, T = problem.shape
-    near = np.clip(0.0, *box.planes(box.shape))
-    left = np.broadcast_to(near if near.shape[1] == 1 else np.ones((1, 1)), (d, 1)) / problem.row_scale
-    right = np.broadcast_to(near.T if near.shape[1] > 1 else np.ones((1, 1)), (T, 1))
-    size = float(np.linalg.norm(left))
-    U, V = np.zeros((d, rank)), np.zeros((T, rank))
-    U[:, :1], V[:, :1] = (left / size, right * size) if size > 0 else (1.0 / math.sqrt(d), 0.0)
-    kept = _Kept(U, V, None, n_threads)
-    return replace(kept, value=kept.objective(problem))
-
-
-def _zero(problem: Problem, U: Floats, n_threads: int) -> _Kept:
-    """W = 0, for a fit that has found nothing better."""
-    T, own = problem.shape[1], isinstance(problem.data, Tasks) and problem.data.intercept
-    kept = _Kept(U, np.zeros((T, U.shape[1])), np.zeros(T) if own else None, n_threads)
+    U, V = np.full((d, rank), 1.0 / math.sqrt(d * rank)), np.zeros((T, rank))
+    if isinstance(structure, Box):
+        if min(structure.shape) > 1:
+            return None
+        near = np.clip(0.0, *structure.planes(structure.shape))
+        left = np.broadcast_to(near if near.shape[1] == 1 else 1.0, (d, 1)) / problem.row_scale
+        right = np.broadcast_to(near.T if near.shape[1] > 1 else 1.0, (T, 1))
+        if (size := float(np.linalg.norm(left))) > 0:
+            U, V = np.zeros((d, rank)), np.zeros((T, rank))
+            U[:, :1], V[:, :1] = left / size, right * size
+    own = isinstance(problem.data, Tasks) and problem.data.intercept
+    kept = _Kept(U, V, np.zeros(T) if own else None, n_threads)
     return replace(kept, value=kept.objective(problem))
 
 
