@@ -71,7 +71,8 @@ class OrderSearch:
         return next((o for o in (Outcome.INTERRUPTED, Outcome.TIME) if self._interrupted or o in outcomes), None)
 
     def _from_noise(self, h: Floats, P: Floats, s: Floats) -> float:
-        Q = self.structure.transposed_times(h, P) / np.maximum(s, np.finfo(float).tiny)
+        least = max(np.finfo(float).eps * s[0], np.finfo(float).tiny)  # smaller ones are rounding errors
+        Q = self.structure.transposed_times(h, P) / np.maximum(s, least)
         pull = float(s.sum()) * float(np.linalg.norm(self.structure.adjoint(P, Q)))
         allowed = 2.0 * PULL * self.noise * math.sqrt(2.0 * len(s))
         return min(max(pull / allowed, 1.0), LARGEST_C) if allowed > 0 else LARGEST_C
