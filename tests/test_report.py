@@ -72,7 +72,7 @@ def staged():
     rng = np.random.default_rng(0)
     X = 3 + rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + 0.1 * rng.standard_normal((60, 40))
     X[rng.random(X.shape) < 0.5] = np.nan
-    return MatrixCompletion(3, 10.0, loss="huber", bounds=(1, 5), random_state=0).fit(np.clip(X, 1, 5))
+    return MatrixCompletion(3, 10.0, loss="absolute", bounds=(1, 5), random_state=0).fit(np.clip(X, 1, 5))
 
 
 def test_an_objective_on_the_way_is_not_compared_with_that_of_the_end(staged):
