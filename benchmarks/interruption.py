@@ -112,7 +112,8 @@ INTERRUPTED = 130
 
 def complete(folder: Path) -> subprocess.Popen[str]:
     """The command, in a group of its own, with all that it can write."""
-    words = [sys.executable, "-c", "from rslm.cli import main; main()", "complete", str(folder.parent / "ratings.csv")]
+    words = [sys.executable, "-c", "from rslm.cli import program; program()"]
+    words += ["complete", str(folder.parent / "ratings.csv")]
     words += [*SETTINGS, "--model", str(folder / "model"), "--report", str(folder / "report.html")]
     words += ["--checkpoint", str(folder / "checkpoint")]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)

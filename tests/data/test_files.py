@@ -18,6 +18,7 @@ from scipy import sparse
 
 from rslm.cli import main
 from rslm.data.files import parquet, read_pairs, read_source, read_table
+from rslm.data.files.dialect import _check_alike
 from rslm.data.files.text import FIRST
 from rslm.data.files.zeros import CHUNK, may_have_leading_zeros
 from rslm.data.prepared.write import prepare
@@ -658,3 +659,8 @@ def test_a_file_that_is_not_there(tmp_path):
         read_source(tmp_path / "none.csv")
     with pytest.raises(IsADirectoryError, match="is a folder"):
         read_source(tmp_path)
+
+
+def test_no_line_with_cells_is_said():
+    with pytest.raises(ValueError, match=r"f\.csv holds no table: there is no line with cells in it"):
+        _check_alike([], ",", "f.csv")

@@ -151,6 +151,8 @@ def _delimiter(text: str, cut: bool, name: str, one_column: bool) -> str:
 def _check_alike(records: list[Record], delimiter: str, name: str) -> None:
     """Lines of different lengths: a title, a wrong delimiter or a fault, but nothing to go on with."""
     counts = [len(cells) for _, cells in records[:LINES]]
+    if not counts:
+        raise ValueError(f"{name} holds no table: there is no line with cells in it")
     usual = max(set(counts), key=counts.count)
     wrong = next((k for k, count in enumerate(counts) if count != usual), None)
     if wrong is None:
