@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import time
 import weakref
@@ -96,6 +97,7 @@ class Cluster:
     def forget(self) -> None:
         """Let shards give back the memory of all problems and points, when a fit has ended."""
         self.asked = None
+        gc.collect()  # waiting for slow workers ends in exceptions, whose frames refer to solvers and to each other
         alive = {name for known in list(self.known.values()) for name in known.names()}
         self.each("keep", alive)
 
