@@ -19,6 +19,8 @@ constexpr int SIDE = 2 * LANES, BLOCK = 4 * SIDE; // columns that are checked si
 constexpr int SAMPLE = 16; // one block of columns in so many is looked at first
 constexpr int AT_ONCE = 16; // rows beyond their bounds, in units of the rank, that a column meets in one round at first
 constexpr int MOST_ROUNDS = 200, MOST_STEPS = 200, MOST_TRIALS = 40;
+constexpr int STEPS_PER_RANK = 8; // Newton steps allowed on top: where all rows are near a bound, about one for each of them is needed
+constexpr int REBUILD = 16;       // Newton steps after which the Hessian is summed again, so that rounding errors of updates do not pile up
 constexpr double ENOUGH = 1e-22, SETTLED = 1e-14; // squares of relative steps: not worth taking; worth taking while they get smaller
 constexpr double UPHILL = 1e-3;                   // slope at the end of a step, beside that at its start, up to which it is not too long
 constexpr double EXACT = 2e-11, NOISE = 1e-13;    // relative violation of a bound that is made of rounding errors: in the end, at each step
@@ -90,20 +92,21 @@ struct Dense {
             }
         }
     }
-    void solve_transposed(double *b) const { // b ← R⁻ᵀ b
-        for (int k = 0; k < r; k++) {
+    // With the first n rows alone, or all of them: b ← R⁻ᵀ b, R⁻¹ b, A⁻¹ b.
+    void solve_transposed(double *b, int n) const {
+        for (int k = 0; k < n; k++) {
             const double x = b[k] *= row(k)[k];
-            for (int j = k + 1; j < r; j++) b[j] -= row(k)[j] * x;
+            for (int j = k + 1; j < n; j++) b[j] -= row(k)[j] * x;
         }
     }
-    void solve_upper(double *b) const { // b ← R⁻¹ b
-        for (int k = r - 1; k >= 0; k--) {
+    void solve_upper(double *b, int n) const {
+        for (int k = n - 1; k >= 0; k--) {
             double x = b[k];
-            for (int j = k + 1; j < r; j++) x -= row(k)[j] * b[j];
+            for (int j = k + 1; j < n; j++) x -= row(k)[j] * b[j];
             b[k] = x * row(k)[k];
         }
     }
-    void solve(double *b) const { solve_transposed(b), solve_upper(b); }
+    void solve(double *b, int n) const { solve_transposed(b, n), solve_upper(b, n); }
     // A = RᵀR from a factor among eight interleaved ones, and back.
     void take(const double *factors, int lane) {
         std::fill(a.begin(), a.end(), 0.0);
@@ -138,7 +141,7 @@ struct Solver {
     int r, padded;
     double stiffness;
     const double *X;
-    Dense M, system;
+    Dense M, system, hessian, R; // RᵀR: products of the normals of the faces that y lies on
     List<double> v, c, from, step, slope, inward;
     List<double> x, w, change, low, high; // of the rows that have been found
     double reach = 0; // the norm of c in that of M
@@ -146,6 +149,7 @@ struct Solver {
         size_t contact;
         double sign, size, distance, noise; // noise: what rounding may do to the distance
         double lambda;
+        bool active;
     };
     List<Face> faces; // of hard bounds, with their normals, and those that the solution lies on
     List<double> normals;
@@ -153,7 +157,7 @@ struct Solver {
     rslm::Watch *watch;
 
     Solver(int r, double stiffness, const double *X, rslm::Watch *watch)
-        : r(r), padded((r + LANES - 1) / LANES * LANES), stiffness(stiffness), X(X), M(r), system(r), v(size_t(padded)), c(size_t(padded)),
+        : r(r), padded((r + LANES - 1) / LANES * LANES), stiffness(stiffness), X(X), M(r), system(r), hessian(r), R(r), v(size_t(padded)), c(size_t(padded)),
           step(size_t(padded)), slope(size_t(padded)), watch(watch) {}
 
     void begin(const double *centre, const double *factors, int lane, const double *from) {
@@ -189,28 +193,29 @@ struct Solver {
     void soft(List<Contact> &contacts) {
         const size_t n = contacts.size();
         const auto beyond = [&](size_t i, double w) { return w < low[i] ? w - low[i] : w > high[i] ? w - high[i] : 0.0; };
-        bool whole = false;
+        bool whole = false, updated = false, rounded = false; // the last: whether the factor comes from an updated Hessian
         double before = INF;
-        for (int count = 0; count < MOST_STEPS; count++) {
+        for (int count = 0; count < MOST_STEPS + STEPS_PER_RANK * r; count++) {
+            const bool sum = count % REBUILD == 0;
             bool moved = count == 0;
+            if (sum) hessian = M, updated = false;
             for (size_t i = 0; i < n; i++) {
                 const int8_t side = w[i] < low[i] ? -1 : w[i] > high[i] ? 1 : 0;
+                const int active = (side != 0) - (!sum && contacts[i].side != 0);
+                if (active) hessian.add_outer(active * stiffness, found(i)), updated = updated || !sum;
                 moved = moved || side != contacts[i].side;
                 contacts[i].side = side;
             }
             if (!moved && whole) break; // the minimiser of this quadratic function
-            system = M;
+            system = hessian, rounded = updated;
             for (int k = 0; k < r; k++) step[size_t(k)] = v[size_t(k)] - c[size_t(k)];
             for (int k = 0; k < r; k++) slope[size_t(k)] = dot(M.row(k), step.data(), padded);
             inward = slope; // M(v − c)
             for (size_t i = 0; i < n; i++)
-                if (contacts[i].side) {
-                    system.add_outer(stiffness, found(i));
-                    add(slope.data(), stiffness * beyond(i, w[i]), found(i), padded);
-                }
+                if (contacts[i].side) add(slope.data(), stiffness * beyond(i, w[i]), found(i), padded);
             system.factorise();
             for (int k = 0; k < r; k++) step[size_t(k)] = -slope[size_t(k)];
-            system.solve(step.data());
+            system.solve(step.data(), r);
             const double start = dot(slope.data(), step.data(), padded);
             double square = 0, size = 0;
             for (int k = 0; k < r; k++) {
@@ -243,6 +248,12 @@ struct Solver {
             add(v.data(), length, step.data(), padded);
             for (size_t i = 0; i < n; i++) w[i] = dot(found(i), v.data(), padded);
         }
+        if (rounded) {
+            system = M;
+            for (size_t i = 0; i < n; i++)
+                if (contacts[i].side) system.add_outer(stiffness, found(i));
+            system.factorise();
+        }
         for (size_t i = 0; i < n; i++)
             contacts[i].s = -stiffness * beyond(i, w[i]), contacts[i].weight = stiffness, contacts[i].side = w[i] < low[i] ? -1 : w[i] > high[i] ? 1 : 0;
     }
@@ -264,35 +275,34 @@ struct Solver {
                 const double bound = sign > 0 ? low[i] : high[i];
                 if (std::isinf(bound)) continue;
                 std::copy(found(i), found(i) + padded, step.begin());
-                system.solve_transposed(step.data());
+                system.solve_transposed(step.data(), r);
                 const double size = std::sqrt(dot(step.data(), step.data(), padded));
                 if (size == 0) { // a row of zeros stays at 0
                     if (sign * bound > 0) return give_up(contacts);
                     continue;
                 }
                 for (double &a : step) a *= sign / size;
-                faces.push_back({i, sign, size, sign * (bound - w[i]) / size, NOISE * (std::abs(bound) / size + reach), 0.0});
+                faces.push_back({i, sign, size, sign * (bound - w[i]) / size, NOISE * (std::abs(bound) / size + reach), 0.0, false});
                 normals.insert(normals.end(), step.begin(), step.end());
             }
         std::fill(slope.begin(), slope.end(), 0.0); // y
         for (size_t count = 0; count < 20 * (faces.size() + size_t(r)); count++) {
             size_t worst = faces.size();
             for (size_t f = 0; f < faces.size(); f++)
-                if (std::find(on.begin(), on.end(), f) == on.end() && missing(f) > std::max(faces[f].noise, worst < faces.size() ? missing(worst) : 0.0))
+                if (!faces[f].active && missing(f) > std::max(faces[f].noise, worst < faces.size() ? missing(worst) : 0.0))
                     worst = f;
             if (worst == faces.size() || over(watch) || !go_to(worst)) break;
         }
         for (int again = 0; again < 3 && !on.empty(); again++) { // what rounding has left
-            const Dense K = products();
-            change.assign(size_t(K.padded), 0.0);
+            change.assign(on.size(), 0.0);
             for (size_t i = 0; i < on.size(); i++) change[i] = missing(on[i]);
-            K.solve(change.data());
+            R.solve(change.data(), int(on.size()));
             for (size_t i = 0; i < on.size(); i++) faces[on[i]].lambda = std::max(faces[on[i]].lambda + change[i], 0.0);
             collect();
         }
         for (size_t f = 0; f < faces.size(); f++)
             if (!(missing(f) <= 100 * faces[f].noise)) return give_up(contacts);
-        system.solve_upper(slope.data());
+        system.solve_upper(slope.data(), r);
         for (int k = 0; k < r; k++) v[size_t(k)] = c[size_t(k)] + slope[size_t(k)];
         for (Contact &contact : contacts) contact.side = 0, contact.s = 0;
         system = M;
@@ -311,22 +321,45 @@ struct Solver {
         std::fill(slope.begin(), slope.end(), 0.0);
         for (size_t f : on) add(slope.data(), faces[f].lambda, normal(f), padded);
     }
-    Dense products() const { // of the normals of the faces that y lies on, factorised
-        Dense K(int(on.size()));
-        for (size_t i = 0; i < on.size(); i++)
-            for (size_t k = 0; k < on.size(); k++) K.row(int(i))[k] = dot(normal(on[i]), normal(on[k]), padded);
-        K.factorise();
-        return K;
+    // Appends a face: `column` are the products of its normal with those of the others, `rest` is its distance from their span.
+    void put_on(size_t f, double *column, double rest) {
+        const int last = int(on.size());
+        R.solve_transposed(column, last);
+        for (int i = 0; i < last; i++) R.row(i)[last] = column[i];
+        std::fill(R.row(last), R.row(last) + R.padded, 0.0);
+        R.row(last)[last] = 1.0 / rest;
+        on.push_back(f), faces[f].active = true;
+    }
+    // Takes a face out: its column leaves R, and rotations of neighbouring rows make the rest triangular again.
+    void take_off(int i) {
+        const int left = int(on.size()) - 1;
+        faces[on[size_t(i)]].active = false, faces[on[size_t(i)]].lambda = 0, on.erase(on.begin() + i);
+        for (int k = 0; k <= left; k++) {
+            double *row = R.row(k);
+            if (k > i) row[k] = 1.0 / row[k];
+            std::copy(row + std::max(i + 1, k), row + left + 1, row + std::max(i + 1, k) - 1);
+            row[left] = 0.0;
+        }
+        for (int k = i; k < left; k++) {
+            double *a = R.row(k), *b = R.row(k + 1);
+            const double size = std::hypot(a[k], b[k]), cosine = a[k] / size, sine = b[k] / size;
+            for (int j = k + 1; j < left; j++) {
+                const double above = a[j];
+                a[j] = cosine * above + sine * b[j], b[j] = cosine * b[j] - sine * above;
+            }
+            a[k] = 1.0 / size;
+        }
     }
     // Moves y to a face, along those that it lies on; false if they leave no way.
     bool go_to(size_t f) {
         for (size_t count = 0; count <= 2 * (faces.size() + size_t(r)); count++) {
-            const Dense K = products();
-            List<double> along(size_t(K.padded) + 1, 0.0), rest(normal(f), normal(f) + padded);
+            List<double> along(on.size(), 0.0), rest(normal(f), normal(f) + padded), products(on.size()), part;
+            for (size_t i = 0; i < on.size(); i++) products[i] = dot(normal(on[i]), rest.data(), padded);
+            part = products;
             for (int again = 0; again < 2; again++) { // twice is enough to be orthogonal
-                List<double> part(size_t(K.padded) + 1, 0.0);
-                for (size_t i = 0; i < on.size(); i++) part[i] = dot(normal(on[i]), rest.data(), padded);
-                K.solve(part.data());
+                if (again)
+                    for (size_t i = 0; i < on.size(); i++) part[i] = dot(normal(on[i]), rest.data(), padded);
+                R.solve(part.data(), int(on.size()));
                 for (size_t i = 0; i < on.size(); i++) along[i] += part[i], add(rest.data(), -part[i], normal(on[i]), padded);
             }
             const double square = dot(rest.data(), rest.data(), padded);
@@ -340,12 +373,11 @@ struct Solver {
             for (size_t i = 0; i < on.size(); i++) faces[on[i]].lambda = std::max(faces[on[i]].lambda - length * along[i], 0.0);
             faces[f].lambda += length;
             if (first == on.size()) {
-                on.push_back(f);
+                put_on(f, products.data(), std::sqrt(square));
                 collect();
                 return true;
             }
-            faces[on[first]].lambda = 0;
-            on.erase(on.begin() + int64_t(first));
+            take_off(int(first));
         }
         return false;
     }

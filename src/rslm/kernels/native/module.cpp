@@ -397,6 +397,7 @@ class Columns {
             require(length == columns(), "one number for every column is needed");
         require(lower <= 0 && upper >= 0, "the interval must contain 0");
         require(epsilon >= 0 && smoothing >= 0, "ε and δ must not be negative");
+        require(smoothing == 0 || 1 / smoothing < HUGE_VAL, "δ must be 0 or so large that 1/δ is a number");
         require(smoothing > 0 || (lower > -HUGE_VAL && upper < HUGE_VAL), "an interval without end needs δ > 0");
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
