@@ -156,8 +156,9 @@ def certify(
     else:
         root, method = largest_singular_value(smoothed.dual_times, smoothed.dual_transposed_times, evaluation.U)
         square = (root + smoothed.infeasibility()) ** 2
-        primal = problem.C * float(smoothed.residual @ smoothed.residual) + smoothed.trace_norm_term()
-    dual, scaling = _best_dual(duals, square)
+        primal = problem.C * evaluation.loss(problem) + smoothed.trace_norm_term()
+    support = duals.support() if smoothed is None else smoothed.support()
+    dual, scaling = _best_dual(duals, square, support)
     if not dual <= primal + IMPOSSIBLE * abs(primal):
         return replace(
             no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value"),
@@ -205,9 +206,8 @@ def nuclear_norm(U: Floats, V: Floats) -> float:
     return float(singular_values(U, V).sum())
 
 
-def _best_dual(duals: DualSums, square: float) -> tuple[float, float]:
+def _best_dual(duals: DualSums, square: float, support: float) -> tuple[float, float]:
     """The largest dual value along αz, and α. It is 1 at an exact optimum, less where the limit on the rank binds."""
-    support = duals.support()
 
     def dual(alpha: float) -> float:
         return duals.conjugate_part(alpha) + (alpha * support - 0.5 * alpha**2 * square if alpha > 0 else 0.0)

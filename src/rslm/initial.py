@@ -58,4 +58,4 @@ def gram_of_data(problem: Problem, usual: float, n_threads: int) -> Callable[[Fl
     if not isinstance(problem.structure, Smoothed):
         return weighted_gram(problem, values, n_threads)
     w, structure = observed_parameters(problem, values), problem.structure.structure
-    return lambda X: structure.times(w, structure.transposed_times(w, X))
+    return lambda X: structure.whole_times(w, structure.whole_transposed_times(w, X))

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from rslm.inner.smoothed_linear import share_observed
 from rslm.problem import Problem
-from rslm.smoothing import Reached, Stage, Stages
+from rslm.smoothing import Reached, Stage, Stages, advance, usual_curvature, without_kinks
 from rslm.structures import LinearStructure, Smoothed
 
 FIRST, LAST = 1e-1, 1e-4  # δ, in units of the cost of the loss
@@ -28,22 +28,34 @@ TRIES = 60  # iterations that a stage on the way is worth
 TRIES_FOR_GAP = 200  # and a smaller gap
 
 
-def narrowing_stages(problem: Problem, from_data: bool) -> Stages:
-    """The way to a problem with linear structure; from a given start it is shorter."""
+def narrowing_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
+    """The way to a problem with linear structure; `way` is that to its loss, whose first problem is reached from the
+    data, and from a given start in a shorter way."""
+    first: Stage = next(way)
+    yield from _opening(first, from_data)
+    stage: Stage | None = first
+    while stage is not None:
+        delta = first_and_last(stage.problem)[1]
+        reached = yield _smoothed(stage, delta)
+        while stage.last and _may_explain(reached) and delta > LEAST:
+            delta = max(LEAST, delta * FASTER)
+            reached = yield replace(_smoothed(stage, delta), tries=TRIES_FOR_GAP)
+        stage = advance(way, reached)
+
+
+def _opening(stage: Stage, from_data: bool) -> Stages:
+    """Where the data decide, from large δ to small ones, else from small C to large ones."""
+    problem = stage.problem
     first, last = first_and_last(problem)
+    on_the_way = replace(stage, last=False, sharp=False, tries=TRIES)
     if from_data and share_observed(problem) < MOSTLY:
         for easier in easier_problems(problem):
-            yield stage_at(easier, first_and_last(easier)[1], tries=TRIES)
-        delta = last
-    else:
-        delta = first if from_data else max(last, first * FASTER)
+            yield _smoothed(replace(on_the_way, problem=easier), first_and_last(easier)[1])
+        return
+    delta = first if from_data else max(last, first * FASTER)
     while delta > last:
-        yield stage_at(problem, delta, tries=TRIES)
+        yield _smoothed(on_the_way, delta)
         delta = max(last, delta * FASTER)
-    reached = yield replace(stage_at(problem, last), last=True)
-    while _may_explain(reached) and delta > LEAST:
-        delta = max(LEAST, delta * FASTER)
-        reached = yield replace(stage_at(problem, delta, tries=TRIES_FOR_GAP), last=True)
 
 
 def easier_problems(problem: Problem) -> list[Problem]:
@@ -58,7 +70,8 @@ def easier_problems(problem: Problem) -> list[Problem]:
 def cost_of_loss(problem: Problem) -> float:
     """The δ at which what is outside the span of U costs as much as an error of the same size, on the average."""
     assert isinstance(problem.structure, LinearStructure)
-    return float(problem.structure.counts.sum()) / (2.0 * problem.C * len(problem.data))
+    curvature = 2.0 if problem.loss.quadratic else usual_curvature(problem)
+    return float(problem.structure.counts.sum()) / (curvature * problem.C * len(problem.data))
 
 
 def first_and_last(problem: Problem) -> tuple[float, float]:
@@ -68,16 +81,17 @@ def first_and_last(problem: Problem) -> tuple[float, float]:
     return first, max(min(LAST * unit, first), LEAST)
 
 
-def stage_at(problem: Problem, delta: float, tries: int | None = None) -> Stage:
-    """The problem smoothed by δ."""
-    assert isinstance(problem.structure, LinearStructure)
-    smoothed = replace(problem, structure=Smoothed(problem.structure, delta))
-    return Stage(smoothed, rounding=0.0, smoothing=delta, tries=tries)
+def _smoothed(stage: Stage, delta: float) -> Stage:
+    """A stage with its structure smoothed by δ."""
+    assert isinstance(stage.problem.structure, LinearStructure)
+    problem = replace(stage.problem, structure=Smoothed(stage.problem.structure, delta))
+    return replace(stage, problem=problem, smoothing=delta)
 
 
 def last_stage(problem: Problem) -> Stage:
     """Where the solver has to end before the way has begun."""
-    return stage_at(problem, first_and_last(problem)[1])
+    smooth, rounding = without_kinks(problem)
+    return _smoothed(Stage(smooth, rounding=rounding), first_and_last(problem)[1])
 
 
 def _may_explain(reached: Reached) -> bool:

@@ -104,6 +104,8 @@ class Evaluation:
         return problem.data.sample(size), w[:: len(w) // size + 1]
 
     def predictions(self, problem: Problem) -> Floats:
+        if self.smoothed is not None:
+            return self.smoothed.predictions
         return problem.predict(self.U, self.V, self._objective.n_threads, self.intercepts)
 
     def duals(self, problem: Problem) -> DualSums:

@@ -43,6 +43,7 @@ SAMPLE = 100_000  # entries that are looked at
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
 STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1, where the gap stays open
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
+NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
 ON_THE_WAY, TRIES = 200, 300  # iterations that a stage on the way, and a smaller gap, are worth
 
 
@@ -140,6 +141,20 @@ def typical_curvature(problem: Problem) -> float:
     size = float(np.mean(np.abs(CheckedLoss(loss).guess(y, usual_size(y)))))
     slope, curvature = (float(np.mean(np.abs(f(y, np.zeros_like(y))))) for f in (loss.gradient, loss.hessian))
     return (curvature or slope / size) if size > 0 else 0.0
+
+
+def usual_curvature(problem: Problem) -> float:
+    """The typical curvature, or 1 where the data are all zero."""
+    return typical_curvature(problem) or 1.0
+
+
+def without_kinks(problem: Problem) -> tuple[Problem, float]:
+    """The problem with a loss that Newton's method can solve, and how far that was rounded."""
+    loss = problem.loss
+    if not isinstance(loss, BoxDual) or loss.box.smoothing > 0:
+        return problem, 0.0
+    rounding = NEAR / usual_curvature(problem)
+    return replace(problem, loss=loss.smoothed(rounding)), rounding
 
 
 class Errors:

@@ -22,7 +22,7 @@ from rslm.losses import BoxDual
 from rslm.manifold import norm
 from rslm.objective import Evaluation
 from rslm.problem import Problem
-from rslm.smoothing import Reached, Stage, Stages, advance, stirred, typical_curvature
+from rslm.smoothing import NEAR, Reached, Stage, Stages, advance, stirred, usual_curvature, without_kinks
 from rslm.structures import Box, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, relative to that of an observed entry
@@ -31,7 +31,6 @@ STIFFER = 5.0  # from one to the next
 NEGLIGIBLE = 3e-3  # part of the objective that keeping the bounds may add in the end
 PART = 0.4  # of what it costs to keep bounds that is paid, at most, for going beyond them
 STIFFEST = 1e8  # curvature relative to that of an observed entry beyond which nothing is gained
-NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
 OPEN = 0.1  # softness may be the reason of a gap of which it can explain this part
 TRIES = 300  # iterations that a stage on the way, and a smaller gap, are worth
 LEAST = 0.3  # part of itself that a column of little weight is along the average one, at least
@@ -43,7 +42,7 @@ def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
     box, start, expected = problem.structure, None, None
     assert isinstance(box, Box)
     first = FIRST * math.sqrt(max(problem.shape[0] * problem.shape[1] / (SPARSE * len(problem.data)), 1.0))
-    epsilon = 1.0 / (first * _curvature(problem))
+    epsilon = 1.0 / (first * usual_curvature(problem))
     least = epsilon * first / STIFFEST
     stage: Stage | None = next(way)
     while stage is not None:
@@ -65,7 +64,7 @@ def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
             start = None
             stage = advance(way, reached)
             continue
-        free, rounding = _without_kinks(stage.problem)
+        free, rounding = without_kinks(stage.problem)
         if rounding > 0:  # zeros alone are solved without rounding where there are no bounds
             stage = replace(stage, rounding=rounding)
         if from_data:
@@ -118,22 +117,9 @@ def stand_in(problem: Problem) -> Stage:
     """The problem in a form that can be evaluated anywhere, where the solver has to end on the way to it."""
     if not isinstance(problem.structure, Box):
         return Stage(problem, rounding=0.0)
-    softness = NEAR / _curvature(problem)
-    smooth, rounding = _without_kinks(problem)
+    softness = NEAR / usual_curvature(problem)
+    smooth, rounding = without_kinks(problem)
     return Stage(replace(smooth, structure=SoftBox(problem.structure, softness)), False, rounding, softness)
-
-
-def _curvature(problem: Problem) -> float:
-    return typical_curvature(problem) or 1.0  # there are no data but zeros
-
-
-def _without_kinks(problem: Problem) -> tuple[Problem, float]:
-    """The problem with a loss that Newton's method can solve, and how far that was rounded."""
-    loss = problem.loss
-    if not isinstance(loss, BoxDual) or loss.box.smoothing > 0:
-        return problem, 0.0
-    rounding = NEAR / _curvature(problem)
-    return replace(problem, loss=loss.smoothed(rounding)), rounding
 
 
 def _negligible(evaluation: Evaluation) -> bool:

@@ -29,6 +29,7 @@ class Theta:
         self.U, self.delta = U, delta
         self.Q, s, Rt = np.linalg.svd(U, full_matrices=False)
         self.inverses: Floats = 1.0 / (s**2 + delta)
+        self.within: Floats = 1.0 - delta * self.inverses  #: Θ⁻¹ = (I − Q diag(within) Qᵀ)/δ
         self.to_V: Floats = (s * self.inverses)[:, None] * Rt  #: V = P(w)ᵀQ times this
         self.UK: Floats = self.Q @ self.to_V
         self.trace = float(s @ s) + delta * len(U)
@@ -37,6 +38,17 @@ class Theta:
         """Θ⁻¹X."""
         along = self.Q.T @ X
         return np.asarray((X - self.Q @ along) / self.delta + self.Q @ (self.inverses[:, None] * along))
+
+
+def penalty_product(structure: LinearStructure, theta: Theta) -> Callable[[Floats], Floats]:
+    """x ↦ P*(Θ⁻¹P(x))."""
+    left, right = structure.left(theta.Q * theta.within), structure.left(theta.Q)
+
+    def product(x: Floats) -> Floats:
+        inside = structure.adjoint(left, structure.transposed_times(x, right))
+        return (structure.gram(x) - inside) / theta.delta
+
+    return product
 
 
 class System(Protocol):
@@ -92,15 +104,10 @@ class Iterative:
         theta: Theta,
         relative_gradient: float,
     ) -> None:
-        delta, within = theta.delta, 1.0 - theta.delta * theta.inverses  # Θ⁻¹ = (I − Q diag(within) Qᵀ)/δ
-        left, right = structure.left(theta.Q * within), structure.left(theta.Q)
-
-        def product(x: Floats) -> Floats:
-            inside = structure.adjoint(left, structure.transposed_times(x, right))
-            return of_loss(x) + (structure.gram(x) - inside) / delta
-
-        self._product = product
-        of_structure = (1.0 - float(within.sum()) / len(theta.U)) / delta  # of Θ⁻¹, on the average
+        of_penalty = penalty_product(structure, theta)
+        self._product = lambda x: of_loss(x) + of_penalty(x)
+        within = float(theta.within.sum()) / len(theta.U)
+        of_structure = (1.0 - within) / theta.delta  # of Θ⁻¹, on the average
         self._diagonal: Floats = diagonal + structure.counts * of_structure
         self._tolerance = min(max(BESIDE_GRADIENT * relative_gradient, EXACT), ROUGH)
 

@@ -26,7 +26,7 @@ def stages(problem: Problem, rank: int, from_data: bool) -> Stages:
     if problem.structure is None:
         return free_stages(problem, rank, from_data)
     if isinstance(problem.structure, LinearStructure):
-        return narrowing_stages(problem, from_data)
+        return narrowing_stages(problem, rounded_stages(problem, from_data), from_data)
     return bounded_stages(problem, free_stages(replace(problem, structure=None), rank, from_data), from_data)
 
 

@@ -1,5 +1,6 @@
 """Sets that the learned matrix lies in."""
 
+from rslm.structures.affine import Affine
 from rslm.structures.box import Box
 from rslm.structures.hankel import Hankel
 from rslm.structures.linear import Linear, LinearStructure
@@ -7,8 +8,10 @@ from rslm.structures.smoothed import Smoothed
 from rslm.structures.soft_box import Multipliers, SoftBox
 from rslm.structures.symmetric import Symmetric
 from rslm.structures.toeplitz import Toeplitz
+from rslm.structures.weighted import WeightedStructure
 
 __all__ = [
+    "Affine",
     "Box",
     "Hankel",
     "Linear",
@@ -18,4 +21,5 @@ __all__ = [
     "SoftBox",
     "Symmetric",
     "Toeplitz",
+    "WeightedStructure",
 ]

@@ -26,6 +26,8 @@ class LinearStructure(ABC):
 
     shape: tuple[int, int]
     size: int
+    #: W₀ of an affine structure, all matrices P(w) + W₀: an array or sparse array of shape (d, T); None for 0.
+    offset: Any = None
 
     @abstractmethod
     def times(self, w: Any, Y: Any) -> Floats:
@@ -92,6 +94,43 @@ class LinearStructure(ABC):
     def matrix(self, w: Floats) -> Floats:
         """P(w) as a dense array."""
         return self.times(w, np.eye(self.shape[1]))
+
+    # ---- W = P(w) + W₀ -------------------------------------------------------------------------------------------
+
+    def whole_times(self, w: Any, Y: Any) -> Floats:
+        """W Y."""
+        product = self.times(w, Y)
+        return product if self.offset is None else product + self.offset @ Y
+
+    def whole_transposed_times(self, w: Any, X: Any) -> Floats:
+        """WᵀX."""
+        product = self.transposed_times(w, X)
+        return product if self.offset is None else product + self.offset.T @ X
+
+    def of_offset(self, function: Callable[[Floats], Floats]) -> Floats | float:
+        """P* of what a function of matrices makes of W₀; 0 where there is none."""
+        if self.offset is None:
+            return 0.0
+        return self.adjoint(function(_dense(self.offset)), np.eye(self.shape[1]))
+
+    def whole_gram(self, w: Floats) -> Floats:
+        """P*W."""
+        return self.gram(w) + self.of_offset(lambda W: W)
+
+    def square(self, w: Floats) -> float:
+        """‖W‖², the sum of squares of all entries."""
+        own = float(w @ self.gram(w))
+        if self.offset is None:
+            return own
+        return own + 2.0 * float(w @ self.of_offset(lambda W: W)) + float(np.sum(_dense(self.offset) ** 2))
+
+    def whole_matrix(self, w: Floats) -> Floats:
+        """W as a dense array."""
+        return self.matrix(w) if self.offset is None else self.matrix(w) + _dense(self.offset)
+
+
+def _dense(offset: Any) -> Floats:
+    return np.asarray(offset.toarray() if hasattr(offset, "toarray") else offset, dtype=np.float64)
 
 
 class Linear(LinearStructure):
