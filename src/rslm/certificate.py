@@ -158,7 +158,7 @@ def certify(
         square = (root + smoothed.infeasibility()) ** 2
         primal = problem.C * evaluation.loss(problem) + smoothed.trace_norm_term()
     support = duals.support() if smoothed is None else smoothed.support()
-    dual, scaling = _best_dual(duals, square, support)
+    dual, scaling = _best_dual(duals, square + duals.quadratic(), support)
     if not dual <= primal + IMPOSSIBLE * abs(primal):
         return replace(
             no_certificate(problem, evaluation, tol, f"the conjugate of {problem.loss!r} contradicts its value"),
@@ -198,7 +198,8 @@ def bare_certificate(primal: float, least: float, rank: int, tol: float, why: st
 def _primal(problem: Problem, evaluation: Kept) -> float:
     q = problem.column_weights
     trace_norm = nuclear_norm(evaluation.U, evaluation.V if q is None else evaluation.V * np.sqrt(q)[:, None])
-    return problem.C * evaluation.loss(problem) + 0.5 * trace_norm**2
+    penalty = problem.penalty(evaluation.U, evaluation.V)
+    return problem.C * evaluation.loss(problem) + 0.5 * trace_norm**2 + penalty
 
 
 def nuclear_norm(U: Floats, V: Floats) -> float:

@@ -16,7 +16,8 @@ from rslm._typing import Floats
 from rslm.interrupts import look
 from rslm.problem import Problem
 from rslm.spectrum import frobenius_squared, largest_eigenvalue, weighted_gram
-from rslm.structures import Box, Multipliers, SoftBox
+from rslm.measurements import Measurement
+from rslm.structures import Box, Multipliers, Smooth, SoftBox
 
 TOO_LARGE = 1e140  # for squares and sums of them to stay finite
 BLOCK = 1 << 20  # entries summed at a time, so that no temporary is as large as the data
@@ -42,6 +43,9 @@ class DualSums(Protocol):
 
     def support(self) -> float:
         """Σ lower a⁺ − upper a⁻: the least that ⟨a, W⟩ can be within the bounds."""
+
+    def quadratic(self) -> float:
+        """⟨W, 𝓛W⟩ where W pays ½⟨W, 𝓛W⟩ for not being smooth: the conjugate of that, twice."""
 
 
 class Duals:
@@ -81,6 +85,35 @@ class Duals:
         columns = np.repeat(np.arange(self.problem.shape[1]), np.diff(found.entries.indptr))
         up, down = a > 0, a < 0  # a bound that is infinite pushes nowhere
         return float(a[up] @ lower[rows[up], columns[up]]) + float(a[down] @ upper[rows[down], columns[down]])
+
+
+    def quadratic(self) -> float:
+        return 0.0
+
+
+class SmoothDuals(Duals):
+    """Those of a problem where W = A Bᵀ pays for not being smooth: S = M*z − 𝓛W."""
+
+    def __init__(self, problem: Problem, z: Floats, n_threads: int, A: Floats, B: Floats) -> None:
+        super().__init__(problem, z, n_threads)
+        self._A, self._B = A, B
+
+    def gram(self, X: Floats) -> Floats:
+        problem, data, smooth = self.problem, self.problem.data, self.problem.structure
+        assert isinstance(data, Measurement)
+        assert isinstance(smooth, Smooth)
+        q = 1.0 if problem.column_weights is None else (1.0 / problem.column_weights)[:, None]
+        X = problem.row_scale * X
+        Y = data.adjoint_transposed_times(self.z, X, self.n_threads) - smooth.transposed_times(self._A, self._B, X)
+        Z = data.adjoint_times(self.z, q * Y, self.n_threads) - smooth.times(self._A, self._B, q * Y)
+        return np.asarray(problem.row_scale * Z)
+
+    def frobenius_squared(self) -> float:
+        return sum(float(self.gram(unit[:, None])[k, 0]) for k, unit in enumerate(np.eye(self.problem.shape[0])))
+
+    def quadratic(self) -> float:
+        assert isinstance(self.problem.structure, Smooth)
+        return 2.0 * self.problem.structure.value(self._A, self._B)
 
 
 def largest_singular_value_squared(duals: DualSums, U: Floats) -> tuple[float, str]:

@@ -9,18 +9,17 @@ from functools import cached_property
 import numpy as np
 
 from rslm._typing import Floats
-from rslm.duals import Duals, DualSums, balanced, least_loss, sum_in_blocks
+from rslm.duals import Duals, DualSums, SmoothDuals, balanced, least_loss, sum_in_blocks
 from rslm.inner.active_set import ActiveSolution
 from rslm.inner.base import InnerSolution, SolutionElsewhere
 from rslm.inner.choose import choose
-from rslm.inner.features import FeaturesSolution
+from rslm.inner.generic import GenericSolution
 from rslm.inner.ridge import RidgeSolution
 from rslm.inner.smoothed_linear import SmoothedSolution
-from rslm.inner.task_ridge import TaskRidgeSolution
 from rslm.inner.weighted import WeightedSolution
 from rslm.interrupts import look
 from rslm.problem import Problem
-from rslm.structures import Multipliers
+from rslm.structures import Multipliers, Smooth
 from rslm.threads import thread_count
 
 ROUNDING = 1e3  # how far above a single rounding error that of a sum can be
@@ -114,6 +113,8 @@ class Evaluation:
             duals: DualSums = self._solution.duals(problem)
             return duals
         z = self.dual() if self.intercepts is None else balanced(problem, self.dual())
+        if isinstance(problem.structure, Smooth):
+            return SmoothDuals(problem, z, self._objective.n_threads, self.U * problem.row_scale, self.V)
         return Duals(problem, z, self._objective.n_threads, self.multipliers())
 
     def within_bounds(self) -> Evaluation:
@@ -121,7 +122,7 @@ class Evaluation:
 
         Its value is infinite if no W near keeps them.
         """
-        if not isinstance(self._solution, ActiveSolution | SolutionElsewhere):
+        if not isinstance(self._solution, ActiveSolution | SolutionElsewhere | GenericSolution):
             return self
         kept = self._solution.within_bounds()
         return self if kept is None else Evaluation(*kept, self._objective)
@@ -129,10 +130,8 @@ class Evaluation:
     @cached_property
     def intercepts(self) -> Floats | None:
         """Of tasks; None of others."""
-        solution = self._solution
-        if isinstance(solution, FeaturesSolution | TaskRidgeSolution | SolutionElsewhere):
-            return solution.intercepts()
-        return None
+        of_solution: Callable[[], Floats | None] | None = getattr(self._solution, "intercepts", None)
+        return None if of_solution is None else of_solution()
 
     @property
     def smoothed(self) -> SmoothedSolution | None:

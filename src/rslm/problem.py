@@ -17,9 +17,9 @@ from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
 from rslm.magnitudes import LARGEST, LEAST, as_float, workable
-from rslm.measurements import Bilinear, Entries, Samples, Tasks
+from rslm.measurements import Measurement, Samples
 from rslm.measurements.elsewhere import Elsewhere
-from rslm.structures import Box, Hankel, LinearStructure, Smoothed, SoftBox, Symmetric, Toeplitz
+from rslm.structures import Box, Hankel, LinearStructure, Smooth, Smoothed, SoftBox, Symmetric, Toeplitz
 from rslm.structures.linear import check_adjoint
 
 SOME = 16  # targets that the loss is tried out with
@@ -33,10 +33,10 @@ class Problem:
     ----------
     loss : Loss
         For instance ``Square()``.
-    data : Entries, Samples, Tasks or Bilinear
-        What was observed.
-    structure : Box or linear structure such as Hankel, optional
-        The set that W lies in; None for all matrices.
+    data : Measurement
+        What was observed: Entries, Samples, Tasks, Bilinear or one's own.
+    structure : Box, Smooth, or linear structure such as Hankel, optional
+        The set that W lies in, or the penalty that it pays; None for all matrices.
     C : float
         Weight of the loss against the trace norm; larger fits the data more closely.
     row_weights, column_weights : arrays of length d and T, optional
@@ -44,8 +44,8 @@ class Problem:
     """
 
     loss: Loss
-    data: Entries | Samples | Tasks | Bilinear | Elsewhere
-    structure: Box | SoftBox | LinearStructure | Smoothed | None = None
+    data: Measurement | Elsewhere
+    structure: Box | SoftBox | LinearStructure | Smoothed | Smooth | None = None
     C: float = 1.0
     row_weights: Floats | None = None
     column_weights: Floats | None = None
@@ -53,7 +53,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise TypeError(f"loss must be a Loss, for instance rslm.losses.Square(); got {self.loss!r}")
-        if not isinstance(self.data, Entries | Samples | Tasks | Bilinear | Elsewhere):
+        if not isinstance(self.data, Measurement | Elsewhere):
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
         self._check_structure()
         if not 0 < as_float(self.C) < math.inf:
@@ -74,8 +74,8 @@ class Problem:
 
     def _check_structure(self) -> None:
         structure, data = self.structure, self.data
-        if not isinstance(structure, Box | SoftBox | LinearStructure | Smoothed | None):
-            raise TypeError(f"structure must be None, a Box or a linear structure such as Hankel; got {structure!r}")
+        if not isinstance(structure, Box | SoftBox | LinearStructure | Smoothed | Smooth | None):
+            raise TypeError(f"structure must be None, a Box, Smooth or a linear structure like Hankel; got {structure!r}")
         linear = structure.structure if isinstance(structure, Smoothed) else structure
         if isinstance(linear, LinearStructure):
             if isinstance(data, Elsewhere):
@@ -83,8 +83,6 @@ class Problem:
                     f"{linear!r} ties the columns of W together, so they cannot be shared out among processes; "
                     "fit it in one process, without a client"
                 )
-            if isinstance(data, Tasks | Bilinear):
-                raise TypeError(f"{linear!r} needs entries or samples, the problem has {data!r}")
             if isinstance(data, Samples) and data.size != linear.size:
                 raise ValueError(f"{linear!r} has {linear.size} parameters, but there are {data.size} samples")
             if not isinstance(data, Samples) and data.shape != linear.shape:
@@ -93,6 +91,10 @@ class Problem:
                 check_adjoint(linear)
         elif isinstance(data, Samples):
             raise TypeError("samples are parameters of a linear structure, such as Hankel(window, windows)")
+        elif isinstance(structure, Smooth):
+            if isinstance(data, Elsewhere):
+                raise TypeError(f"{structure!r} is not known to workers; fit it in one process, without a client")
+            structure.check(data.shape)
         elif isinstance(structure, Box | SoftBox):
             structure.planes(data.shape)  # an error if it is of another shape
             box = structure if isinstance(structure, Box) else structure.box
@@ -104,9 +106,10 @@ class Problem:
     @property
     def columns(self) -> Columns:
         """The pattern of the observed entries."""
-        if isinstance(self.data, Samples):
-            raise TypeError("samples of a series are not entries")
-        return self.data.columns
+        columns = getattr(self.data, "columns", None)
+        if columns is None:
+            raise TypeError(f"{self.data!r} has no pattern of entries")
+        return columns
 
     @property
     def row_scale(self) -> Floats:
@@ -126,12 +129,15 @@ class Problem:
 
     def predict(self, U: Floats, V: Floats, n_threads: int, intercepts: Floats | None = None) -> Floats:
         """M W for W = U Vᵀ, rows divided by √p; of tasks with intercepts, with these."""
-        if isinstance(self.data, Tasks):
-            return self.data.predict(U, V, n_threads, intercepts)
-        if isinstance(self.data, Bilinear):
-            rows, cols = self.data.rows.lift(U, n_threads), self.data.cols.lift(V, n_threads)
-            return self.columns.predict(rows, cols, n_threads)
-        return self.columns.predict(U * self.row_scale, V, n_threads)
+        assert isinstance(self.data, Measurement)
+        w = self.data.apply(U if self.row_weights is None else U * self.row_scale, V, n_threads)
+        if intercepts is not None:
+            w += np.repeat(intercepts, np.diff(self.columns.indptr))
+        return w
+
+    def penalty(self, U: Floats, V: Floats) -> float:
+        """What W = U Vᵀ, rows divided by √p, pays for not being smooth."""
+        return self.structure.value(U * self.row_scale, V) if isinstance(self.structure, Smooth) else 0.0
 
 
 def _checked_weights(name: str, given: Floats, length: int) -> Floats:

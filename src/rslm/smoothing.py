@@ -28,6 +28,7 @@ import numpy as np
 
 from rslm._typing import Floats
 from rslm.certificate import Certificate
+from rslm.inner.choose import has_solver
 from rslm.losses import BoxDual, Square
 from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.manifold import norm
@@ -82,7 +83,8 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
     if not isinstance(loss, BoxDual) or loss.box.reach == np.inf or not some.any():
         if from_data and not loss.quadratic and (curvature := typical_curvature(problem)) > 0:
             yield Stage(_squared(problem, curvature))
-        yield Stage(problem, last=True, rounding=0.0)
+        smooth, rounding = (problem, 0.0) if has_solver(problem) else without_kinks(problem)
+        yield Stage(smooth, last=True, rounding=rounding)
         return
     reach, own = loss.box.reach, loss.box.smoothing
     usual = usual_size(some)

@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from rslm._typing import Floats
+from rslm.inner.choose import has_solver
 from rslm.losses import BoxDual
 from rslm.manifold import norm
 from rslm.objective import Evaluation
@@ -115,10 +116,10 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
 
 def stand_in(problem: Problem) -> Stage:
     """The problem in a form that can be evaluated anywhere, where the solver has to end on the way to it."""
-    if not isinstance(problem.structure, Box):
-        return Stage(problem, rounding=0.0)
-    softness = NEAR / usual_curvature(problem)
     smooth, rounding = without_kinks(problem)
+    if not isinstance(problem.structure, Box):
+        return Stage(problem, rounding=0.0) if has_solver(problem) else Stage(smooth, rounding=rounding)
+    softness = NEAR / usual_curvature(problem)
     return Stage(replace(smooth, structure=SoftBox(problem.structure, softness)), False, rounding, softness)
 
 

@@ -15,7 +15,7 @@ from rslm._typing import Floats
 from rslm.interrupts import look
 from rslm.kernels import Columns
 from rslm.kernels.room import room_like
-from rslm.measurements import Bilinear, Tasks
+from rslm.measurements import Entries, Measurement, Tasks
 from rslm.problem import Problem
 from rslm.structures import Multipliers
 
@@ -26,24 +26,32 @@ def weighted_gram(
     problem: Problem, values: Floats, n_threads: int, more: Multipliers | None = None
 ) -> Callable[[Floats], Floats]:
     """X ↦ S Sᵀ X; `more` are further entries of S, which are added."""
-    columns, p, q = problem.columns, problem.row_weights, problem.column_weights
+    p, q, data = problem.row_weights, problem.column_weights, problem.data
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
+    known = isinstance(data, Entries) or (isinstance(data, Tasks) and p is None and more is None)
+    if not known:
+        assert isinstance(data, Measurement)
+        across = 1.0 if q is None else (1.0 / q)[:, None]
+
+        def between(X: Floats) -> Floats:
+            Y = data.adjoint_transposed_times(values, scale * X, n_threads)
+            if more is not None:
+                Y = Y + more.entries.gather(more.values, scale * X, n_threads)
+            Z = data.adjoint_times(values, across * Y, n_threads)
+            if more is not None:
+                Z = Z + more.entries.scatter(more.values, across * Y, n_threads)
+            return np.asarray(scale * Z)
+
+        return between
+    columns = problem.columns
     values = _divided(values, columns, q)
-    if isinstance(problem.data, Tasks):
-        features, S = problem.data.features, problem.data.dual_matrix(values, n_threads)
+    if isinstance(data, Tasks):
+        features, S = data.features, data.dual_matrix(values, n_threads)
         if S is not None:
             return lambda X: np.asarray(S.T @ (S @ X))
         return lambda X: features.transposed_times(
             columns.gram(values, features.times(X, n_threads), n_threads), n_threads
         )
-    if isinstance(problem.data, Bilinear):
-        rows, cols = problem.data.rows, problem.data.cols
-
-        def between(X: Floats) -> Floats:
-            Y = cols.lower(columns.gather(values, rows.lift(X, n_threads), n_threads), n_threads)
-            return rows.lower(columns.scatter(values, cols.lift(Y, n_threads), n_threads), n_threads)
-
-        return between
     if more is None or not len(more.values):
         return lambda X: scale * columns.gram(values, scale * X, n_threads)
     others = _divided(more.values, more.entries, q)
@@ -71,11 +79,10 @@ def _divided(values: Floats, columns: Columns, q: Floats | None) -> Floats:
 
 def frobenius_squared(problem: Problem, values: Floats, more: Multipliers | None) -> float:
     """‖S‖_F², or what is above it where entries of S are sums of two."""
+    if not isinstance(problem.data, Entries):
+        gram = weighted_gram(problem, values, 1, more)
+        return sum(float(gram(unit[:, None])[k, 0]) for k, unit in enumerate(np.eye(problem.shape[0])))
     of_data = _frobenius_squared(problem, problem.columns, values)
-    if isinstance(problem.data, Tasks):  # times an upper bound of σ₁(X)²
-        return of_data * float(problem.data.features.squares().sum())
-    if isinstance(problem.data, Bilinear):
-        return of_data * float(problem.data.rows.squares().sum() * problem.data.cols.squares().sum())
     if more is None:
         return of_data
     return (math.sqrt(of_data) + math.sqrt(_frobenius_squared(problem, more.entries, more.values))) ** 2

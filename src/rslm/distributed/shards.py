@@ -315,3 +315,6 @@ class RemoteDuals:
 
     def support(self) -> float:
         return float(self._total("support"))
+
+    def quadratic(self) -> float:
+        return 0.0

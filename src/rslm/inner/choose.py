@@ -6,6 +6,7 @@ from rslm.inner.active_set import ActiveSet
 from rslm.inner.base import InnerSolver
 from rslm.inner.coordinate_descent import CoordinateDescent
 from rslm.inner.features import Features
+from rslm.inner.generic import Generic
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.inner.smoothed_linear import SmoothedLinear
@@ -21,7 +22,13 @@ CANDIDATES: tuple[type[InnerSolver], ...] = (
     SmoothedLinear,
     TaskRidge,
     Features,
+    Generic,
 )
+
+
+def has_solver(problem: Problem) -> bool:
+    """Whether the problem can be solved as it is; with kinks of the loss, not all can."""
+    return isinstance(problem.data, Elsewhere) or any(c.obstacle(problem) is None for c in CANDIDATES)
 
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:

@@ -26,7 +26,7 @@ from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System, Theta, 
 from rslm.inner.newton import Newton
 from rslm.interrupts import look
 from rslm.losses.checked import CheckedLoss
-from rslm.measurements import Bilinear, Entries, Samples, Tasks
+from rslm.measurements import Entries, Measurement, Samples
 from rslm.measurements.elsewhere import Elsewhere
 from rslm.problem import Problem
 from rslm.structures import Hankel, LinearStructure, Smoothed, WeightedStructure
@@ -37,6 +37,7 @@ SETTLED = 1e-7  # a step this small that is no shorter than the one before is ma
 UPHILL = 0.1  # slope at the end of a step, relative to that at its start, up to which it is not too long
 CAUTIOUS = 10  # after this many steps not even that
 MOST_STEPS, MOST_TRIALS = 200, 60
+WIDTH = 64  # columns of a matrix of full rank that are measured at a time
 
 
 class Measured:
@@ -50,23 +51,39 @@ class Measured:
         self.structure, data = problem.structure.structure, problem.data
         self.index = _index(self.structure, data)
         self.offset: Floats | float = 0.0
-        if not isinstance(data, Samples):
-            self._rows, self._columns = data.places()
-            if self.structure.offset is not None:
-                self.offset = np.asarray(self.structure.offset[self._rows, self._columns], dtype=np.float64)
-            self._share = len(data) / (self.structure.shape[0] * self.structure.shape[1])
+        self._places = data.places() if isinstance(data, Entries) else None
+        if isinstance(data, Samples):
+            return
+        assert isinstance(data, Measurement)
+        self._data, self._share = data, len(data) / (self.structure.shape[0] * self.structure.shape[1]) * data.gain
+        if self.structure.offset is not None:
+            self.offset = self._of_matrix(self.structure.offset_matrix())
 
     def apply(self, w: Floats) -> Floats:
         """M P(w)."""
         if self.index is not None:
             return np.asarray(w[self.index])
-        return self.structure.entries(w, self._rows, self._columns)
+        if self._places is not None:
+            return self.structure.entries(w, *self._places)
+        return self._of_matrix(self.structure.matrix(w))
+
+    def _of_matrix(self, W: Floats) -> Floats:
+        """M W, for a W of full rank: some columns at a time."""
+        total, unit = np.zeros(len(self._data)), np.eye(W.shape[1])
+        for k in range(0, W.shape[1], WIDTH):
+            total += self._data.apply(np.ascontiguousarray(W[:, k : k + WIDTH]), unit[:, k : k + WIDTH].copy())
+        return total
 
     def adjoint(self, z: Floats) -> Floats:
         """P*(M*z)."""
         if self.index is not None:
             return np.bincount(self.index, z, self.structure.size).astype(np.float64)
-        return self.structure.spread(z, self._rows, self._columns)
+        if self._places is not None:
+            return self.structure.spread(z, *self._places)
+        unit = np.eye(self.structure.shape[1])
+        parts = (unit[:, k : k + WIDTH].copy() for k in range(0, len(unit), WIDTH))
+        total = sum(self.structure.adjoint(self._data.adjoint_times(z, Y), Y) for Y in parts)
+        return np.asarray(total)
 
     def diagonal(self, D: Floats) -> Floats:
         """That of P*M*D M P, which is all of it where observations are single parameters."""
@@ -75,9 +92,11 @@ class Measured:
         return float(D.mean()) * self._share * self.structure.counts
 
 
-def _index(structure: LinearStructure, data: Entries | Samples | Tasks | Bilinear | Elsewhere) -> Indices64 | None:
+def _index(structure: LinearStructure, data: Measurement | Elsewhere) -> Indices64 | None:
     """Which parameter each observation is; None where they are not single parameters."""
-    return data.index if isinstance(data, Samples) else structure.place(*data.places())
+    if isinstance(data, Samples):
+        return data.index
+    return structure.place(*data.places()) if isinstance(data, Entries) else None
 
 
 def observed_parameters(problem: Problem, values: Floats) -> Floats:

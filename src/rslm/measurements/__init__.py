@@ -1,9 +1,10 @@
 """Measurements: which linear functions of W are observed, with the values observed through them."""
 
+from rslm.measurements.base import Measurement
 from rslm.measurements.bilinear import Bilinear
 from rslm.measurements.entries import Entries
 from rslm.measurements.samples import Samples
 from rslm.measurements.side import Side
 from rslm.measurements.tasks import Tasks
 
-__all__ = ["Bilinear", "Entries", "Samples", "Side", "Tasks"]
+__all__ = ["Bilinear", "Entries", "Measurement", "Samples", "Side", "Tasks"]

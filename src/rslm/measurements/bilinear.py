@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy.typing import NDArray
+
 from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
-from rslm.measurements.observations import Observations
+from rslm.measurements.base import Measurement
 from rslm.measurements.side import Side
 
 
-class Bilinear(Observations):
+class Bilinear(Measurement):
     """Observed entries of an n × m matrix Ã W B̃ᵀ.
 
     Parameters
@@ -58,6 +60,27 @@ class Bilinear(Observations):
     def lower(self, G: Floats, threads: int) -> Floats:
         """Ãᵀ G, by `threads` threads."""
         return self.rows.lower(G, threads)
+
+    def apply(self, X: Floats, V: Floats, threads: int = 1) -> Floats:
+        return self.columns.predict(self.rows.lift(X, threads), self.cols.lift(V, threads), threads)
+
+    def adjoint_times(self, z: Floats, Y: Floats, threads: int = 1) -> Floats:
+        return self.rows.lower(self.columns.scatter(z, self.cols.lift(Y, threads), threads), threads)
+
+    def adjoint_transposed_times(self, z: Floats, X: Floats, threads: int = 1) -> Floats:
+        return self.cols.lower(self.columns.gather(z, self.rows.lift(X, threads), threads), threads)
+
+    @property
+    def gain(self) -> float:
+        return float(self.rows.squares().sum() / self.rows.size * self.cols.squares().sum() / self.cols.size)
+
+    def arrays(self) -> dict[str, list[NDArray[Any]]]:
+        return {
+            "values": [self.values],
+            "positions": [self.columns.indptr, self.columns.index],
+            "row features": self.rows.arrays(),
+            "column features": self.cols.arrays(),
+        }
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row and column of every entry."""

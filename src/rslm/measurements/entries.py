@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy.typing import NDArray
+
 from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
-from rslm.measurements.observations import Observations
+from rslm.measurements.base import Measurement
 
 
-class Entries(Observations):
+class Entries(Measurement):
     """Observed entries of a d × T matrix, kept by columns.
 
     Parameters
@@ -40,6 +42,18 @@ class Entries(Observations):
     def _set(self, by_columns: ObservedMatrix) -> None:
         self.columns = Columns(by_columns.indptr, by_columns.index, by_columns.shape[1])
         self.values: Floats = by_columns.values
+
+    def apply(self, X: Floats, V: Floats, threads: int = 1) -> Floats:
+        return self.columns.predict(X, V, threads)
+
+    def adjoint_times(self, z: Floats, Y: Floats, threads: int = 1) -> Floats:
+        return self.columns.scatter(z, Y, threads)
+
+    def adjoint_transposed_times(self, z: Floats, X: Floats, threads: int = 1) -> Floats:
+        return self.columns.gather(z, X, threads)
+
+    def arrays(self) -> dict[str, list[NDArray[Any]]]:
+        return {"values": [self.values], "positions": [self.columns.indptr, self.columns.index]}
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row and column of every entry."""

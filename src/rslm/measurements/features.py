@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from rslm._typing import Floats
@@ -75,6 +76,10 @@ class FeatureMatrix:
 
     def _blocks(self) -> list[slice]:
         return [slice(k, k + BLOCK) for k in range(0, self.shape[0], BLOCK)]
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """All numbers that it consists of."""
+        return [self.X.data, self.X.indices, self.X.indptr] if self.sparse else [self.X]
 
     def squares(self) -> Floats:
         """Σ_p x_pj² of every feature."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rslm._typing import Floats, Indices64
-from rslm.measurements.observations import Observations
+from rslm.measurements.base import Measurement
 
 
-class Samples(Observations):
+class Samples(Measurement):
     """Observed samples of a series, or of several one after the other.
 
     Parameters
@@ -27,6 +29,9 @@ class Samples(Observations):
             raise ValueError(f"all {len(flat)} samples are missing" if len(flat) else "there are no samples")
         self.values: Floats = flat[self.index]
         self.size = len(flat)
+
+    def arrays(self) -> dict[str, list[NDArray[Any]]]:
+        return {"values": [self.values], "positions": [self.index]}
 
     def __len__(self) -> int:
         return len(self.index)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rslm._typing import Floats
 from rslm.measurements.features import FeatureMatrix
@@ -63,6 +64,11 @@ class Side:
         if self.own is not None:
             parts.append(self.own[:, None] * G)
         return np.concatenate(parts)
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """All numbers that it consists of."""
+        given: list[NDArray[Any]] = [part for part in (self.own, self.base) if part is not None]
+        return given if self.X is None else [*self.X.arrays(), *given]
 
     def squares(self) -> Floats:
         """The sum of squares of every column of B̃."""

@@ -17,13 +17,13 @@ from rslm.data import ObservedMatrix
 from rslm.kernels import Columns, FeatureRows
 from rslm.measurements.entries import Entries
 from rslm.measurements.features import FeatureMatrix
-from rslm.measurements.observations import Observations
+from rslm.measurements.base import Measurement
 
 OFFSET = 1e3  # the feature that intercepts are the coefficients of, where they are not eliminated: see `lift`
 WIDE = 4  # features beside the numbers that a task has of them, from which on most of them are no concern of a task
 
 
-class Tasks(Observations):
+class Tasks(Measurement):
     """Rows of features with their targets, each of one task.
 
     Parameters
@@ -160,6 +160,23 @@ class Tasks(Observations):
         if intercepts is not None:
             w += np.repeat(intercepts, self.counts)
         return w
+
+    def apply(self, X: Floats, V: Floats, threads: int = 1) -> Floats:
+        return self.predict(X, V, threads)
+
+    def adjoint_times(self, z: Floats, Y: Floats, threads: int = 1) -> Floats:
+        return self.features.transposed_times(self.columns.scatter(z, Y, threads), threads)
+
+    def adjoint_transposed_times(self, z: Floats, X: Floats, threads: int = 1) -> Floats:
+        return self.columns.gather(z, self.features.times(X, threads), threads)
+
+    @property
+    def gain(self) -> float:
+        return float(self.features.squares().sum()) / self.features.shape[0]
+
+    def arrays(self) -> dict[str, list[NDArray[Any]]]:
+        positions: list[NDArray[Any]] = [self.columns.indptr, self.columns.index]
+        return {"values": [self.values], "positions": positions, "features": self.features.arrays()}
 
     def dual_matrix(self, z: Floats, threads: int) -> Floats | None:
         """Sᵀ with the rows X_tᵀ z_t, for z with a number an observation, by `threads` threads.

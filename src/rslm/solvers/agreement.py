@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data.prepared.manifest import checksum
-from rslm.measurements import Bilinear, Samples, Side, Tasks
+from rslm.measurements import Tasks
 from rslm.measurements.elsewhere import Elsewhere
-from rslm.measurements.features import FeatureMatrix
 from rslm.problem import Problem
-from rslm.structures import Box, LinearStructure
+from rslm.structures import Box, LinearStructure, Smooth
 from rslm.version import __version__
 
 Settings = dict[str, str | float | None]
@@ -76,32 +75,7 @@ def _shown(value: str | float | None) -> str:
 def _of_data(data: Any) -> Settings:
     if isinstance(data, Elsewhere):
         return {ON_WORKERS: data.fingerprint()}
-    return {name: _sum(*arrays) for name, arrays in _arrays(data).items()}
-
-
-def _arrays(data: Any) -> dict[str, list[NDArray[Any]]]:
-    """All numbers of a measurement, by what they are."""
-    if isinstance(data, Samples):
-        return {"values": [data.values], "positions": [data.index]}
-    arrays: dict[str, list[NDArray[Any]]] = {
-        "values": [data.values],
-        "positions": [data.columns.indptr, data.columns.index],
-    }
-    if isinstance(data, Tasks):
-        arrays["features"] = _features(data.features)
-    if isinstance(data, Bilinear):
-        arrays |= {"row features": _side(data.rows), "column features": _side(data.cols)}
-    return arrays
-
-
-def _side(side: Side) -> list[NDArray[Any]]:
-    given = [part for part in (side.own, side.base) if part is not None]
-    return given if side.X is None else [*_features(side.X), *given]
-
-
-def _features(features: FeatureMatrix) -> list[NDArray[Any]]:
-    X = features.X
-    return [X.data, X.indices, X.indptr] if features.sparse else [X]
+    return {name: _sum(*arrays) for name, arrays in data.arrays().items()}
 
 
 def _sum(*arrays: NDArray[Any]) -> str:
@@ -118,8 +92,11 @@ def _of_structure(structure: object) -> str | None:
     """Bounds by their numbers, a linear structure by what it makes of some numbers: more of it is not known."""
     if isinstance(structure, Box):
         return _sum(*(np.asarray(plane) for plane in structure.planes(structure.shape)))
+    rng = np.random.default_rng(0)
+    if isinstance(structure, Smooth):
+        given = [L for L in (structure.rows, structure.columns) if L is not None]
+        return " ".join(_sum(np.asarray(L @ rng.standard_normal(L.shape[0]))) for L in given)
     if not isinstance(structure, LinearStructure):
         return None
-    rng = np.random.default_rng(0)
-    product = structure.times(rng.standard_normal(structure.size), rng.standard_normal((structure.shape[1], 2)))
+    product = structure.whole_times(rng.standard_normal(structure.size), rng.standard_normal((structure.shape[1], 2)))
     return f"{float(np.vdot(product, rng.standard_normal(product.shape))):.9g}"

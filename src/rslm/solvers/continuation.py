@@ -14,7 +14,7 @@ from rslm.narrowing import narrowing_stages
 from rslm.problem import Problem
 from rslm.smoothing import Stage, Stages, advance, rounded_stages
 from rslm.softening import bounded_stages
-from rslm.structures import LinearStructure
+from rslm.structures import LinearStructure, Smooth
 
 HARD = 1e3  # the ratio of X_tᵀX_t to the ridge from which on a start at a smaller C pays
 STEP = 10.0  # from one C to the next
@@ -23,7 +23,7 @@ ENOUGH = 1e-2  # relative gradient at which to go on to the next problem on the 
 
 def stages(problem: Problem, rank: int, from_data: bool) -> Stages:
     """All problems on the way to this one; quadratic ones are reached from smaller C, unless a start is given."""
-    if problem.structure is None:
+    if isinstance(problem.structure, Smooth | None):
         return free_stages(problem, rank, from_data)
     if isinstance(problem.structure, LinearStructure):
         return narrowing_stages(problem, rounded_stages(problem, from_data), from_data)

@@ -349,7 +349,8 @@ class _Kept:
 
     def objective(self, problem: Problem) -> float:
         q = 1.0 if problem.column_weights is None else problem.column_weights[:, None]
-        return problem.C * self.loss(problem) + 0.5 * float(np.sum(q * self.V * self.V))
+        penalty = problem.penalty(self.U, self.V)
+        return problem.C * self.loss(problem) + 0.5 * float(np.sum(q * self.V * self.V)) + penalty
 
 
 def _nearest_to_zero(problem: Problem, rank: int, n_threads: int) -> _Kept | None:

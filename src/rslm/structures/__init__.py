@@ -4,6 +4,7 @@ from rslm.structures.affine import Affine
 from rslm.structures.box import Box
 from rslm.structures.hankel import Hankel
 from rslm.structures.linear import Linear, LinearStructure
+from rslm.structures.smooth import Smooth
 from rslm.structures.smoothed import Smoothed
 from rslm.structures.soft_box import Multipliers, SoftBox
 from rslm.structures.symmetric import Symmetric
@@ -17,6 +18,7 @@ __all__ = [
     "Linear",
     "LinearStructure",
     "Multipliers",
+    "Smooth",
     "Smoothed",
     "SoftBox",
     "Symmetric",

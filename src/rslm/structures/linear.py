@@ -97,6 +97,11 @@ class LinearStructure(ABC):
 
     # ---- W = P(w) + W₀ -------------------------------------------------------------------------------------------
 
+    def offset_matrix(self) -> Floats:
+        """W₀ as a dense array."""
+        dense = self.offset.toarray() if hasattr(self.offset, "toarray") else self.offset
+        return np.zeros(self.shape) if dense is None else np.asarray(dense, dtype=np.float64)
+
     def whole_times(self, w: Any, Y: Any) -> Floats:
         """W Y."""
         product = self.times(w, Y)
@@ -111,7 +116,7 @@ class LinearStructure(ABC):
         """P* of what a function of matrices makes of W₀; 0 where there is none."""
         if self.offset is None:
             return 0.0
-        return self.adjoint(function(_dense(self.offset)), np.eye(self.shape[1]))
+        return self.adjoint(function(self.offset_matrix()), np.eye(self.shape[1]))
 
     def whole_gram(self, w: Floats) -> Floats:
         """P*W."""
@@ -122,15 +127,11 @@ class LinearStructure(ABC):
         own = float(w @ self.gram(w))
         if self.offset is None:
             return own
-        return own + 2.0 * float(w @ self.of_offset(lambda W: W)) + float(np.sum(_dense(self.offset) ** 2))
+        return own + 2.0 * float(w @ self.of_offset(lambda W: W)) + float(np.sum(self.offset_matrix() ** 2))
 
     def whole_matrix(self, w: Floats) -> Floats:
         """W as a dense array."""
-        return self.matrix(w) if self.offset is None else self.matrix(w) + _dense(self.offset)
-
-
-def _dense(offset: Any) -> Floats:
-    return np.asarray(offset.toarray() if hasattr(offset, "toarray") else offset, dtype=np.float64)
+        return self.matrix(w) if self.offset is None else self.matrix(w) + self.offset_matrix()
 
 
 class Linear(LinearStructure):

@@ -27,8 +27,7 @@ class WeightedStructure(LinearStructure):
         q = np.ones(T) if column_weights is None else column_weights
         self._rows, self._columns = np.sqrt(p)[:, None], np.sqrt(q)[:, None]
         if structure.offset is not None:
-            dense = structure.offset.toarray() if hasattr(structure.offset, "toarray") else structure.offset
-            self.offset = self._rows * dense * self._columns.T
+            self.offset = self._rows * structure.offset_matrix() * self._columns.T
         none = np.zeros(1, dtype=np.int64)
         self._single = structure.place(none, none) is not None  # every entry is one parameter
         self._counts = structure.adjoint(p[:, None], q[:, None]) if self._single else None

@@ -1,0 +1,114 @@
+"""A quadratic penalty on W along rows or columns:  ½ tr(WᵀL_rows W) + ½ tr(W L_columns Wᵀ).
+
+With the Laplacian of a graph it is ½ Σ (w_i − w_j)² over its edges: rows, or columns, that are neighbours are alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from rslm._typing import Floats
+
+
+class Smooth:
+    """All matrices, with a cost of not being smooth.
+
+    Parameters
+    ----------
+    L_rows, L_columns : arrays or scipy.sparse matrices of shape (d, d) and (T, T), or None
+        Symmetric and positive semidefinite, for instance Laplacians of graphs; None for no cost.
+
+    Examples
+    --------
+    >>> from rslm.structures import Smooth
+    >>> Smooth(L_columns=Smooth.path(100, 5.0))  # 100 columns in time
+    Smooth(rows=None, columns=100)
+    """
+
+    def __init__(self, L_rows: Any = None, L_columns: Any = None) -> None:
+        if L_rows is None and L_columns is None:
+            raise ValueError("Smooth needs L_rows or L_columns; both are None")
+        self.rows, self.columns = _checked("L_rows", L_rows), _checked("L_columns", L_columns)
+
+    @staticmethod
+    def path(n: int, weight: float = 1.0) -> sparse.csr_array:
+        """The Laplacian of a path: neighbours of `n` points in time are alike, with this `weight`."""
+        steps = sparse.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
+        return sparse.csr_array(weight * (steps.T @ steps))
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """A ValueError if it is not for matrices of this shape."""
+        for name, L, n in (("L_rows", self.rows, shape[0]), ("L_columns", self.columns, shape[1])):
+            if L is not None and L.shape != (n, n):
+                raise ValueError(f"{name} must have shape {(n, n)} for W of shape {shape}; got {L.shape}")
+
+    @property
+    def average(self) -> float:
+        """The curvature along an entry, on the average."""
+        return sum(float(L.diagonal().mean()) for L in (self.rows, self.columns) if L is not None)
+
+    def value(self, A: Floats, B: Floats) -> float:
+        """½⟨W, 𝓛W⟩ for W = A Bᵀ."""
+        total = 0.0
+        if self.rows is not None:
+            total += float(np.sum((A.T @ (self.rows @ A)) * (B.T @ B)))
+        if self.columns is not None:
+            total += float(np.sum((A.T @ A) * (B.T @ (self.columns @ B))))
+        return 0.5 * total
+
+    def times(self, A: Floats, B: Floats, Y: Floats) -> Floats:
+        """(L_rows W + W L_columns) Y for W = A Bᵀ."""
+        out = np.zeros((len(A), Y.shape[1]))
+        if self.rows is not None:
+            out += self.rows @ (A @ (B.T @ Y))
+        if self.columns is not None:
+            out += A @ (B.T @ (self.columns @ Y))
+        return out
+
+    def transposed_times(self, A: Floats, B: Floats, X: Floats) -> Floats:
+        """(L_rows W + W L_columns)ᵀ X for W = A Bᵀ."""
+        out = np.zeros((len(B), X.shape[1]))
+        if self.rows is not None:
+            out += B @ (A.T @ (self.rows @ X))
+        if self.columns is not None:
+            out += self.columns @ (B @ (A.T @ X))
+        return out
+
+    def __repr__(self) -> str:
+        return f"Smooth(rows={_size(self.rows)}, columns={_size(self.columns)})"
+
+
+def _size(L: Any) -> int | None:
+    return None if L is None else int(L.shape[0])
+
+
+def _checked(name: str, given: Any) -> Any:
+    if given is None:
+        return None
+    is_sparse = bool(sparse.issparse(given))
+    L: Any = sparse.csr_array(given).astype(np.float64) if is_sparse else np.array(given, dtype=np.float64)
+    if L.ndim != 2 or L.shape[0] != L.shape[1] or L.shape[0] == 0:
+        raise ValueError(f"{name} must be a square matrix; got shape {np.shape(given)}")
+    if not np.isfinite(L.data if is_sparse else L).all():
+        raise ValueError(f"{name} must be finite")
+    size = float(abs(L).max())
+    if float(abs(L - L.T).max()) > 1e-9 * size:
+        raise ValueError(f"{name} must be symmetric; its largest difference from its transpose is {abs(L - L.T).max():.3g}")
+    _refuse_indefinite(name, L, size)
+    return L
+
+
+def _refuse_indefinite(name: str, L: Any, size: float) -> None:
+    n = L.shape[0]
+    if n <= 2000:
+        least = float(np.linalg.eigvalsh(L.toarray() if sparse.issparse(L) else L)[0])
+    else:  # Gershgorin's circles: enough for Laplacians
+        diagonal = L.diagonal()
+        least = float((diagonal - (np.asarray(abs(L).sum(axis=1)).ravel() - np.abs(diagonal))).min())
+        if least < -1e-9 * size:
+            least = float(sparse.linalg.eigsh(L, k=1, which="SA", return_eigenvectors=False, tol=1e-6)[0])
+    if least < -1e-8 * size * n:
+        raise ValueError(f"{name} must be positive semidefinite; its least eigenvalue is {least:.3g}")
