@@ -167,7 +167,8 @@ class SmoothedLinear:
     def _system(self, theta: Theta, D: Floats | None) -> System:
         """That of a Newton step; D is ℓ'', None for a quadratic loss."""
         diagonal = self.diagonal if D is None else self.C * self.measured.diagonal(D)
-        if isinstance(self.structure, Hankel) and self.structure.window <= WIDEST:
+        diagonal_alone = self.measured.index is not None
+        if diagonal_alone and isinstance(self.structure, Hankel) and self.structure.window <= WIDEST:
             return Banded(self.structure, diagonal, theta)
         accuracy = 1.0 if self.warm is None else self.warm.relative_gradient
         weight: Floats | float = 2.0 * self.C if D is None else self.C * D
