@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
-from rslm.magnitudes import LARGEST, LEAST, as_float, workable
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
-from rslm.measurements.elsewhere import Elsewhere
+from rslm.measurements.remote import Elsewhere
+from rslm.runtime.magnitudes import LARGEST, LEAST, as_float, workable
+from rslm.runtime.types import Floats
 from rslm.structures import Box, Hankel, LinearStructure, Smoothed, SoftBox, Symmetric, Toeplitz
 from rslm.structures.linear import check_adjoint
 

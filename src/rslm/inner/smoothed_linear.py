@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats, Indices64
 from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System, Theta
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
-from rslm.measurements.elsewhere import Elsewhere
+from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Hankel, LinearStructure, Smoothed
 
 Map = Callable[[Floats], Floats]

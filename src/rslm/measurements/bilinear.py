@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
 from rslm.measurements.observations import Observations
 from rslm.measurements.side import Side
+from rslm.runtime.types import Floats, Indices64
 
 
 class Bilinear(Observations):

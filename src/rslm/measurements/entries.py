@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
 from rslm.measurements.observations import Observations
+from rslm.runtime.types import Floats, Indices64
 
 
 class Entries(Observations):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 
 class Observations:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rslm._typing import Floats, Indices64
 from rslm.measurements.observations import Observations
+from rslm.runtime.types import Floats, Indices64
 
 
 class Samples(Observations):

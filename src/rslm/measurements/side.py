@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.measurements.features import FeatureMatrix
+from rslm.runtime.types import Floats
 
 
 class Side:

@@ -12,10 +12,10 @@ from typing import Protocol
 
 import numpy as np
 
-from rslm._typing import Floats
-from rslm.interrupts import look
+from rslm.linalg.spectrum import frobenius_squared, largest_eigenvalue, weighted_gram
 from rslm.problem import Problem
-from rslm.spectrum import frobenius_squared, largest_eigenvalue, weighted_gram
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 from rslm.structures import Box, Multipliers, SoftBox
 
 TOO_LARGE = 1e140  # for squares and sums of them to stay finite

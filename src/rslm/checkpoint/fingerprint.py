@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from rslm.data.prepared.manifest import checksum
 from rslm.measurements import Bilinear, Samples, Side, Tasks
-from rslm.measurements.elsewhere import Elsewhere
 from rslm.measurements.features import FeatureMatrix
+from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
+from rslm.runtime.version import __version__
 from rslm.structures import Box, LinearStructure
-from rslm.version import __version__
 
 Settings = dict[str, str | float | None]
 
