@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from scipy.sparse.linalg import ArpackNoConvergence
 
-from rslm import Objective, Problem, solve, spectrum
+from rslm import Objective, Problem, solve
 from rslm.certificate import certify, nuclear_norm
-from rslm.duals import Duals, largest_singular_value_squared
+from rslm.evaluation.dual import Duals, largest_singular_value_squared
+from rslm.evaluation.objective import Evaluation
+from rslm.linalg import spectrum
 from rslm.losses import Square
 from rslm.measurements import Entries
-from rslm.objective import Evaluation
 
 D, T = 7, 9
 SIZES = [0.02, 5.0, 200.0]  # of C: the optimal rank is 1, 4, and 5 or 6

@@ -27,11 +27,12 @@ from rslm import (
     ReducedRankRegressor,
     solve,
 )
-from rslm.data.appearing import beginning_of_unfinished
-from rslm.data.sealed import read_sealed, write_sealed
+from rslm.checkpoint import file as checkpoint
 from rslm.losses import Absolute, Huber, Logistic, Loss, Square
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
-from rslm.solvers import Outcome, checkpoint
+from rslm.solvers import Outcome
+from rslm.storage.atomic import beginning_of_unfinished
+from rslm.storage.container import read_sealed, write_sealed
 from rslm.structures import Box, Hankel, Linear, Symmetric
 
 RNG = np.random.default_rng(3)
@@ -260,7 +261,7 @@ import json, os, random, signal, sys, time, warnings
 from pathlib import Path
 import numpy as np
 from rslm import MatrixCompletion
-from rslm.solvers.checkpoint import iterations_and_seconds
+from rslm.checkpoint.file import iterations_and_seconds
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import pytest
 from rslm import HankelModel, MatrixCompletion, MatrixCompletionCV, MultiTaskRegressor
 from rslm.datasets import make_ratings, make_series, make_tasks
 from rslm.estimators.layout import Layout
-from rslm.interrupts import held_back
+from rslm.runtime.interrupts import held_back
 
 DATA = make_ratings(80, 60, 2000, rank=2, noise=0.3, random_state=0).data
 TASKS = make_tasks(10, 6, 15, rank=2, random_state=0)

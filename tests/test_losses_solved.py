@@ -9,6 +9,7 @@ import pytest
 from poisson import Poisson
 from rslm import Objective, Problem, solve
 from rslm.certificate import certify
+from rslm.continuation.rounding import LEAST, Reached, rounded_stages
 from rslm.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -20,7 +21,6 @@ from rslm.losses import (
     SquaredHinge,
 )
 from rslm.measurements import Entries
-from rslm.smoothing import LEAST, Reached, rounded_stages
 
 D, T = 8, 9
 ORACLE = 1e-6  # relative accuracy of the other solver's optimum

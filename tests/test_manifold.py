@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rslm.manifold import Tangent, inner, norm
+from rslm.solvers.manifold import Tangent, inner, norm
 from rslm.testing import difference
 
 

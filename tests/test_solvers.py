@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rslm import Objective, Problem, solve
+from rslm.continuation.start import initial_point
 from rslm.datasets import make_low_rank
-from rslm.initial import initial_point
 from rslm.losses import Absolute, Logistic, Square
 from rslm.measurements import Entries
 from rslm.solvers import SOLVERS, Outcome

@@ -16,18 +16,18 @@ from rslm import (
     MatrixCompletionCV,
     ObservedMatrix,
     ReducedRankRegressor,
-    interrupts,
-    tall,
 )
+from rslm.continuation.inward import drawn_inward
 from rslm.datasets import make_ratings, make_series
+from rslm.evaluation.objective import Objective
 from rslm.inner import linear_systems
-from rslm.interrupts import Interrupt, held_back, look, over
-from rslm.inward import drawn_inward
 from rslm.kernels import Factors, Solved, Stopped, ask, bound
+from rslm.linalg import blocked_qr
 from rslm.losses import Huber, Square
 from rslm.measurements import Entries, Tasks
-from rslm.objective import Objective
 from rslm.problem import Problem
+from rslm.runtime import interrupts
+from rslm.runtime.interrupts import Interrupt, held_back, look, over
 from rslm.series import exponentials, pilot
 from rslm.solvers import Outcome, solve
 from rslm.structures import Box, Hankel, Symmetric
@@ -170,19 +170,19 @@ def blocks_that_stop(monkeypatch, last):
         if len(looks) == last:
             raise Stopped
 
-    monkeypatch.setattr(tall, "look", counted)
+    monkeypatch.setattr(blocked_qr, "look", counted)
     return looks
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.complex128])
 @pytest.mark.parametrize("shape", [(5000, 40), (40, 40), (3, 5), (700, 1), (10, 0), (0, 3)])
 def test_least_squares_in_blocks(monkeypatch, shape, kind):
-    monkeypatch.setattr(tall, "BLOCK", 1000)
+    monkeypatch.setattr(blocked_qr, "BLOCK", 1000)
     looks = blocks_that_stop(monkeypatch, None)
     rng = np.random.default_rng(0)
     A = rng.standard_normal(shape).astype(kind) * (sizes := np.logspace(0, -4, shape[1]))
     Y, centre = rng.standard_normal((shape[0], 3)), sizes * rng.standard_normal(shape[1])
-    R, Z, unexplained = tall.reduced(A, Y, centre)
+    R, Z, unexplained = blocked_qr.reduced(A, Y, centre)
     assert R.shape == (min(shape), shape[1])
     Q, whole = np.linalg.qr(A - centre)
     assert np.allclose(np.abs(R), np.abs(whole), rtol=1e-10, atol=1e-13 * np.abs(whole).max(initial=0.0))
@@ -195,14 +195,14 @@ def test_least_squares_in_blocks(monkeypatch, shape, kind):
 @pytest.mark.parametrize("size", [1e-200, 1e200])
 def test_what_is_unexplained_may_have_squares_beyond_all_numbers(size):
     A, Y = np.ones((4, 1)), size * np.array([[3.0], [-3.0], [4.0], [-4.0]])
-    assert tall.reduced(A, Y)[2] == pytest.approx(size * math.sqrt(50), rel=1e-14)
+    assert blocked_qr.reduced(A, Y)[2] == pytest.approx(size * math.sqrt(50), rel=1e-14)
 
 
 def test_an_end_between_two_blocks(monkeypatch):
-    monkeypatch.setattr(tall, "BLOCK", 100)
+    monkeypatch.setattr(blocked_qr, "BLOCK", 100)
     looks = blocks_that_stop(monkeypatch, 3)
     with pytest.raises(Stopped):
-        tall.reduced(np.ones((1000, 2)), np.ones((1000, 1)))
+        blocked_qr.reduced(np.ones((1000, 2)), np.ones((1000, 1)))
     assert len(looks) == 3
 
 
@@ -233,7 +233,7 @@ def test_a_reduced_rank_regression_that_ends_while_it_is_factorised(monkeypatch,
     model = ReducedRankRegressor(2, 10.0, fit_intercept=intercept, random_state=0, max_time=100.0)
     file = tmp_path / "fit.ckpt"
     whole = clone(model).fit(X, Y, checkpoint=file)
-    monkeypatch.setattr(tall, "look", end)
+    monkeypatch.setattr(blocked_qr, "look", end)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, Y, checkpoint=file)  # which is of another point, and stays as it was
@@ -418,7 +418,7 @@ def test_the_cost_of_bounds_is_told(caplog):
     with caplog.at_level("INFO", "rslm"):
         solve(Problem(Square(), Entries(DATA), Box(1.5, 4.5), C=100.0), 2, max_iter=0)
     assert "bounds:" not in caplog.text
-    from rslm.cost import cost_of_bounds
+    from rslm.solvers.cost import cost_of_bounds
 
     assert "3.2 billion products" in str(cost_of_bounds((33_095, 95_845), 10, 2))
 

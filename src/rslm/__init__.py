@@ -17,16 +17,16 @@ if TYPE_CHECKING:
         ReducedRankRegressor,
         load,
     )
-    from rslm.objective import Objective
+    from rslm.evaluation.objective import Objective
     from rslm.problem import Problem
+    from rslm.runtime.version import __version__
     from rslm.solvers import solve
-    from rslm.version import __version__
 else:  # a type checker that sees `__getattr__` would accept any name
     _HOME = {
-        "Objective": "objective",
+        "Objective": "evaluation.objective",
         "ObservedMatrix": "data",
         "Problem": "problem",
-        "__version__": "version",
+        "__version__": "runtime.version",
         "solve": "solvers",
     }  # the others are estimators
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
-from rslm.magnitudes import LARGEST, LEAST, as_float, workable
 from rslm.measurements import Measurement, Samples
-from rslm.measurements.elsewhere import Elsewhere
+from rslm.measurements.remote import Elsewhere
+from rslm.runtime.magnitudes import LARGEST, LEAST, as_float, workable
+from rslm.runtime.types import Floats
 from rslm.structures import Box, Hankel, LinearStructure, Smooth, Smoothed, SoftBox, Symmetric, Toeplitz
 from rslm.structures.linear import check_adjoint
 
@@ -75,7 +75,9 @@ class Problem:
     def _check_structure(self) -> None:
         structure, data = self.structure, self.data
         if not isinstance(structure, Box | SoftBox | LinearStructure | Smoothed | Smooth | None):
-            raise TypeError(f"structure must be None, a Box, Smooth or a linear structure like Hankel; got {structure!r}")
+            raise TypeError(
+                f"structure must be None, a Box, Smooth or a linear structure like Hankel; got {structure!r}"
+            )
         linear = structure.structure if isinstance(structure, Smoothed) else structure
         if isinstance(linear, LinearStructure):
             if isinstance(data, Elsewhere):

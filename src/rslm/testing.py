@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
+from rslm.evaluation.objective import Objective
 from rslm.losses import Loss
-from rslm.objective import Objective
+from rslm.runtime.types import Floats
 from rslm.structures import LinearStructure
 from rslm.structures.linear import check_adjoint
 

@@ -20,16 +20,16 @@ from rslm import (
     solve,
 )
 from rslm.estimators.bounds import clipped
+from rslm.evaluation.objective import Evaluation, Objective
 from rslm.inner.active_set import MOST_STEPS, SmoothColumns
 from rslm.inner.kept_bounds import nearest, within_reach
 from rslm.inner.leverage import leverages
 from rslm.inner.shared_systems import _divided, _factorised
 from rslm.kernels import Columns, Factors
 from rslm.losses import Absolute, Hinge, Huber, Square
-from rslm.manifold import Tangent
 from rslm.measurements import Entries
-from rslm.objective import Evaluation, Objective
 from rslm.solvers.conjugate_gradient import ConjugateGradient
+from rslm.solvers.manifold import Tangent
 from rslm.solvers.point import Point
 from rslm.solvers.trust_region import TrustRegion
 from rslm.structures import Box

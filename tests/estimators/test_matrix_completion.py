@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from rslm import MatrixCompletion, ObservedMatrix
 from rslm.data import holdout
 from rslm.losses import Square
-from rslm.verbosity import logger
+from rslm.runtime.log import logger
 
 nan, inf = np.nan, np.inf
 

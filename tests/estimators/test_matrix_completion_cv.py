@@ -10,7 +10,7 @@ import rslm
 from rslm import MatrixCompletion, MatrixCompletionCV
 from rslm.data import holdout
 from rslm.datasets import make_ratings
-from rslm.estimators.usual import spread, usual_C
+from rslm.estimators.defaults import spread, usual_C
 from rslm.losses import Absolute, Huber, Logistic, Square
 
 

@@ -14,9 +14,9 @@ import pytest
 
 import rslm
 from rslm import InductiveCompletion, MatrixCompletion, ObservedMatrix, load
-from rslm.data.sealed import write_sealed
 from rslm.estimators import persistence
 from rslm.losses import Huber, Square
+from rslm.storage.container import write_sealed
 
 
 def data(seed=0):

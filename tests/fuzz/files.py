@@ -29,15 +29,15 @@ from scipy import sparse
 
 import rslm
 from rslm import Problem, datasets, solve
+from rslm.checkpoint.file import CHECKPOINT
 from rslm.data.files import read_pairs, read_source, read_table
 from rslm.data.prepared.manifest import MANIFEST, checksum
 from rslm.data.prepared.opened import open_prepared
 from rslm.data.prepared.write import prepare
-from rslm.data.sealed import read_sealed, write_sealed
 from rslm.estimators.persistence import MODEL
 from rslm.losses import Absolute, Huber, Square
 from rslm.measurements import Entries
-from rslm.solvers.checkpoint import CHECKPOINT
+from rslm.storage.container import read_sealed, write_sealed
 from rslm.structures import Box
 
 EXPECTED = (ValueError, TypeError, MemoryError)  # and any OSError

@@ -15,7 +15,7 @@ from rslm import MatrixCompletion
 from rslm.cli.output import end, remarks_on, show
 from rslm.cli.progress import FitProgress
 from rslm.estimators.choices import as_loss, needs_distributed
-from rslm.estimators.usual import usual_C, with_width
+from rslm.estimators.defaults import usual_C, with_width
 
 PATIENCE = 10  # seconds to find the scheduler, and a worker
 SAMPLE = 100_000  # values from which the usual C follows

@@ -17,11 +17,11 @@ from rslm.cli.cluster import complete_on_cluster
 from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
-from rslm.data.appearing import appearing
 from rslm.estimators.bounds import cost_in_words
 from rslm.estimators.choices import as_loss
-from rslm.estimators.usual import usual_C, with_width
+from rslm.estimators.defaults import usual_C, with_width
 from rslm.report import completion_report, write_report
+from rslm.storage.atomic import appearing
 
 MOST_TO_TRY = 5_000_000  # entries up to which C is found by trying, unless --tune asks for it
 FEW = 20  # entries up to which none are held out

@@ -17,9 +17,9 @@ from rslm import HankelModel
 from rslm.cli import options as o
 from rslm.cli.output import claim, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
-from rslm.data.appearing import appearing
 from rslm.data.files import read_table
 from rslm.report import series_report, write_report
+from rslm.storage.atomic import appearing
 
 LEVEL = 0.9  # of the intervals
 STEADY = 0.1  # part by which a size changes over the whole series, up to which that is no change

@@ -1,4 +1,4 @@
-"""Ctrl-C outside fits: one line and exit code 130, never a traceback. `rslm.interrupts` is about fits.
+"""Ctrl-C outside fits: one line and exit code 130, never a traceback. `rslm.runtime.interrupts` is about fits.
 
 Nothing slow is imported here: until `program` runs, Ctrl-C is a traceback of Python's.
 """

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from rslm.cli.interrupts import INTERRUPTED
-from rslm.data.appearing import target_of
 from rslm.data.numbers import plain_number
-from rslm.estimators.resuming import iterations_and_seconds
+from rslm.estimators.gone import iterations_and_seconds
+from rslm.storage.atomic import target_of
 
 
 def claim(force: bool, *paths: Path | None, read: Sequence[str | Path], checkpoint: Path | None = None) -> None:

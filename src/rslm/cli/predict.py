@@ -17,10 +17,10 @@ from rslm import MatrixCompletion, load
 from rslm.cli import options as o
 from rslm.cli.output import as_json, claim, screen
 from rslm.data import ObservedMatrix, read_source
-from rslm.data.appearing import appearing
 from rslm.data.files import read_pairs
 from rslm.data.files.roles import names_ids
 from rslm.data.numbers import plain_number
+from rslm.storage.atomic import appearing
 
 
 def predict(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 LARGEST = np.iinfo(np.int32).max  # rows and columns are numbered in 32 bits
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rslm._typing import Floats, Indices32, Indices64
 from rslm.data.checks import matrix_shape, real_numbers
 from rslm.data.labels import Ids, as_ids, show_id
+from rslm.runtime.types import Floats, Indices32, Indices64
 
 Duplicates = Literal["error", "sum", "mean", "last"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Indices32, Indices64
 from rslm.data.checks import LARGEST, check_range, integers
+from rslm.runtime.types import Indices32, Indices64
 
 Ids = NDArray[Any]
 

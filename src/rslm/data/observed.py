@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from rslm._typing import Floats, Indices32, Indices64
 from rslm.data.checks import LARGEST, check_lengths, check_range, checked_shape, integers, real_numbers
 from rslm.data.convert import Duplicates, compress, from_dense, from_sparse, labels_of, table_to_array, to_array
 from rslm.data.labels import Ids, Labels, as_ids, number_ids
+from rslm.runtime.types import Floats, Indices32, Indices64
 
 BLOCK = 1 << 22  # entries that are worked on at a time
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 LARGEST = float(np.finfo(np.float64).max)  # data near it are divided by their scale for the fit, the model is not
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data.observed import ObservedMatrix
-from rslm.kernels.room import room_like
+from rslm.kernels.scratch import room_like
 
 BLOCK = 1 << 22  # entries that are worked on at a time
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
 
-from rslm.data.appearing import appearing_bytes
+from rslm.storage.atomic import appearing_bytes
 
 Progress = Callable[[int, int | None], None]  #: called with the bytes that have come, and those of all if known
 

@@ -10,7 +10,7 @@ from typing import IO, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Indices32, Indices64
+from rslm.runtime.types import Indices32, Indices64
 
 SIZE = 1 << 22  # bytes treated at once: much memory does not make it faster
 MOST_DIGITS = 9  # so that a number fits 32 bits

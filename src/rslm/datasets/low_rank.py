@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
 from rslm.data import ObservedMatrix, Seed, as_generator
 from rslm.datasets.pairs import ascending, check_counts, inner
+from rslm.runtime.types import Floats
 
 
 def make_low_rank(

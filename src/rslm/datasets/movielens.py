@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Indices32
 from rslm.data import ObservedMatrix
 from rslm.datasets.archives import only
 from rslm.datasets.download import Progress
 from rslm.datasets.lines import NEWLINE, Block, blocks, cell_ends, tenths, whole_numbers
 from rslm.datasets.published import AnyPath, Published
+from rslm.runtime.types import Indices32
 
 Which = Literal["100k", "1m", "10m", "20m", "25m"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rslm._typing import Indices32, Indices64
 from rslm.data import ObservedMatrix
 from rslm.data.convert import canonical
 from rslm.datasets.archives import members, undamaged
 from rslm.datasets.lines import NEWLINE, Block, blocks, whole_numbers
 from rslm.datasets.published import AnyPath, existing
+from rslm.runtime.types import Indices32, Indices64
 
 FILES = re.compile(r"combined_data_\d+\.txt|mv_\d+\.txt")
 LINE = re.compile(rb"\d{1,9}:|\d{1,7},\d,[^,:]*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices32, Indices64
+from rslm.runtime.types import Floats, Indices32, Indices64
 
 PAIRS = 1 << 17  # of the values computed at once: their factors should stay in the cache
 

@@ -7,11 +7,11 @@ from typing import IO, Literal
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.datasets.archives import only
 from rslm.datasets.download import Progress
 from rslm.datasets.published import AnyPath, Published
 from rslm.datasets.tasks import Regressions
+from rslm.runtime.types import Floats
 
 FILE = "parkinsons_updrs.data"
 SUBJECT, TARGETS = "subject#", ("motor_UPDRS", "total_UPDRS")

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from rslm.datasets.download import Progress, checksum, fetch
-from rslm.verbosity import logger
+from rslm.runtime.log import logger
 
 AnyPath = str | PathLike[str]
 

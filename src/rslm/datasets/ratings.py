@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from rslm._typing import Floats, Indices32, Indices64
 from rslm.data import ObservedMatrix, Seed, as_generator
 from rslm.datasets.pairs import ascending, check_counts, inner
+from rslm.runtime.types import Floats, Indices32, Indices64
 
 MEAN = 3.5
 USER_BIAS, ITEM_BIAS, TASTE = 0.4, 0.5, 0.6  # standard deviations of the three parts of a rating

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.data import Seed, as_generator
+from rslm.runtime.types import Floats
 
 APART = 2.0  # cycles over the whole series by which drawn frequencies differ at least: closer ones look like one
 AMPLITUDES = 0.5, 1.5

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.data import Seed, as_generator
+from rslm.runtime.types import Floats, Indices64
 
 
 @dataclass(frozen=True, eq=False)

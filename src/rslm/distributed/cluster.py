@@ -17,9 +17,9 @@ from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
 from rslm.distributed.shard import ForgottenError, add, ask
-from rslm.interrupts import interrupted, look, on_watch
-from rslm.verbosity import logger
-from rslm.version import __version__
+from rslm.runtime.interrupts import interrupted, look, on_watch
+from rslm.runtime.log import logger
+from rslm.runtime.version import __version__
 
 BRANCHES = 8  # parts that are summed at a time
 INLINE = 1 << 22  # bytes that all tasks of a question may carry; larger arrays are sent to one worker, which passes on

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.data.prepared.manifest import is_prepared
 from rslm.data.prepared.opened import open_prepared
 from rslm.distributed.cluster import Build, Client, Cluster, Future, check_versions, threads_here
 from rslm.distributed.recipe import Map
+from rslm.distributed.remote_term import Part, Shards
 from rslm.distributed.shard import Held, Shard, mixed
-from rslm.distributed.shards import Part, Shards
 from rslm.kernels import Columns
 from rslm.measurements import Entries
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond, worst
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from rslm._typing import Floats
 from rslm.losses import Loss
 from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
 from rslm.structures import Box, Multipliers, SoftBox
 
 Map = Callable[[Floats], Floats]

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
+from rslm.continuation.start import gram_of_data
 from rslm.distributed.recipe import Expected, Map, Recipe
-from rslm.duals import DualSums, conjugate_part
-from rslm.initial import gram_of_data
+from rslm.evaluation.dual import DualSums, conjugate_part
+from rslm.evaluation.objective import Evaluation, Objective
 from rslm.inner.active_set import ActiveSet, ActiveSolution
-from rslm.interrupts import held_back
 from rslm.kernels import predict_pairs
 from rslm.measurements import Entries, Tasks
-from rslm.objective import Evaluation, Objective
 from rslm.problem import Problem
+from rslm.runtime.interrupts import held_back
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box, Multipliers
 from rslm.structures.box import ObservedBeyond
 

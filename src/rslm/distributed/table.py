@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Indices64
 from rslm.data.checks import real_numbers
 from rslm.data.convert import compress
 from rslm.data.files.locate import PARQUET, beginning
@@ -26,6 +25,7 @@ from rslm.data.labels import as_ids
 from rslm.distributed.cluster import Build, Client, Cluster, Future
 from rslm.distributed.matrix import Aside, DistributedMatrix, cuts_of, left_of, shard_of_arrays
 from rslm.distributed.shard import Shard
+from rslm.runtime.types import Indices64
 
 ROWS = 5_000_000  # of a file that are read at a time
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.distributed.cluster import Build, Client, Cluster, Future, check_versions, threads_here
 from rslm.distributed.matrix import cuts_of
+from rslm.distributed.remote_term import Part, Shards
 from rslm.distributed.shard import Shard
-from rslm.distributed.shards import Part, Shards
 from rslm.measurements import Tasks
+from rslm.runtime.types import Floats
 
 Arguments = tuple[Any, ...]
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
-from rslm.cost import cost_of_bounds
 from rslm.data import ObservedMatrix
 from rslm.data.labels import show_id
 from rslm.kernels import Columns
+from rslm.runtime.threads import thread_count
+from rslm.runtime.types import Floats
+from rslm.solvers.cost import cost_of_bounds
 from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond, worst
-from rslm.threads import thread_count
 
 FORMS = "bounds must be None, (lower, upper), each a number, an array or None, or a rslm.structures.Box"
 

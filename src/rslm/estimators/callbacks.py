@@ -9,8 +9,8 @@ import numpy as np
 
 from rslm.estimators.choices import line
 from rslm.estimators.scaling import in_units
+from rslm.runtime.log import logger
 from rslm.solvers.stopping import Progress
-from rslm.verbosity import logger
 
 Attributes = Callable[[Progress], dict[str, Any]]
 

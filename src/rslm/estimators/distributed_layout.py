@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.layout import Layout
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
 from rslm.solvers.stopping import Progress
 from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond

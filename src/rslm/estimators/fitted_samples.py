@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix, parts
+from rslm.runtime.types import Floats, Indices64
 
 REMEMBERED = 4096
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from rslm._typing import Floats
 from rslm.data import ObservedMatrix
 from rslm.estimators.scaling import count_weights, scale_of
 from rslm.inner.base import ColumnsSolution
 from rslm.inner.choose import choose
 from rslm.losses import Loss
-from rslm.magnitudes import LARGEST
 from rslm.measurements import Entries
 from rslm.problem import Problem
+from rslm.runtime.magnitudes import LARGEST
+from rslm.runtime.types import Floats
 from rslm.structures import Box
 
 

@@ -18,24 +18,24 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from rslm._typing import Floats
 from rslm.certificate import Certificate
 from rslm.data import parts
-from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
 from rslm.estimators.persistence import certificate_of, facts_of_fit, history_of, save, storable
-from rslm.interrupts import held_back
 from rslm.kernels import Stopped
-from rslm.magnitudes import as_float
+from rslm.linalg.blocked_qr import reduced
+from rslm.runtime.interrupts import held_back
+from rslm.runtime.log import log_shown
+from rslm.runtime.magnitudes import as_float
+from rslm.runtime.threads import single_threaded_blas
+from rslm.runtime.types import Floats
 from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.series.orders import best_order
 from rslm.series.pilot import pilot_fits
 from rslm.solvers import Outcome
+from rslm.storage.container import Arrays, Facts
 from rslm.structures import Hankel
-from rslm.tall import reduced
-from rslm.threads import single_threaded_blas
-from rslm.verbosity import log_shown
 
 WIDEST = 100  # largest default window: the answer hardly depends on it, the time does
 MOST_ORDERS = 20  # that rank="auto" looks through

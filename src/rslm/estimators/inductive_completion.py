@@ -14,22 +14,22 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rslm._typing import Floats
 from rslm.data import Labels, ObservedMatrix, parts
-from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.inductive_layout import InductiveLayout, InductiveSubspace
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion, has_probabilities
 from rslm.estimators.persistence import storable
 from rslm.estimators.recommend import Known, largest
 from rslm.estimators.side_features import Encoding, as_features
-from rslm.interrupts import held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import BoxDual, Logistic, Loss
-from rslm.magnitudes import LARGEST, LEAST, as_float
+from rslm.runtime.interrupts import held_back
+from rslm.runtime.log import log_shown
+from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
+from rslm.runtime.threads import single_threaded_blas, thread_count
+from rslm.runtime.types import Floats
 from rslm.solvers.stopping import time_left
-from rslm.threads import single_threaded_blas, thread_count
-from rslm.verbosity import log_shown
+from rslm.storage.container import Arrays, Facts
 
 
 @storable

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.layout import Layout, average_where_empty
@@ -16,10 +15,11 @@ from rslm.estimators.scaling import count_weights
 from rslm.estimators.side_features import Encoding
 from rslm.inner.coupled import Coupled, CoupledSolution
 from rslm.kernels import Columns
+from rslm.linalg.low_rank import thin_svd
 from rslm.losses import Loss
 from rslm.measurements import Bilinear, Side
 from rslm.problem import Problem
-from rslm.thin import thin_svd
+from rslm.runtime.types import Floats
 
 
 @dataclass(frozen=True)

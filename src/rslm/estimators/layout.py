@@ -9,20 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rslm._typing import Floats, Indices64
 from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.bounds import beyond
 from rslm.estimators.fitted_samples import FittedSamples
 from rslm.estimators.fold_in import Subspace
 from rslm.estimators.scaling import count_weights, extreme_scale
+from rslm.linalg.low_rank import thin_svd
 from rslm.losses import Loss
-from rslm.magnitudes import LARGEST, LEAST, without_tiny
 from rslm.measurements import Entries
 from rslm.problem import Problem
+from rslm.runtime.magnitudes import LARGEST, LEAST, without_tiny
+from rslm.runtime.types import Floats, Indices64
 from rslm.solvers.stopping import Progress
 from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond
-from rslm.thin import thin_svd
 
 FURTHEST_APART = 1e12  # ratio of two weights: rows of smaller ones would be lost in the rounding errors of the others
 

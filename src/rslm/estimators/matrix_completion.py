@@ -16,11 +16,8 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rslm._typing import Floats, Indices64
 from rslm.certificate import Certificate, no_certificate
 from rslm.data import Labels, ObservedMatrix, as_generator, parts
-from rslm.data.sealed import Arrays, Facts
-from rslm.duals import sum_in_blocks
 from rslm.estimators.bounds import as_box, clipped, from_plain, tell_of_beyond
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.choices import (
@@ -50,16 +47,19 @@ from rslm.estimators.persistence import (
 from rslm.estimators.recommend import Known, Recommending
 from rslm.estimators.scaling import extreme_scale, in_units
 from rslm.estimators.streaming import Stream, obstacle
-from rslm.interrupts import held_back
+from rslm.evaluation.dual import sum_in_blocks
+from rslm.evaluation.objective import Objective
 from rslm.kernels import Columns, predict_pairs
-from rslm.kernels.room import room_like
+from rslm.kernels.scratch import room_like
 from rslm.losses import BoxDual, Logistic, Loss
-from rslm.magnitudes import as_float
-from rslm.objective import Objective
+from rslm.runtime.interrupts import held_back
+from rslm.runtime.log import log_shown
+from rslm.runtime.magnitudes import as_float
+from rslm.runtime.threads import single_threaded_blas, thread_count
+from rslm.runtime.types import Floats, Indices64
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import time_left
-from rslm.threads import single_threaded_blas, thread_count
-from rslm.verbosity import log_shown
+from rslm.storage.container import Arrays, Facts
 
 USUAL_RANK = 10  # where none is given
 BLOCK = 1 << 21  # entries that are worked on at a time

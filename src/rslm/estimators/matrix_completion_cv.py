@@ -14,25 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.callback import with_callbacks
 
-from rslm._typing import Floats
 from rslm.data import ObservedMatrix, as_generator, holdout, parts
-from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.bounds import as_box, beyond, tell_of_beyond
 from rslm.estimators.callbacks import Teller
+from rslm.estimators.defaults import usual_C
 from rslm.estimators.layout import Layout
 from rslm.estimators.matrix_completion import MatrixCompletion
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
-from rslm.estimators.usual import usual_C
-from rslm.interrupts import Interrupt, held_back
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss
-from rslm.magnitudes import as_float
+from rslm.runtime.interrupts import Interrupt, held_back
+from rslm.runtime.log import log_shown, logger
+from rslm.runtime.magnitudes import as_float
+from rslm.runtime.threads import single_threaded_blas, thread_count
+from rslm.runtime.types import Floats
 from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.stopping import check_max_time, check_tol
+from rslm.storage.container import Arrays, Facts
 from rslm.structures import Box
-from rslm.threads import single_threaded_blas, thread_count
-from rslm.verbosity import log_shown, logger
 
 FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around the usual C
 STEP, MORE = (

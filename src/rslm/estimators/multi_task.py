@@ -13,13 +13,13 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from rslm._typing import Floats
 from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets
 from rslm.estimators.persistence import storable
+from rslm.evaluation.objective import Objective
 from rslm.measurements import Tasks
-from rslm.objective import Objective
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
 
 
 @storable

@@ -15,15 +15,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from rslm._typing import Floats, Indices64
 from rslm.data import parts
 from rslm.data.labels import show_id
-from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.named_tasks import NamedTasks, stacked, with_targets
 from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
 from rslm.losses import Logistic
 from rslm.measurements import Tasks
+from rslm.runtime.types import Floats, Indices64
+from rslm.storage.container import Arrays, Facts
 
 
 def _has_probabilities(model: MultiTaskClassifier) -> bool:

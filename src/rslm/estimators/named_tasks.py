@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from rslm._typing import Floats, Indices64
 from rslm.data import Labels
 from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
-from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import ids_from_array, ids_to_array
 from rslm.estimators.searches import MESSAGE, check_scores_get_tasks, tasks_without_scores
 from rslm.estimators.task_model import TaskModel
 from rslm.kernels import predict_pairs
-from rslm.threads import thread_count
+from rslm.runtime.threads import thread_count
+from rslm.runtime.types import Floats, Indices64
+from rslm.storage.container import Arrays, Facts
 
 
 class NamedTasks(TaskModel):

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.losses import Square
 from rslm.measurements import Samples
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
 from rslm.series.exponentials import fit_modes, left_space, poles_of
 from rslm.series.orders import criterion, is_exact, too_steep
 from rslm.series.pilot import Pilot

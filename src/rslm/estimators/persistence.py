@@ -1,4 +1,4 @@
-"""Models on disk: files of arrays and JSON, see `rslm.data.sealed`."""
+"""Models on disk: files of arrays and JSON, see `rslm.storage.container`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.data.parts import part_of
-from rslm.data.sealed import Arrays, Facts, Kind, plain_scalar, read_sealed, write_sealed
 from rslm.estimators import bounds
 from rslm.estimators.choices import OWN, STREAMING, as_loss
 from rslm.losses import BY_NAME, Loss
+from rslm.runtime.threads import thread_count
 from rslm.solvers import Outcome
-from rslm.threads import thread_count
+from rslm.storage.container import Arrays, Facts, Kind, plain_scalar, read_sealed, write_sealed
 
 MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the model again.")
 

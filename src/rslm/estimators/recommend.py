@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from rslm._typing import Floats, Indices32, Indices64
 from rslm.data import Labels, ObservedMatrix, parts
 from rslm.estimators.bounds import clipped
+from rslm.runtime.types import Floats, Indices32, Indices64
 from rslm.structures import Box
 
 CELLS = 1 << 22  # of the matrix that exist at a time

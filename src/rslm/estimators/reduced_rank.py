@@ -12,18 +12,18 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from rslm._typing import Floats
 from rslm.data import parts
-from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.task_model import TaskModel
-from rslm.interrupts import held_back
 from rslm.kernels import Stopped
+from rslm.linalg.blocked_qr import reduced
 from rslm.measurements import Tasks
+from rslm.runtime.interrupts import held_back
+from rslm.runtime.types import Floats
 from rslm.solvers.stopping import check_max_time
-from rslm.tall import reduced
+from rslm.storage.container import Arrays, Facts
 
 
 @storable

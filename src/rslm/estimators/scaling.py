@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box
 
 SAFE_EXPONENT = 100  # squares, sums of them and their products with C stay far inside ±1023

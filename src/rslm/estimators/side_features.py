@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rslm._typing import Floats
 from rslm.data import parts
 from rslm.data.labels import hashable
 from rslm.measurements import Side
 from rslm.measurements.features import checked_features
+from rslm.runtime.types import Floats
 
 
 @dataclass(frozen=True)

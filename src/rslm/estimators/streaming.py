@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.data import ObservedMatrix, parts
-from rslm.data.sealed import Arrays
 from rslm.estimators.layout import Layout
+from rslm.evaluation.objective import Objective
 from rslm.losses import BoxDual, Loss
-from rslm.objective import Objective
+from rslm.runtime.types import Floats
 from rslm.solvers import Outcome, solve
 from rslm.solvers.stochastic import StochasticSteps
+from rslm.storage.container import Arrays
 
 BATCH = 512  # samples of a step
 FIRST = 4  # iterations on the first batch, to have something to go on from

@@ -12,9 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rslm._typing import Floats
 from rslm.data import parts
-from rslm.data.sealed import Arrays, Facts
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.choices import as_seed, needs_distributed, warn_if_not_converged
 from rslm.estimators.persistence import (
@@ -26,16 +24,18 @@ from rslm.estimators.persistence import (
     save,
 )
 from rslm.estimators.scaling import extreme_scale, in_units
-from rslm.interrupts import held_back
 from rslm.losses import Loss
-from rslm.magnitudes import without_tiny
 from rslm.measurements import Tasks
-from rslm.measurements.elsewhere import Elsewhere
+from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
+from rslm.runtime.interrupts import held_back
+from rslm.runtime.log import log_shown
+from rslm.runtime.magnitudes import without_tiny
+from rslm.runtime.threads import single_threaded_blas
+from rslm.runtime.types import Floats
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import Progress, time_left
-from rslm.threads import single_threaded_blas
-from rslm.verbosity import log_shown
+from rslm.storage.container import Arrays, Facts
 
 MOST_RANK = 127  # one less than the kernels can do: intercepts may need one
 FACTS = ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")

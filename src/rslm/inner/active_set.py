@@ -22,18 +22,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.inner.kept_bounds import nearest, within_reach
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton, sums_of
 from rslm.inner.weighted import STIFFEST, WeightedColumns, not_entries
-from rslm.interrupts import look, on_watch
 from rslm.kernels import Bound, Columns, Factors, Piece, bound, padded
-from rslm.kernels.room import room_like
+from rslm.kernels.scratch import room_like
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
+from rslm.runtime.interrupts import look, on_watch
+from rslm.runtime.threads import in_threads
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box, Multipliers, SoftBox
-from rslm.threads import in_threads
 
 PIECE = 1 << 17  # entries that a thread takes at a time
 CELLS = 1 << 18  # of W that exist at a time

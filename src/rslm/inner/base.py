@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rslm._typing import Floats
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
 from rslm.structures import Multipliers
 
 
@@ -66,7 +66,7 @@ class SolutionElsewhere(InnerSolution, ABC):
 
     @abstractmethod
     def duals(self, problem: Problem) -> Any:
-        """The dual variables, by the sums over them that `rslm.duals.DualSums` has."""
+        """The dual variables, by the sums over them that `rslm.evaluation.dual.DualSums` has."""
 
     @abstractmethod
     def within_bounds(self) -> tuple[Floats, InnerSolution] | None:

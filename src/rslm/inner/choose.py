@@ -11,7 +11,7 @@ from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.inner.smoothed_linear import SmoothedLinear
 from rslm.inner.task_ridge import TaskRidge
-from rslm.measurements.elsewhere import Elsewhere
+from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
 
 CANDIDATES: tuple[type[InnerSolver], ...] = (

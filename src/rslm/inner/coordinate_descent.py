@@ -13,13 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
 from rslm.kernels import box_curvature
-from rslm.kernels.room import room_like
+from rslm.kernels.scratch import room_like
 from rslm.losses import BoxDual
 from rslm.problem import Problem
-from rslm.verbosity import logger
+from rslm.runtime.log import logger
+from rslm.runtime.types import Floats
 
 UNSOLVED = 1e-8  # relative duality gap of a column that is worth mentioning
 BROAD = 1.1  # in medians of the errors; not 1, where rounding would decide on which side the median error itself is

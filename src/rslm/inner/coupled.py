@@ -15,14 +15,14 @@ from functools import cached_property
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import Newton
 from rslm.inner.shared_systems import SharedSystem
-from rslm.interrupts import look
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Bilinear
 from rslm.problem import Problem
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
 SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.coordinate_descent import CoordinateDescent
 from rslm.inner.coupled import Coupled, CoupledSolution
 from rslm.inner.kronecker import kronecker_preconditioner
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
-from rslm.interrupts import look
 from rslm.measurements import Bilinear, Tasks
 from rslm.measurements.tasks import OFFSET
 from rslm.problem import Problem
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 
 # Intercepts are the coefficients of a feature that is large and never changes sign. It ties all dual variables of a
 # task together, so that they cannot be improved one by one; Newton's method comes first.

@@ -24,16 +24,16 @@ from typing import Protocol
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.continuation.inward import drawn_inward
 from rslm.inner.kept_bounds import nearest, within_reach
 from rslm.inner.newton import Newton
-from rslm.interrupts import look
-from rslm.inward import drawn_inward
 from rslm.kernels import Columns
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements.base import Measurement
 from rslm.problem import Problem
-from rslm.structures import Box, Multipliers, Smooth, SoftBox
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
+from rslm.structures import Multipliers, Smooth, SoftBox
 
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
 SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.kernels import Columns, Factors, bound
+from rslm.runtime.types import Floats
 
 KEPT = 1e-10  # how far W may be beyond its bounds, relative to its largest entry within them
 BLOCK = 1 << 20  # entries of W that exist at a time

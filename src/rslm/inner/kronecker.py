@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.kernels import Columns
 from rslm.measurements.features import FeatureMatrix
+from rslm.runtime.types import Floats
 
 
 def kronecker_preconditioner(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.kernels import Columns, Factors
+from rslm.runtime.types import Floats
 
 BLOCK = 1 << 21  # numbers at a time, so that memory is not entries × rank²
 

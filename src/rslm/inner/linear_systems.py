@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import cho_solve_banded, cholesky_banded
 
-from rslm._typing import Floats
-from rslm.interrupts import look
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 from rslm.structures import Hankel, LinearStructure
 
 WIDEST = 200  # window up to which the bands of a Hankel system are factorised; they take window × size numbers

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
-from rslm.interrupts import on_watch
 from rslm.kernels import LANES, Factors, Piece, padded
 from rslm.losses import BoxDual
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
-from rslm.threads import in_threads
+from rslm.runtime.interrupts import on_watch
+from rslm.runtime.threads import in_threads
+from rslm.runtime.types import Floats, Indices64
 
 PIECE = 1 << 17  # entries: few calls into NumPy, and temporaries that need not be cleared by the operating system
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking

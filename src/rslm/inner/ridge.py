@@ -14,12 +14,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.inner.leverage import leverages
 from rslm.inner.weighted import WeightedColumns, not_entries_alone
 from rslm.kernels import Factors, Solved
-from rslm.kernels.room import room_like
+from rslm.kernels.scratch import room_like
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
 
 
 class Ridge(WeightedColumns):

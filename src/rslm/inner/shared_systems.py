@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from rslm._typing import Floats
-from rslm.interrupts import look
 from rslm.measurements import Side
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 
 DIRECT = 1500  # unknowns of the features up to which their system is factorised
 MOST_STEPS, EXACT = 1000, 1e-13  # of conjugate gradients, and the relative residual at which they end

@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats, Indices64
 from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System, Theta, penalty_product
 from rslm.inner.newton import Newton
-from rslm.interrupts import look
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Entries, Measurement, Samples
-from rslm.measurements.elsewhere import Elsewhere
+from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Hankel, LinearStructure, Smoothed, WeightedStructure
 
 Map = Callable[[Floats], Floats]

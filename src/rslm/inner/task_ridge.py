@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.inner.kronecker import kronecker_preconditioner
 from rslm.kernels import Solved
 from rslm.measurements import Tasks
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
 
 
 class TaskRidge:

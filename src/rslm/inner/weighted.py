@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.inner.leverage import leverages
 from rslm.kernels import Factors
-from rslm.kernels.room import room_like
+from rslm.kernels.scratch import room_like
 from rslm.measurements import Entries
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
 
 STIFFEST = 1e-3  # beyond that one Newton step says nothing of where a column goes without an entry
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices32, Indices64
+from rslm.runtime.types import Floats, Indices32, Indices64
 
 class Stopped(Exception): ...  # noqa: N818, as it is no error
 

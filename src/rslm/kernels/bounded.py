@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.kernels import _native
 from rslm.kernels.columns import Columns, Factors, _c
+from rslm.runtime.types import Floats, Indices64
 
 RESTLESS = 16  # one row in so many, those that have moved furthest, is looked at in any case
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rslm._typing import Floats, Indices64
 from rslm.kernels import _native
-from rslm.kernels.room import room_like
+from rslm.kernels.scratch import room_like
+from rslm.runtime.types import Floats, Indices64
 
 Integer = TypeVar("Integer", np.int32, np.int64)
 

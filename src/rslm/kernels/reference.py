@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm._typing import Floats, Indices32
 from rslm.kernels.columns import Columns, Piece
+from rslm.runtime.types import Floats, Indices32
 
 
 def evaluate(c: Columns, y: Floats, U: Floats, ridge: Floats) -> tuple[float, Floats, Floats, Floats]:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 
 class Loss(ABC):

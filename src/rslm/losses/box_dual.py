@@ -25,9 +25,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
 from rslm.losses.base import Loss
 from rslm.losses.checks import checked_number
+from rslm.runtime.types import Floats
 
 SAMPLE = 100_000  # errors that are looked at for their median
 CLIP = 3.0  # medians of the size of the targets, beyond which a target tells nothing of where to start

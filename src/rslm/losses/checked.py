@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
 from rslm.losses.base import Loss
+from rslm.runtime.types import Floats
 
 
 def usual_size(y: Floats) -> float:

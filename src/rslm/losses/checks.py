@@ -7,8 +7,8 @@ from numbers import Real
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.losses.base import Loss
+from rslm.runtime.types import Floats
 
 
 def checked_number(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rslm._typing import Floats
 from rslm.losses.box_dual import Box, BoxDual
 from rslm.losses.checks import signs
+from rslm.runtime.types import Floats
 
 
 @dataclass(frozen=True)

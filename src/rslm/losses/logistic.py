@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, xlogy
 
-from rslm._typing import Floats
 from rslm.losses.base import Loss
 from rslm.losses.checks import signs
+from rslm.runtime.types import Floats
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.losses.base import Loss
+from rslm.runtime.types import Floats
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 
 class Measurement(ABC):

@@ -10,11 +10,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
 from rslm.measurements.base import Measurement
 from rslm.measurements.side import Side
+from rslm.runtime.types import Floats, Indices64
 
 
 class Bilinear(Measurement):

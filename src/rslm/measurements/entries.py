@@ -6,10 +6,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns
 from rslm.measurements.base import Measurement
+from rslm.runtime.types import Floats, Indices64
 
 
 class Entries(Measurement):

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rslm._typing import Floats
 from rslm.kernels import Columns, FeatureRows
+from rslm.runtime.types import Floats
 
 BLOCK = 1 << 16  # rows of a dense matrix that are multiplied at once
 SAMPLE = 100_000  # rows that tell enough of XᵀX

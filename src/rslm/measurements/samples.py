@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.measurements.base import Measurement
+from rslm.runtime.types import Floats, Indices64
 
 
 class Samples(Measurement):

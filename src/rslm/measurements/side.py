@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
 from rslm.measurements.features import FeatureMatrix
+from rslm.runtime.types import Floats
 
 
 class Side:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats, Indices64
 from rslm.data import ObservedMatrix
 from rslm.kernels import Columns, FeatureRows
+from rslm.measurements.base import Measurement
 from rslm.measurements.entries import Entries
 from rslm.measurements.features import FeatureMatrix
-from rslm.measurements.base import Measurement
+from rslm.runtime.types import Floats, Indices64
 
 OFFSET = 1e3  # the feature that intercepts are the coefficients of, where they are not eliminated: see `lift`
 WIDE = 4  # features beside the numbers that a task has of them, from which on most of them are no concern of a task

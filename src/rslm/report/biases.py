@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.data import ObservedMatrix
+from rslm.runtime.types import Floats
 
 SHRINK = 5.0  # entries that the overall mean counts for
 PASSES = 10

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rslm.data.appearing import appearing, appearing_bytes
+from rslm.storage.atomic import appearing, appearing_bytes
 
 DPI = 130
 COLOURS = 40  # of a picture: a third of the bytes, and nothing that the eye would miss

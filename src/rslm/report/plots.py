@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rslm._typing import Floats
-from rslm.thin import singular_values
+from rslm.linalg.low_rank import singular_values
+from rslm.runtime.types import Floats
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#7F7F7F"
 LEAST = 1e-16  # of what is shown on a logarithmic axis

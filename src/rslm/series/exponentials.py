@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy.linalg import lstsq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from rslm._typing import Floats
-from rslm.interrupts import look
+from rslm.linalg.blocked_qr import BLOCK, reduced
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 from rslm.structures import Hankel
-from rslm.tall import BLOCK, reduced
 
 Complexes = NDArray[np.complexfloating[Any, Any]]
 

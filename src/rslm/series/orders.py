@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 from rslm.series.exponentials import Complexes
 
 GROWTH = 1e6  # of a pole over the series, at most, unless there is no noise

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rslm._typing import Floats
-from rslm.interrupts import look
 from rslm.kernels import Stopped
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 from rslm.series.exponentials import fit_modes, left_space, poles_of
 from rslm.series.orders import GROWTH, best_order, is_exact, too_steep
 from rslm.structures import Hankel

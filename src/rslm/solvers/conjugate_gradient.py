@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rslm._typing import Floats
-from rslm.manifold import inner
+from rslm.runtime.types import Floats
+from rslm.solvers.manifold import inner
 from rslm.solvers.point import Evaluate, Point
 
 ARMIJO = 1e-4

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from rslm._typing import Floats
-from rslm.manifold import Tangent, norm
-from rslm.objective import Evaluation
+from rslm.evaluation.objective import Evaluation
+from rslm.runtime.types import Floats
+from rslm.solvers.manifold import Tangent, norm
 
 Evaluate = Callable[[Floats], "Point"]
 

@@ -7,10 +7,10 @@ from enum import Enum
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.certificate import Certificate
+from rslm.linalg.low_rank import singular_values
 from rslm.problem import Problem
-from rslm.thin import singular_values
+from rslm.runtime.types import Floats
 
 NEGLIGIBLE = 1e-7  # a singular value this small relative to the largest one is what a converged solver leaves of zero
 

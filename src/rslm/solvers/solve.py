@@ -13,26 +13,28 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.certificate import Certificate, bare_certificate, certify, no_certificate
-from rslm.cost import cost_of_bounds, seconds_for_bounds
-from rslm.duals import least_loss
-from rslm.initial import initial_point
-from rslm.interrupts import Interrupt, held_back
-from rslm.inward import drawn_inward
+from rslm.checkpoint.file import Checkpoint, Ended, OnTheWay, Snapshot
+from rslm.checkpoint.fingerprint import settings_of
+from rslm.continuation.growing_c import ENOUGH, stages
+from rslm.continuation.inward import drawn_inward
+from rslm.continuation.rounding import Reached, Stage, advance
+from rslm.continuation.smoothing import last_stage
+from rslm.continuation.softening import stand_in
+from rslm.continuation.start import initial_point
+from rslm.evaluation.dual import least_loss
+from rslm.evaluation.objective import Evaluation, Objective
 from rslm.kernels import Stopped
-from rslm.manifold import norm
 from rslm.measurements import Tasks
-from rslm.measurements.elsewhere import Elsewhere
-from rslm.narrowing import last_stage
-from rslm.objective import Evaluation, Objective
+from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
-from rslm.smoothing import Reached, Stage, advance
-from rslm.softening import stand_in
-from rslm.solvers.agreement import settings_of
-from rslm.solvers.checkpoint import Checkpoint, Ended, OnTheWay, Snapshot
+from rslm.runtime.interrupts import Interrupt, held_back
+from rslm.runtime.log import logger
+from rslm.runtime.threads import single_threaded_blas, thread_count
+from rslm.runtime.types import Floats
 from rslm.solvers.conjugate_gradient import ConjugateGradient
-from rslm.solvers.continuation import ENOUGH, stages
+from rslm.solvers.cost import cost_of_bounds, seconds_for_bounds
+from rslm.solvers.manifold import norm
 from rslm.solvers.point import Evaluate, Point
 from rslm.solvers.result import Outcome, Result
 from rslm.solvers.stopping import (
@@ -48,8 +50,6 @@ from rslm.solvers.stopping import (
 )
 from rslm.solvers.trust_region import TrustRegion
 from rslm.structures import Box, LinearStructure, Smoothed
-from rslm.threads import single_threaded_blas, thread_count
-from rslm.verbosity import logger
 
 
 class Method(Protocol):

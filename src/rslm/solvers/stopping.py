@@ -8,9 +8,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
-from rslm._typing import Floats
-from rslm.magnitudes import as_float
-from rslm.objective import Evaluation
+from rslm.evaluation.objective import Evaluation
+from rslm.runtime.magnitudes import as_float
+from rslm.runtime.types import Floats
 from rslm.solvers.result import Outcome
 
 SOME_TIME = 1e-3  # seconds, for a solver that there is no time left for

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
-from rslm.manifold import inner, norm
+from rslm.runtime.types import Floats
 from rslm.solvers.conjugate_gradient import ConjugateGradient
+from rslm.solvers.manifold import inner, norm
 from rslm.solvers.point import Evaluate, Point
 
 ACCEPT = 0.1  # least ratio of actual to predicted decrease for a step to be taken

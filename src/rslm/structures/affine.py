@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rslm._typing import Floats, Indices64
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures.linear import LinearStructure
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 
 class ObservedBeyond(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
-from rslm._typing import Floats, Indices64
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures.linear import LinearStructure, checked_count
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
 
-from rslm._typing import Floats, Indices64
+from rslm.runtime.types import Floats, Indices64
 
 
 class LinearStructure(ABC):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 
 class Smooth:
@@ -96,7 +96,9 @@ def _checked(name: str, given: Any) -> Any:
         raise ValueError(f"{name} must be finite")
     size = float(abs(L).max())
     if float(abs(L - L.T).max()) > 1e-9 * size:
-        raise ValueError(f"{name} must be symmetric; its largest difference from its transpose is {abs(L - L.T).max():.3g}")
+        raise ValueError(
+            f"{name} must be symmetric; its largest difference from its transpose is {abs(L - L.T).max():.3g}"
+        )
     _refuse_indefinite(name, L, size)
     return L
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rslm._typing import Floats
 from rslm.kernels import Columns
+from rslm.runtime.types import Floats
 from rslm.structures.box import Box
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm._typing import Floats, Indices64
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures.linear import LinearStructure, checked_count
 
 

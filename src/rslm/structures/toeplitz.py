@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rslm._typing import Floats, Indices64
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures.hankel import Hankel, Transformed
 from rslm.structures.linear import LinearStructure
 

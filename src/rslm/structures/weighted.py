@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats, Indices64
+from rslm.runtime.types import Floats, Indices64
 from rslm.structures.linear import LinearStructure
 
 
@@ -55,7 +55,7 @@ class WeightedStructure(LinearStructure):
 
     def place(self, rows: Indices64, columns: Indices64) -> None:
         """Entries are multiples of parameters, not parameters."""
-        return None
+        return
 
     def __repr__(self) -> str:
         return f"WeightedStructure({self._structure!r})"

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.data.files.cells import ALMOST, COMMA_NUMBER, MISSING, NUMBER
 from rslm.data.files.tools import polars
+from rslm.runtime.types import Floats
 
 Kind = Literal["empty", "integer", "code", "decimal", "marred", "words"]
 INTEGER = "^[+-]?[0-9]+$"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 FORMS = ("coordinate", "array")
 FIELDS = ("real", "double", "integer", "pattern", "complex")

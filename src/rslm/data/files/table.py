@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm._typing import Floats
 from rslm.data.files.cells import was_meant_as_number
 from rslm.data.files.columns import as_ids, as_numbers, described, described_by_type
 from rslm.data.files.foreign import refuse_archive
@@ -18,6 +17,7 @@ from rslm.data.files.locate import PARQUET, ZIP, beginning, located
 from rslm.data.files.parquet import read_parquet
 from rslm.data.files.roles import column_of
 from rslm.data.files.text import TextTable
+from rslm.runtime.types import Floats
 
 
 @dataclass(frozen=True)

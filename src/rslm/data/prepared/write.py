@@ -17,10 +17,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.data.appearing import UNFINISHED, beginning_of_unfinished, hold, unheld
 from rslm.data.convert import Duplicates, canonical
 from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, Manifest, Shard, checksum, ids_file, is_prepared
 from rslm.data.prepared.table import Table, duckdb, line_of
+from rslm.storage.atomic import UNFINISHED, beginning_of_unfinished, hold, unheld
 
 SHARD = 4_000_000  # entries that are in memory at a time
 OLD = 86_400  # seconds after which nobody works in a folder, on whichever machine

@@ -11,12 +11,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from rslm._typing import Floats
-from rslm.interrupts import look
 from rslm.kernels import Columns
-from rslm.kernels.room import room_like
+from rslm.kernels.scratch import room_like
 from rslm.measurements import Entries, Measurement, Tasks
 from rslm.problem import Problem
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 from rslm.structures import Multipliers
 
 DENSE = 64  # rows up to which S Sᵀ is formed

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from rslm.data.prepared.manifest import checksum
 from rslm.measurements import Tasks
-from rslm.measurements.elsewhere import Elsewhere
+from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
+from rslm.runtime.version import __version__
 from rslm.structures import Box, LinearStructure, Smooth
-from rslm.version import __version__
 
 Settings = dict[str, str | float | None]
 

@@ -16,8 +16,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.data.appearing import appearing_bytes
-from rslm.version import __version__
+from rslm.runtime.version import __version__
+from rslm.storage.atomic import appearing_bytes
 
 HEADER = "header"
 ZIP = b"PK\x03\x04"  # how a zip file begins

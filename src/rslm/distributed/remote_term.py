@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.data.prepared.manifest import checksum
 from rslm.distributed.cluster import Cluster
 from rslm.distributed.recipe import Expected, Map, Recipe
@@ -20,8 +19,9 @@ from rslm.inner.kronecker import kronecker_preconditioner
 from rslm.kernels import Bound, Factors
 from rslm.losses import BoxDual
 from rslm.measurements import Tasks
-from rslm.measurements.elsewhere import Elsewhere
+from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
 from rslm.structures import Box, SoftBox
 
 SAMPLE = 100_000  # errors that tell what is typical

@@ -12,11 +12,11 @@ from typing import Protocol
 
 import numpy as np
 
-from rslm._typing import Floats
-from rslm.interrupts import look
-from rslm.problem import Problem
-from rslm.spectrum import frobenius_squared, largest_eigenvalue, weighted_gram
+from rslm.linalg.spectrum import frobenius_squared, largest_eigenvalue, weighted_gram
 from rslm.measurements import Measurement
+from rslm.problem import Problem
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 from rslm.structures import Box, Multipliers, Smooth, SoftBox
 
 TOO_LARGE = 1e140  # for squares and sums of them to stay finite
@@ -85,7 +85,6 @@ class Duals:
         columns = np.repeat(np.arange(self.problem.shape[1]), np.diff(found.entries.indptr))
         up, down = a > 0, a < 0  # a bound that is infinite pushes nowhere
         return float(a[up] @ lower[rows[up], columns[up]]) + float(a[down] @ upper[rows[down], columns[down]])
-
 
     def quadratic(self) -> float:
         return 0.0

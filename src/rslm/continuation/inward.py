@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 from rslm.structures import Box
 
 ASIDE = 0.1  # part of the way between two bounds that the means keep from them

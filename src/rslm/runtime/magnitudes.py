@@ -7,7 +7,7 @@ from numbers import Real
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 LARGEST = 1e40  # of data, features, bounds, C and weights; a square of C · feature · datum is then at most 1e240
 LEAST = 1.0 / LARGEST  # of C and weights, and of the largest of all data

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.evaluation.objective import Objective
 from rslm.inner.smoothed_linear import observed_parameters
-from rslm.interrupts import look
+from rslm.linalg.spectrum import weighted_gram
 from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.measurements import Tasks
-from rslm.measurements.elsewhere import Elsewhere
-from rslm.objective import Objective
+from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
-from rslm.spectrum import weighted_gram
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
 from rslm.structures import Smoothed
 
 PASSES = 3  # over the data

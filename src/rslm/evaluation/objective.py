@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rslm._typing import Floats
-from rslm.duals import Duals, DualSums, SmoothDuals, balanced, least_loss, sum_in_blocks
+from rslm.evaluation.dual import Duals, DualSums, SmoothDuals, balanced, least_loss, sum_in_blocks
 from rslm.inner.active_set import ActiveSolution
 from rslm.inner.base import InnerSolution, SolutionElsewhere
 from rslm.inner.choose import choose
@@ -17,10 +16,11 @@ from rslm.inner.generic import GenericSolution
 from rslm.inner.ridge import RidgeSolution
 from rslm.inner.smoothed_linear import SmoothedSolution
 from rslm.inner.weighted import WeightedSolution
-from rslm.interrupts import look
 from rslm.problem import Problem
+from rslm.runtime.interrupts import look
+from rslm.runtime.threads import thread_count
+from rslm.runtime.types import Floats
 from rslm.structures import Multipliers, Smooth
-from rslm.threads import thread_count
 
 ROUNDING = 1e3  # how far above a single rounding error that of a sum can be
 

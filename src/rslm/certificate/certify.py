@@ -19,12 +19,12 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from rslm._typing import Floats
-from rslm.duals import DualSums, largest_singular_value_squared
-from rslm.objective import Evaluation
+from rslm.evaluation.dual import DualSums, largest_singular_value_squared
+from rslm.evaluation.objective import Evaluation
+from rslm.linalg.low_rank import singular_values
+from rslm.linalg.spectrum import largest_singular_value
 from rslm.problem import Problem
-from rslm.spectrum import largest_singular_value
-from rslm.thin import singular_values
+from rslm.runtime.types import Floats
 
 IMPOSSIBLE = 1e-6  # so far the dual value cannot be above the primal one, relative to it, by rounding
 SAYS_NOTHING = 0.995  # part of the objective from which on a gap rules out nothing: it would be shown as 100 %

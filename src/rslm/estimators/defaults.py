@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.losses import Loss
+from rslm.runtime.types import Floats
 
 PER_SIZE = 0.3  # C of the square loss, relative to √(n_samples · n_features): suits ratings with weighting 0.5
 SAMPLE = 100_000  # entries that are looked at

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rslm.continuation.rounding import Reached, Stage, Stages, advance, usual_curvature, without_kinks
 from rslm.inner.smoothed_linear import share_observed
 from rslm.problem import Problem
-from rslm.smoothing import Reached, Stage, Stages, advance, usual_curvature, without_kinks
 from rslm.structures import LinearStructure, Smoothed
 
 FIRST, LAST = 1e-1, 1e-4  # δ, in units of the cost of the loss

@@ -9,15 +9,15 @@ import textwrap
 import numpy as np
 import pytest
 
-from rslm.data.appearing import appearing, appearing_bytes, beginning_of_unfinished, remove_left_behind
 from rslm.data.prepared.opened import open_prepared
 from rslm.data.prepared.write import prepare
+from rslm.storage.atomic import appearing, appearing_bytes, beginning_of_unfinished, remove_left_behind
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs processes that can be killed, and locks")
 
 WRITING = """
     import sys, time
-    from rslm.data.appearing import appearing_bytes
+    from rslm.storage.atomic import appearing_bytes
     with appearing_bytes(sys.argv[1], over_and_over=sys.argv[2] == "True") as file:
         file.write(b"half")
         file.flush()

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.interrupts import look
-from rslm.threads import single_threaded_blas
+from rslm.runtime.interrupts import look
+from rslm.runtime.threads import single_threaded_blas
 
 BLOCK = 1 << 16  # numbers of a block: it stays in the cache
 THIN = 512  # columns up to which threads of the BLAS would mostly wait for each other

@@ -1,5 +1,5 @@
-"""The way to a problem: where C is large, from smaller ones; where the loss has kinks, see `rslm.smoothing`; where
-W has bounds, `rslm.softening`; where it has a linear structure, `rslm.narrowing`.
+"""The way to a problem: where C is large, from smaller ones; where the loss has kinks, see `rslm.continuation.rounding`; where
+W has bounds, `rslm.continuation.softening`; where it has a linear structure, `rslm.continuation.smoothing`.
 
 With growing C the ridge 1/2C of the inner problems falls below X_tᵀX_t, and g becomes a narrow curved valley in those
 columns of U that a lower rank would not need. From the solution for a smaller C, where they are already gone, the way
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rslm.narrowing import narrowing_stages
+from rslm.continuation.rounding import Stage, Stages, advance, rounded_stages
+from rslm.continuation.smoothing import narrowing_stages
+from rslm.continuation.softening import bounded_stages
 from rslm.problem import Problem
-from rslm.smoothing import Stage, Stages, advance, rounded_stages
-from rslm.softening import bounded_stages
 from rslm.structures import LinearStructure, Smooth
 
 HARD = 1e3  # the ratio of X_tᵀX_t to the ridge from which on a start at a smaller C pays

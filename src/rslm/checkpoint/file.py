@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.checkpoint.fingerprint import Settings, differences
 from rslm.data import parts
-from rslm.data.appearing import UNFINISHED, beginning_of_unfinished, remove_left_behind, target_of
-from rslm.data.sealed import Arrays, Facts, Kind, read_sealed, write_sealed
-from rslm.solvers.agreement import Settings, differences
+from rslm.runtime.log import logger
+from rslm.runtime.types import Floats
 from rslm.solvers.result import Outcome
-from rslm.verbosity import logger
+from rslm.storage.atomic import UNFINISHED, beginning_of_unfinished, remove_left_behind, target_of
+from rslm.storage.container import Arrays, Facts, Kind, read_sealed, write_sealed
 
 CHECKPOINT = Kind(
     "checkpoint",

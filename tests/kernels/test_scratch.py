@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rslm.kernels import Columns
-from rslm.kernels.room import room_like
+from rslm.kernels.scratch import room_like
 
 
 @pytest.fixture(params=["memory", "disk"])

@@ -17,13 +17,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.continuation.rounding import NEAR, Reached, Stage, Stages, advance, stirred, usual_curvature, without_kinks
+from rslm.evaluation.objective import Evaluation
 from rslm.inner.choose import has_solver
 from rslm.losses import BoxDual
-from rslm.manifold import norm
-from rslm.objective import Evaluation
 from rslm.problem import Problem
-from rslm.smoothing import NEAR, Reached, Stage, Stages, advance, stirred, usual_curvature, without_kinks
+from rslm.runtime.types import Floats
+from rslm.solvers.manifold import norm
 from rslm.structures import Box, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, relative to that of an observed entry

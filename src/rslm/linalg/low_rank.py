@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.runtime.types import Floats
 
 LARGE = 1e100
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rslm.solvers.checkpoint import iterations_and_seconds
+from rslm.checkpoint.file import iterations_and_seconds
 
 __all__ = ["iterations_and_seconds"]

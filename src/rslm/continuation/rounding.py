@@ -26,14 +26,14 @@ from functools import partial
 
 import numpy as np
 
-from rslm._typing import Floats
 from rslm.certificate import Certificate
+from rslm.evaluation.objective import Evaluation
 from rslm.inner.choose import has_solver
 from rslm.losses import BoxDual, Square
 from rslm.losses.checked import CheckedLoss, usual_size
-from rslm.manifold import norm
-from rslm.objective import Evaluation
 from rslm.problem import Problem
+from rslm.runtime.types import Floats
+from rslm.solvers.manifold import norm
 
 SQUARE = 0.5  # the square loss to begin with is one of this width, in medians of the targets
 FIRST = 0.5  # the first width, in medians of the errors

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from rslm._typing import Floats, Indices64
 from rslm.kernels import Columns
+from rslm.runtime.types import Floats, Indices64
 
 
 class Elsewhere(ABC):

@@ -1,0 +1,1 @@
+"""The objective at a point, and the sums over its dual variables."""

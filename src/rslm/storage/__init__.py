@@ -1,0 +1,1 @@
+"""Files: they appear whole or not at all, and say what they are."""
