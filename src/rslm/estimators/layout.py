@@ -161,7 +161,8 @@ class Layout:
             return self._left(U)
         # W̃ = U Ṽᵀ = P Σ Qᵀ: seen from the other side, the same problem has U = Q √Σ / ‖√Σ‖.
         root = np.ones((len(V), 1)) if self._q is None else np.sqrt(self._q)[:, None]
-        Q, s, _ = thin_svd(V * root, U)
+        right = V * root
+        Q, s, _ = thin_svd(right / (float(np.abs(right).max()) or 1.0), U)  # squares of V may not be finite
         total = s.sum()
         return np.asarray(Q * np.sqrt(s / total if total > 0 else s) / root)
 

@@ -43,6 +43,9 @@ NARROW = 0.05  # how near, relative to its length, the end of a step is to the l
 UPHILL = 0.1  # slope at the end of a step, relative to that at its start, up to which it has not gone too far
 MOST_STEPS, NEAR_TRIALS, MOST_TRIALS = 100, 5, 13
 VAIN, MOST_IN_VAIN = 1e-4, 2  # a part of a step that is next to nothing; how many such steps there may be
+MOST_CYCLING = (
+    15  # whole steps, none of them half as long as the shortest before: rounding errors lead round in circles
+)
 FAR = 3  # a point with so many times more entries beyond their bounds than entries at all is not looked at further
 
 
@@ -303,7 +306,8 @@ class SmoothColumns:
         solver = self.solver
         b = Bound.nothing(self.X, self.V) if solver.warm is None else solver.warm
         before, done = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
-        vain = np.zeros(len(self.V), dtype=np.int64)  # steps that led nowhere
+        vain, cycling = np.zeros((2, len(self.V)), dtype=np.int64)  # steps that led nowhere, or round in circles
+        shortest = np.full(len(self.V), np.inf)
         for count in range(MOST_STEPS):
             look()
             D = np.asarray(solver.loss("hessian", self.y, self.w))
@@ -320,11 +324,13 @@ class SmoothColumns:
             worth = square > SETTLED**2 * size
             length = self._lengths(b, step, change, square, worth) if within else np.ones(len(step))
             vain += length <= VAIN
+            cycling += (length == 1.0) & (square > 0.25 * shortest)
+            shortest = np.minimum(shortest, square)
             length[done] = 1.0  # what is left is made of rounding errors
             self.V += length[:, None] * step
             self.w = self._products(self.V)
             self.s = self._slopes(self.w)
-            if bool((done | (vain >= MOST_IN_VAIN)).all()):
+            if bool((done | (vain >= MOST_IN_VAIN) | (cycling >= MOST_CYCLING)).all()):
                 break
             before = square
         loss = float(np.sum(solver.loss("value", self.y, self.w)))

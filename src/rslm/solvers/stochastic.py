@@ -16,9 +16,10 @@ import math
 
 import numpy as np
 
-from rslm.evaluation.objective import Evaluation
-from rslm.runtime.types import Floats
-from rslm.solvers.manifold import Tangent
+from rslm._typing import Floats
+from rslm.kernels import Factors
+from rslm.manifold import Tangent
+from rslm.objective import Evaluation
 
 FORGETTING = 0.5
 
@@ -52,6 +53,6 @@ class StochasticSteps:
         tangent = Tangent(self.U)
         B = curvature + max(shift, np.finfo(float).tiny) * np.eye(self.U.shape[1])
         gradient = tangent.gradient(evaluation.gradient)
-        U = tangent.retract(-tangent.project(np.linalg.solve(B, gradient[:, :, None])[:, :, 0]))
+        U = tangent.retract(-tangent.project(Factors.of(B, 1).solve(gradient, 1)))  # B may be singular but for rounding
         # All at once, so that an interrupt finds the state before or after the step.
         self.U, self._curvature, self._shift, self.batches = U, curvature, shift, self.batches + 1
