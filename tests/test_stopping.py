@@ -17,10 +17,10 @@ from rslm import (
     ObservedMatrix,
     ReducedRankRegressor,
 )
-from rslm.continuation.inward import drawn_inward
 from rslm.datasets import make_ratings, make_series
 from rslm.evaluation.objective import Objective
 from rslm.inner import linear_systems
+from rslm.inner.inward import drawn_inward
 from rslm.kernels import Factors, Solved, Stopped, ask, bound
 from rslm.linalg import blocked_qr
 from rslm.losses import Huber, Square

@@ -108,7 +108,7 @@ class Problem:
     @property
     def columns(self) -> Columns:
         """The pattern of the observed entries."""
-        columns = getattr(self.data, "columns", None)
+        columns: Columns | None = getattr(self.data, "columns", None)
         if columns is None:
             raise TypeError(f"{self.data!r} has no pattern of entries")
         return columns

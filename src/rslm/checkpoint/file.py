@@ -18,8 +18,8 @@ import numpy as np
 from rslm.checkpoint.fingerprint import Settings, differences
 from rslm.data import parts
 from rslm.runtime.log import logger
+from rslm.runtime.outcome import Outcome
 from rslm.runtime.types import Floats
-from rslm.solvers.result import Outcome
 from rslm.storage.atomic import UNFINISHED, beginning_of_unfinished, remove_left_behind, target_of
 from rslm.storage.container import Arrays, Facts, Kind, read_sealed, write_sealed
 

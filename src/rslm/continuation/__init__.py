@@ -1,3 +1,1 @@
-"""Ways to a problem over easier ones, where they begin, and how they end where the time is over."""
-
-import rslm.solvers  # noqa: F401  (before what is here: solvers import it, and it imports solvers.manifold)
+"""Paths of easier problems that lead to the one that was asked for, each warm-started from the one before."""

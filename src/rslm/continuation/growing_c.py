@@ -1,5 +1,4 @@
-"""The way to a problem: where C is large, from smaller ones; where the loss has kinks, see `rslm.continuation.rounding`; where
-W has bounds, `rslm.continuation.softening`; where it has a linear structure, `rslm.continuation.smoothing`.
+"""Where C is large, the solver warm-starts from smaller C; and the path of a problem, composed of those of its parts.
 
 With growing C the ridge 1/2C of the inner problems falls below X_tᵀX_t, and g becomes a narrow curved valley in those
 columns of U that a lower rank would not need. From the solution for a smaller C, where they are already gone, the way

@@ -33,7 +33,6 @@ from rslm.losses import BoxDual, Square
 from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
-from rslm.solvers.manifold import norm
 
 SQUARE = 0.5  # the square loss to begin with is one of this width, in medians of the targets
 FIRST = 0.5  # the first width, in medians of the errors
@@ -127,8 +126,8 @@ def stirred(U: Floats) -> Floats:
     if not lost.any():
         return U
     noise = np.random.default_rng(0).standard_normal((len(U), np.count_nonzero(lost)))
-    U = U + (noise * (STIRRED / norm(noise))) @ right[lost]
-    return np.asarray(U / norm(U))
+    U = U + (noise * (STIRRED / float(np.linalg.norm(noise)))) @ right[lost]
+    return np.asarray(U / np.linalg.norm(U))
 
 
 def _squared(problem: Problem, curvature: float) -> Problem:

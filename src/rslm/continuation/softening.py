@@ -23,7 +23,6 @@ from rslm.inner.choose import has_solver
 from rslm.losses import BoxDual
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
-from rslm.solvers.manifold import norm
 from rslm.structures import Box, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, relative to that of an observed entry
@@ -110,7 +109,7 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
     wanted = np.where(mean < lower, np.minimum(lower + spread, middle), mean)
     wanted = np.where(mean > upper, np.maximum(upper - spread, middle), wanted)
     U = (X + np.outer((wanted - mean) / square, average)) / scale
-    size = norm(U)
+    size = float(np.linalg.norm(U))
     return np.asarray(U / size) if 0.0 < size < np.inf else evaluation.U  # all rows may have to be moved to 0
 
 

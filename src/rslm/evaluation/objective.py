@@ -125,7 +125,7 @@ class Evaluation:
         if not isinstance(self._solution, ActiveSolution | SolutionElsewhere | GenericSolution):
             return self
         kept = self._solution.within_bounds()
-        return self if kept is None else Evaluation(*kept, self._objective)
+        return self if kept is None else Evaluation(kept[0], kept[1], self._objective)
 
     @cached_property
     def intercepts(self) -> Floats | None:

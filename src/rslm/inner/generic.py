@@ -1,4 +1,4 @@
-"""Any measurement, any smooth loss and any penalty of W: Newton's method in V, its systems solved by conjugate gradients.
+"""Any measurement, smooth loss and penalty of W: Newton's method in V, its systems solved by conjugate gradients.
 
 With X = diag(1/√p) U and W = X Vᵀ, the inner problem is
 
@@ -24,7 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rslm.continuation.inward import drawn_inward
+from rslm.inner.inward import drawn_inward
 from rslm.inner.kept_bounds import nearest, within_reach
 from rslm.inner.newton import Newton
 from rslm.kernels import Columns
@@ -62,7 +62,8 @@ class Moved(Protocol):
 class State(Moved, Protocol):
     """A term at one W."""
 
-    value: float
+    @property
+    def value(self) -> float: ...
 
     def moved(self, A: Floats, B: Floats, b: Floats | float) -> Moved:
         """S_k'[A Bᵀ], and [b] of the intercepts."""
@@ -77,7 +78,7 @@ class Term(Protocol):
     def at(self, X: Floats, V: Floats, b: Floats | float) -> State: ...
 
 
-# ---- the loss -------------------------------------------------------------------------------------------------------
+# ---- the loss ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Adjoint:
         return self.data.adjoint_transposed_times(self.z, X, self.threads)
 
     def sums(self) -> Floats | float:
-        return np.bincount(self.data.places()[1], self.z, self.data.shape[1]) if self.data.intercept else 0.0
+        return self.data.sums_by_column(self.z) if self.data.intercept else 0.0
 
 
 class LossTerm:
@@ -108,7 +109,7 @@ class LossTerm:
 
     def apply(self, X: Floats, V: Floats, b: Floats | float) -> Floats:
         w = self.data.apply(X, V, self.threads)
-        return w + b[self.data.places()[1]] if isinstance(b, np.ndarray) else w
+        return np.asarray(w + self.data.by_column(b)) if isinstance(b, np.ndarray) else w
 
     def at(self, X: Floats, V: Floats, b: Floats | float) -> LossState:
         return LossState(self, self.apply(X, V, b))
@@ -134,7 +135,7 @@ class LossState(Adjoint):
         return float(self.D.sum()) / (d * T) * self.data.gain
 
 
-# ---- bounds -----------------------------------------------------------------------------------------------------------
+# ---- bounds --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,8 @@ class BoundsTerm:
                 W[entries.index[own], column] -= self.expected.values[own] / self.stiffness
             beyond = (W - np.clip(W, self.lower[:, at], self.upper[:, at])).T
             column, row = np.nonzero(beyond)
-            rows.append(row), values.append(beyond[column, row])
+            rows.append(row)
+            values.append(beyond[column, row])
             counts.append(np.bincount(column, minlength=at.stop - at.start))
         indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
         pattern = Columns(indptr, np.concatenate(rows).astype(np.int32), len(X))
@@ -200,7 +202,7 @@ class BoundsState(Sparse):
         return self.term.stiffness / self.term.shape[0] * np.diff(self.entries.indptr)
 
 
-# ---- a quadratic penalty ----------------------------------------------------------------------------------------------
+# ---- a quadratic penalty --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,7 @@ class QuadraticTerm:
         return Quadratic(self.smooth, X, V, self.smooth.value(X, V))
 
 
-# ---- the solver -------------------------------------------------------------------------------------------------------
+# ---- the solver ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -253,7 +255,7 @@ class Generic:
     """Inner solver for all that is convex, by products alone."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
-        d, T = problem.shape
+        T = problem.shape[1]
         self.problem, self.n_threads, self.scale = problem, n_threads, problem.row_scale
         self.q: Floats = (np.ones(T) if problem.column_weights is None else problem.column_weights)[:, None]
         self.loss = LossTerm(problem, n_threads)
@@ -368,7 +370,7 @@ class System:
         assert isinstance(loss, LossState)
         self._of_intercepts: Floats | float = 0.0
         if loss.data.intercept:
-            sums = np.bincount(loss.data.places()[1], loss.D, loss.data.shape[1])
+            sums = loss.data.sums_by_column(loss.D)
             self._of_intercepts = 1.0 / (sums + FREE)
 
     def _product(self, x: Step) -> Step:
@@ -477,7 +479,7 @@ class GenericSolution:
 
 @dataclass(frozen=True)
 class Kept:
-    """A V that keeps the bounds; nothing else is known of it."""
+    """A V that keeps the bounds: an answer, but not a solution of the inner problem, so it has no derivatives."""
 
     V: Floats
     value: float
@@ -490,3 +492,18 @@ class Kept:
 
     def intercepts(self) -> Floats | None:
         return self.b
+
+    def multipliers(self) -> None:
+        return None
+
+    def release(self) -> None:
+        """Nothing is kept for the next one."""
+
+    def derivative(self, xi: Floats) -> Floats:
+        raise TypeError("a matrix that was moved into its bounds has no derivative")
+
+    def preconditioner(self) -> Callable[[Floats], Floats]:
+        raise TypeError("a matrix that was moved into its bounds has no preconditioner")
+
+    def dual(self) -> Floats:
+        raise TypeError("a matrix that was moved into its bounds has no dual variables")

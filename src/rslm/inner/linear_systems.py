@@ -105,7 +105,11 @@ class Iterative:
         relative_gradient: float,
     ) -> None:
         of_penalty = penalty_product(structure, theta)
-        self._product = lambda x: of_loss(x) + of_penalty(x)
+
+        def product(x: Floats) -> Floats:
+            return of_loss(x) + of_penalty(x)
+
+        self._product = product
         within = float(theta.within.sum()) / len(theta.U)
         of_structure = (1.0 - within) / theta.delta  # of Θ⁻¹, on the average
         self._diagonal: Floats = diagonal + structure.counts * of_structure

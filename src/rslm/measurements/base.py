@@ -89,6 +89,14 @@ class Measurement(ABC):
         """(M*z)ᵀ X for X of shape (d, k)."""
         return np.asarray(self.adjoint(z).T @ X)
 
+    def by_column(self, b: Floats) -> Floats:
+        """A number of every column, for every observation; only where columns have intercepts."""
+        raise TypeError(f"{self!r} has no intercepts")
+
+    def sums_by_column(self, z: Floats) -> Floats:
+        """The adjoint of `by_column`."""
+        raise TypeError(f"{self!r} has no intercepts")
+
     @property
     def gain(self) -> float:
         """How large M*M is along an entry, where each observation is of one entry: a preconditioner wants it."""

@@ -170,6 +170,12 @@ class Tasks(Measurement):
     def adjoint_transposed_times(self, z: Floats, X: Floats, threads: int = 1) -> Floats:
         return self.columns.gather(z, self.features.times(X, threads), threads)
 
+    def by_column(self, b: Floats) -> Floats:
+        return np.repeat(b, self.counts)
+
+    def sums_by_column(self, z: Floats) -> Floats:
+        return np.bincount(self.places()[1], z, self.shape[1]).astype(np.float64)
+
     @property
     def gain(self) -> float:
         return float(self.features.squares().sum()) / self.features.shape[0]

@@ -1,6 +1,7 @@
 """The outer solvers: one loop, two ways to step."""
 
-from rslm.solvers.result import Outcome, Result
+from rslm.runtime.outcome import Outcome
+from rslm.solvers.result import Result
 from rslm.solvers.solve import SOLVERS, solve
 
 __all__ = ["SOLVERS", "Outcome", "Result", "solve"]

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
 from rslm.certificate import Certificate
 from rslm.linalg.low_rank import singular_values
 from rslm.problem import Problem
+from rslm.runtime.outcome import Outcome
 from rslm.runtime.types import Floats
 
 NEGLIGIBLE = 1e-7  # a singular value this small relative to the largest one is what a converged solver leaves of zero
-
-
-class Outcome(Enum):
-    """Why a solver ended. Only the first two mean that it has found what it was looking for."""
-
-    CERTIFIED = "certified"  #: the duality gap is within the tolerance: a global optimum, whatever made the solver end
-    STATIONARY = "stationary"  #: the gradient is within the tolerance: no better point nearby at this rank
-    ITERATIONS = "iterations"  #: out of iterations
-    TIME = "time"  #: out of time
-    STALLED = "stalled"  #: no step lowers the objective any more, at the limit of floating-point numbers
-    INTERRUPTED = "interrupted"  #: stopped from outside; this is the best point so far
-    TRIED = "tried"  #: a problem on the way has had its iterations; never that of a result
-    FAILED = "failed"  #: the objective is not a finite number, or no matrix of this rank keeps the bounds
-
-    @property
-    def converged(self) -> bool:
-        """Whether the solver has found what it was looking for."""
-        return self in (Outcome.CERTIFIED, Outcome.STATIONARY)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,26 +17,27 @@ from rslm.certificate import Certificate, bare_certificate, certify, no_certific
 from rslm.checkpoint.file import Checkpoint, Ended, OnTheWay, Snapshot
 from rslm.checkpoint.fingerprint import settings_of
 from rslm.continuation.growing_c import ENOUGH, stages
-from rslm.continuation.inward import drawn_inward
 from rslm.continuation.rounding import Reached, Stage, advance
 from rslm.continuation.smoothing import last_stage
 from rslm.continuation.softening import stand_in
 from rslm.continuation.start import initial_point
 from rslm.evaluation.dual import least_loss
 from rslm.evaluation.objective import Evaluation, Objective
+from rslm.inner.inward import drawn_inward
 from rslm.kernels import Stopped
 from rslm.measurements import Tasks
 from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
 from rslm.runtime.interrupts import Interrupt, held_back
 from rslm.runtime.log import logger
+from rslm.runtime.outcome import Outcome
 from rslm.runtime.threads import single_threaded_blas, thread_count
 from rslm.runtime.types import Floats
 from rslm.solvers.conjugate_gradient import ConjugateGradient
 from rslm.solvers.cost import cost_of_bounds, seconds_for_bounds
 from rslm.solvers.manifold import norm
 from rslm.solvers.point import Evaluate, Point
-from rslm.solvers.result import Outcome, Result
+from rslm.solvers.result import Result
 from rslm.solvers.stopping import (
     Criterion,
     IterationLimit,

@@ -16,10 +16,10 @@ import math
 
 import numpy as np
 
-from rslm._typing import Floats
+from rslm.evaluation.objective import Evaluation
 from rslm.kernels import Factors
-from rslm.manifold import Tangent
-from rslm.objective import Evaluation
+from rslm.runtime.types import Floats
+from rslm.solvers.manifold import Tangent
 
 FORGETTING = 0.5
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from rslm.evaluation.objective import Evaluation
 from rslm.runtime.magnitudes import as_float
+from rslm.runtime.outcome import Outcome
 from rslm.runtime.types import Floats
-from rslm.solvers.result import Outcome
 
 SOME_TIME = 1e-3  # seconds, for a solver that there is no time left for
 

@@ -36,7 +36,7 @@ class Smooth:
     @staticmethod
     def path(n: int, weight: float = 1.0) -> sparse.csr_array:
         """The Laplacian of a path: neighbours of `n` points in time are alike, with this `weight`."""
-        steps = sparse.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
+        steps: Any = sparse.diags_array([-1.0, 1.0], offsets=[0, 1], shape=(n - 1, n))
         return sparse.csr_array(weight * (steps.T @ steps))
 
     def check(self, shape: tuple[int, int]) -> None:
@@ -106,7 +106,7 @@ def _checked(name: str, given: Any) -> Any:
 def _refuse_indefinite(name: str, L: Any, size: float) -> None:
     n = L.shape[0]
     if n <= 2000:
-        least = float(np.linalg.eigvalsh(L.toarray() if sparse.issparse(L) else L)[0])
+        least = float(np.linalg.eigvalsh(L.toarray() if hasattr(L, "toarray") else L)[0])
     else:  # Gershgorin's circles: enough for Laplacians
         diagonal = L.diagonal()
         least = float((diagonal - (np.asarray(abs(L).sum(axis=1)).ravel() - np.abs(diagonal))).min())
