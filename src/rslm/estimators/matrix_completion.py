@@ -54,7 +54,7 @@ from rslm.interrupts import held_back
 from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.room import room_like
 from rslm.losses import BoxDual, Logistic, Loss
-from rslm.magnitudes import as_float
+from rslm.magnitudes import LARGEST, LEAST, as_float
 from rslm.objective import Objective
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import time_left
@@ -633,7 +633,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     @staticmethod
     def _C_of(params: Facts, facts: Facts) -> float:
         """The C of the fit; files from before it could be found by the fit itself have it among the parameters only."""
-        return parts.number(facts if "C" in facts else params, "C", least=np.finfo(float).tiny)
+        return parts.number(facts if "C" in facts else params, "C", least=LEAST, most=LARGEST)
 
     def save(self, path: str | os.PathLike[str], known: ObservedMatrix | None = None) -> None:
         """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
