@@ -7,6 +7,7 @@ prepared folders carry checksums; so that more than these is tried out, parts of
 from __future__ import annotations
 
 import bz2
+import copy
 import gzip
 import io
 import json
@@ -157,7 +158,7 @@ def damaged_facts(facts: Any, rng: random.Random) -> Any:
     if rng.random() < 0.2:
         del holder[key]
     else:
-        holder[key] = rng.choice(WRONG)
+        holder[key] = copy.deepcopy(rng.choice(WRONG))  # it may be damaged further
     return facts
 
 

@@ -52,11 +52,16 @@ from rslm.evaluation.objective import Objective
 from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.scratch import room_like
 from rslm.losses import BoxDual, Logistic, Loss
+<<<<<<< HEAD
 from rslm.runtime.interrupts import held_back
 from rslm.runtime.log import log_shown
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.threads import single_threaded_blas, thread_count
 from rslm.runtime.types import Floats, Indices64
+=======
+from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
+from rslm.evaluation.objective import Objective
+>>>>>>> main
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import time_left
 from rslm.storage.container import Arrays, Facts
@@ -633,7 +638,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     @staticmethod
     def _C_of(params: Facts, facts: Facts) -> float:
         """The C of the fit; files from before it could be found by the fit itself have it among the parameters only."""
-        return parts.number(facts if "C" in facts else params, "C", least=np.finfo(float).tiny)
+        return parts.number(facts if "C" in facts else params, "C", least=LEAST, most=LARGEST)
 
     def save(self, path: str | os.PathLike[str], known: ObservedMatrix | None = None) -> None:
         """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
