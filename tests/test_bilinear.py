@@ -10,7 +10,6 @@ from rslm.inner import shared_systems
 from rslm.inner.shared_systems import SharedSystem
 from rslm.losses import Absolute, Huber, Logistic, Square
 from rslm.measurements import Bilinear, Entries, Side, Tasks
-from rslm.structures import Box
 from rslm.testing import check_gradient, check_hessian
 
 N, M, P, Q = 9, 8, 4, 3
@@ -150,12 +149,6 @@ def test_features_of_one_side_are_tasks():
         (lambda Y, A, B: Side(), ValueError, "needs features or indicators"),
         (lambda Y, A, B: Side(A, np.ones(3)), ValueError, r"own must have shape \(9,\)"),
         (lambda Y, A, B: Objective(Problem(Absolute(), Bilinear(Y, A, B))), ValueError, "has kinks"),
-        (lambda Y, A, B: solve(Problem(Square(), Bilinear(Y, A, B), Box(0, None)), 1), ValueError, "no structure"),
-        (
-            lambda Y, A, B: solve(Problem(Square(), Bilinear(Y, A, B), column_weights=np.ones(Q)), 1),
-            ValueError,
-            "no weights",
-        ),
     ],
 )
 def test_bad_input(make, error, message):

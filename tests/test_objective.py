@@ -327,7 +327,7 @@ def test_c_of_any_kind_of_number_means_the_same(C):
         (
             {"structure": "box"},
             TypeError,
-            "structure must be None, a Box or a linear .*; got 'box'",
+            "structure must be None, Box, Smooth or a linear .*; got 'box'",
         ),
         ({"row_weights": np.ones(T)}, ValueError, r"row_weights must have shape \(12,\); got \(9,\)"),
         ({"column_weights": np.zeros(T)}, ValueError, r"column_weights\[0\] is 0\.0"),

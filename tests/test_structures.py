@@ -12,7 +12,7 @@ from rslm.certificate import certify
 from rslm.inner import linear_systems, smoothed_linear
 from rslm.losses import Absolute, Square
 from rslm.measurements import Entries, Samples, Tasks
-from rslm.structures import Hankel, Linear, Smoothed, Symmetric, Toeplitz
+from rslm.structures import Affine, Hankel, Linear, Smooth, Smoothed, Symmetric, Toeplitz
 from rslm.testing import check_gradient, check_hessian, check_structure
 
 
@@ -105,19 +105,28 @@ def test_check_structure_names_what_is_wrong(structure, name):
         (lambda: Problem(Square(), Samples(np.ones(5))), "parameters of a linear structure"),
         (lambda: Problem(Square(), Entries(np.ones((2, 2))), Hankel(2, 3)), r"of shape \(2, 3\), but the data"),
         (
-            lambda: Problem(Square(), Tasks(np.ones((3, 2)), np.ones(3), [0, 1, 1]), Symmetric(2)),
-            "needs entries or samp",
+            lambda: Problem(Square(), Tasks(np.ones((3, 2)), np.ones(3), [0, 1, 1]), Symmetric(3)),
+            r"of shape \(3, 3\), but the data are of shape \(2, 2\)",
         ),
         (lambda: Objective(Problem(Square(), Samples(np.ones(4)), Hankel(2, 3))), "needs a smoothed linear structure"),
         (
             lambda: Objective(Problem(Absolute(), Samples(np.ones(4)), Smoothed(Hankel(2, 3), 1e-3))),
-            "SmoothedLinear: needs a quadratic loss",
+            "SmoothedLinear: needs a second derivative",
         ),
+        (lambda: Affine(Hankel(2, 3), np.ones((3, 2))), r"shape of the structure, \(2, 3\); got \(3, 2\)"),
+        (lambda: Affine(Hankel(2, 3), np.full((2, 3), np.nan)), "offset must be finite"),
+        (lambda: Affine(np.eye(2), np.eye(2)), "must be a linear structure"),
+        (lambda: Smooth(), "needs L_rows or L_columns"),
+        (lambda: Smooth(np.ones((2, 3))), "L_rows must be a square matrix"),
         (
-            lambda: Objective(
-                Problem(Square(), Samples(np.ones(4)), Smoothed(Hankel(2, 3), 1e-3), row_weights=np.ones(2))
-            ),
-            "knows of no weights",
+            lambda: Smooth([[1.0, 2.0], [0.0, 1.0]]),
+            "L_rows must be symmetric; .* by up to 2",
+        ),
+        (lambda: Smooth(None, [[1.0, 2.0], [2.0, 1.0]]), "L_columns must be positive semidefinite.* -1"),
+        (lambda: Smooth([[np.inf]]), "L_rows must be finite"),
+        (
+            lambda: Problem(Square(), Entries(np.ones((2, 2))), Smooth(Smooth.path(3))),
+            r"L_rows must have shape \(2, 2\) for W of shape \(2, 2\); got \(3, 3\)",
         ),
     ],
 )

@@ -159,10 +159,6 @@ def test_a_low_rank_is_found():
             lambda: Objective(Problem(Square(), Tasks(np.ones((2, 2)), np.ones(2), [0, 1]), Box(0, None))),
             "ActiveSet: needs entries",
         ),
-        (
-            lambda: Objective(Problem(Square(), Tasks(np.ones((2, 2)), np.ones(2), [0, 1]), row_weights=np.ones(2))),
-            "Features: knows of no weights of rows",
-        ),
     ],
 )
 def test_bad_input(make, message):

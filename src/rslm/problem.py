@@ -75,15 +75,18 @@ class Problem:
     def _check_structure(self) -> None:
         structure, data = self.structure, self.data
         if not isinstance(structure, Box | SoftBox | LinearStructure | Smoothed | Smooth | None):
-            raise TypeError(
-                f"structure must be None, a Box, Smooth or a linear structure like Hankel; got {structure!r}"
-            )
+            raise TypeError(f"structure must be None, Box, Smooth or a linear structure like Hankel; got {structure!r}")
         linear = structure.structure if isinstance(structure, Smoothed) else structure
         if isinstance(linear, LinearStructure):
             if isinstance(data, Elsewhere):
                 raise TypeError(
                     f"{linear!r} ties the columns of W together, so they cannot be shared out among processes; "
                     "fit it in one process, without a client"
+                )
+            if isinstance(data, Measurement) and data.intercept:
+                raise TypeError(
+                    f"intercepts of tasks and {linear!r} do not go together yet: subtract the mean of every task from "
+                    "its rows of X and from y, and leave the intercepts out"
                 )
             if isinstance(data, Samples) and data.size != linear.size:
                 raise ValueError(f"{linear!r} has {linear.size} parameters, but there are {data.size} samples")

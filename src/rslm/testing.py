@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from rslm.evaluation.objective import Objective
 from rslm.losses import Loss
+from rslm.measurements import Measurement
 from rslm.runtime.types import Floats
 from rslm.structures import LinearStructure
 from rslm.structures.linear import check_adjoint
 
-__all__ = ["check_gradient", "check_hessian", "check_loss", "check_structure", "difference"]
+__all__ = ["check_gradient", "check_hessian", "check_loss", "check_measurement", "check_structure", "difference"]
 
 SHRINK = 1.6  # from one step to the next shorter one
 STEPS = 14
@@ -173,6 +174,42 @@ def check_hessian(
             size = float(np.linalg.norm(h_xi) * np.linalg.norm(eta) + np.linalg.norm(h_eta) * np.linalg.norm(xi))
             apart = abs(one - other) / max(size, np.finfo(float).tiny)
             _check(apart <= symmetry, f"the Hessian is not symmetric: {one:.12g} and {other:.12g}, {apart:.1e} apart")
+
+
+def check_measurement(data: Measurement, *, tol: float = 1e-10, random_state: int = 0) -> None:
+    """Check that `apply` is linear in each factor, and `adjoint` its adjoint.
+
+    Parameters
+    ----------
+    data : Measurement
+    tol : float, default=1e-10
+        Largest relative error.
+    random_state : int, default=0
+    """
+    rng, (d, T), n = np.random.default_rng(random_state), data.shape, len(data)
+    if data.values.shape != (n,):
+        raise AssertionError(f"values of {data!r} must have shape ({n},), one an observation; got {data.values.shape}")
+    for k in (1, 3):
+        X, V = rng.standard_normal((d, k)), rng.standard_normal((T, k))
+        w, z = data.apply(X, V), rng.standard_normal(n)
+        if np.shape(w) != (n,):
+            raise AssertionError(f"apply of {data!r} must give one number an observation, {n}; got {np.shape(w)}")
+        size = float(np.linalg.norm(w)) + np.finfo(float).tiny
+        apart = float(np.linalg.norm(w - sum(data.apply(X[:, [c]], V[:, [c]]) for c in range(k))))
+        if not apart <= tol * size:
+            raise AssertionError(f"apply of {data!r} is not linear: off by {apart / size:.2g} of a sum over columns")
+        one = float(w @ z)
+        for name, product, other in (
+            ("adjoint_times", data.adjoint_times(z, V), X),
+            ("adjoint_transposed_times", data.adjoint_transposed_times(z, X), V),
+        ):
+            if product.shape != other.shape:
+                raise AssertionError(f"{name} of {data!r} must have shape {other.shape}; got {product.shape}")
+            two = float(np.vdot(product, other))
+            if not abs(one - two) <= tol * size * float(np.linalg.norm(z)):
+                raise AssertionError(
+                    f"{name} of {data!r} is wrong: ⟨M W, z⟩ is {one:.6g}, but ⟨W, M*z⟩ is {two:.6g} for the same W and z"
+                )
 
 
 def check_structure(structure: LinearStructure, *, tol: float = 1e-10, random_state: int = 0) -> None:

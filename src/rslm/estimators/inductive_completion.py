@@ -22,7 +22,7 @@ from rslm.estimators.persistence import storable
 from rslm.estimators.recommend import Known, largest
 from rslm.estimators.side_features import Encoding, as_features
 from rslm.kernels import predict_pairs
-from rslm.losses import BoxDual, Logistic, Loss
+from rslm.losses import Logistic, Loss
 from rslm.runtime.interrupts import held_back
 from rslm.runtime.log import log_shown
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
@@ -57,7 +57,7 @@ class InductiveCompletion(MatrixCompletion):
     fit_intercept : bool, default=True
         Whether there is a constant feature on both sides: with it a common mean, and one for every row and column.
     loss : str or Loss, default="square"
-        "square", "huber", "logistic", "squared_hinge", or an instance of a loss without kinks.
+        As in `MatrixCompletion`: "square", "absolute", "huber", "logistic", "hinge" …, or an instance of a loss.
     weighting : float, default=0.0
         As in `MatrixCompletion`, for the indicators.
     warm_start : bool, default=False
@@ -302,15 +302,6 @@ class InductiveCompletion(MatrixCompletion):
         encoding: Encoding = self._encodings[side]
         encoding.check(given, X)
         return np.asarray(encoding.matrix(X, X.shape[0]) @ self._coefs[side])
-
-    def _checked_loss(self) -> Loss:
-        loss = super()._checked_loss()
-        if isinstance(loss, BoxDual) and loss.box.smoothing == 0:
-            raise ValueError(
-                f"{loss!r} has kinks, which columns with common features cannot be solved with; take 'huber' in place "
-                "of the absolute loss, 'squared_hinge' in place of the hinge"
-            )
-        return loss
 
     def _check_feature_weight(self) -> None:
         weight = self.feature_weight

@@ -52,16 +52,11 @@ from rslm.evaluation.objective import Objective
 from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.scratch import room_like
 from rslm.losses import BoxDual, Logistic, Loss
-<<<<<<< HEAD
 from rslm.runtime.interrupts import held_back
 from rslm.runtime.log import log_shown
-from rslm.runtime.magnitudes import as_float
+from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
 from rslm.runtime.threads import single_threaded_blas, thread_count
 from rslm.runtime.types import Floats, Indices64
-=======
-from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
-from rslm.evaluation.objective import Objective
->>>>>>> main
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import time_left
 from rslm.storage.container import Arrays, Facts

@@ -477,18 +477,14 @@ class GenericSolution:
         """Nothing is kept for the next one."""
 
 
-@dataclass(frozen=True)
 class Kept:
     """A V that keeps the bounds: an answer, but not a solution of the inner problem, so it has no derivatives."""
 
-    V: Floats
-    value: float
-    b: Floats | None
-    paid: float = 0.0
+    paid = 0.0
 
-    @property
-    def gradient(self) -> Floats:
-        return np.full_like(self.V, np.nan)
+    def __init__(self, V: Floats, value: float, b: Floats | None) -> None:
+        self.V, self.value, self.b = V, value, b
+        self.gradient: Floats = np.full_like(V, np.nan)
 
     def intercepts(self) -> Floats | None:
         return self.b

@@ -95,10 +95,9 @@ def _checked(name: str, given: Any) -> Any:
     if not np.isfinite(L.data if is_sparse else L).all():
         raise ValueError(f"{name} must be finite")
     size = float(abs(L).max())
-    if float(abs(L - L.T).max()) > 1e-9 * size:
-        raise ValueError(
-            f"{name} must be symmetric; its largest difference from its transpose is {abs(L - L.T).max():.3g}"
-        )
+    apart = float(abs(L - L.T).max())
+    if apart > 1e-9 * size:
+        raise ValueError(f"{name} must be symmetric; it differs from its transpose by up to {apart:.3g}")
     _refuse_indefinite(name, L, size)
     return L
 

@@ -1,0 +1,39 @@
+"""Any loss, measurement and structure go together; see `combinations`, which runs all of the table."""
+
+import itertools
+
+import pytest
+
+from combinations import LOSSES, MEASUREMENTS, SOLVERS, STRUCTURES, cell
+
+# Every pair of a measurement and a structure, each with two of the losses, in turn.
+PAIRS = list(itertools.product(MEASUREMENTS, STRUCTURES))
+NAMES = list(LOSSES)
+SOME = [
+    (NAMES[(k + 3 * (k // len(NAMES)) + 4 * more) % len(NAMES)], *pair, bool((k + more) % 2), SOLVERS[(k // 2) % 2])
+    for k, pair in enumerate(PAIRS)
+    for more in (0, 1)
+]
+SMOOTH = ("square", "huber", "logistic", "squared hinge")
+NOT_ALL = ("free", "W ≥ 0", "bounds", "smooth")  # structures without parameters, which samples are observations of
+
+
+@pytest.mark.parametrize(("loss", "measurement", "structure", "weighted", "solver"), SOME)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # CVXPY's, of accuracy
+def test_solved_and_certified(loss, measurement, structure, weighted, solver):
+    found = cell(loss, measurement, structure, weighted, solver)
+    if measurement == "samples" and structure in NOT_ALL:
+        assert found.outcome == "refused: samples are parameters of a linear structure, such as Hankel(window, windows)"
+        return
+    if measurement == "tasks with intercepts" and structure not in NOT_ALL:
+        assert found.outcome.startswith("refused: intercepts of tasks")
+        return
+    assert found.gradient < 1e-6
+    assert found.hessian < 1e-5
+    assert found.beyond < 1e-9
+    assert found.below > -1e-6  # CVXPY's own accuracy
+    assert found.above > -1e-6
+    if found.outcome in ("certified", "stationary"):
+        assert found.above < 2e-3  # with kinks, or at the tolerance of conjugate gradients
+    elif solver == "trust-region" and loss in SMOOTH:  # others may take longer than a test
+        pytest.fail(f"not converged: {found}")
