@@ -10,8 +10,8 @@ from rslm.structures import LinearStructure
 class RowSums(LinearStructure):
     """All d × T matrices whose row i sums to sums[i].
 
-    W = W₀ + P(w): W₀ has equal entries in every row. The first T − 1 columns of P(w) are the parameters, the last one is
-    minus their sum.
+    W = W₀ + P(w): W₀ has equal entries in every row. The first T − 1 columns of P(w) are the parameters, and the last
+    one is minus their sum.
 
     Parameters
     ----------

@@ -208,7 +208,7 @@ def check_measurement(data: Measurement, *, tol: float = 1e-10, random_state: in
             two = float(np.vdot(product, other))
             if not abs(one - two) <= tol * size * float(np.linalg.norm(z)):
                 raise AssertionError(
-                    f"{name} of {data!r} is wrong: ⟨M W, z⟩ is {one:.6g}, but ⟨W, M*z⟩ is {two:.6g} for the same W and z"
+                    f"{name} of {data!r} is wrong: ⟨M W, z⟩ is {one:.6g}, but ⟨W, M*z⟩ {two:.6g} for the same W and z"
                 )
 
 

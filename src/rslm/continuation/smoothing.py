@@ -48,7 +48,9 @@ def _opening(stage: Stage, from_data: bool) -> Stages:
     problem = stage.problem
     first, last = first_and_last(problem)
     on_the_way = replace(stage, last=False, sharp=False, tries=TRIES)
-    if from_data and share_observed(problem) < MOSTLY:
+    assert isinstance(problem.structure, LinearStructure)
+    unknown = problem.structure.offset is None and share_observed(problem) < MOSTLY  # W₀ says where W is near
+    if from_data and unknown:
         for easier in easier_problems(problem):
             yield _smoothed(replace(on_the_way, problem=easier), first_and_last(easier)[1])
         return

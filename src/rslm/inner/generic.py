@@ -40,6 +40,7 @@ SETTLED = 1e-7  # a step this small that is no shorter than the one before is ma
 UPHILL = 0.1  # slope at the end of a step, relative to that at its start, up to which it is not too long
 CAUTIOUS = 10  # after this many steps not even that
 MOST_STEPS, MOST_TRIALS = 100, 40
+NEAR_TRIALS = 5  # by the secant rule; a step that is still too long is far too long
 MOST_PRODUCTS = 1000  # of the Hessian, for one system
 EXACT = 1e-12  # relative residual of a system
 FREE = 1e-6  # penalty of an intercept, next to nothing: without any, columns far from all kinks would have no curvature
@@ -314,7 +315,7 @@ class Generic:
     def _go(self, point: Point, step: Step, decrement: float, uphill: float) -> Point | None:
         """The point at the end of a step, or near the lowest one along it; None if rounding errors hide it."""
         length, high = 1.0, math.inf
-        for _ in range(MOST_TRIALS):
+        for count in range(MOST_TRIALS):
             look()
             trial = self._point(point.X, point.V + length * step[0], point.b + length * step[1])
             here = -_inner(step, trial.descent())
@@ -322,7 +323,7 @@ class Generic:
                 return trial
             high = length
             guess = high * decrement / (decrement + here) if math.isfinite(here) else 0.0
-            length = min(max(guess, 0.1 * high), 0.9 * high)
+            length = min(max(guess, 0.1 * high), 0.9 * high) if count < NEAR_TRIALS else 0.1 * high
         return None
 
 

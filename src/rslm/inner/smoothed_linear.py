@@ -37,6 +37,7 @@ SETTLED = 1e-7  # a step this small that is no shorter than the one before is ma
 UPHILL = 0.1  # slope at the end of a step, relative to that at its start, up to which it is not too long
 CAUTIOUS = 10  # after this many steps not even that
 MOST_STEPS, MOST_TRIALS = 200, 60
+NEAR_TRIALS = 5  # by the secant rule; a step that is still too long is far too long
 WIDTH = 64  # columns of a matrix of full rank that are measured at a time
 
 
@@ -205,14 +206,14 @@ class SmoothedLinear:
         change, slope = self.measured.apply(step), -float(step @ descent)
         bend, of_loss = float(step @ product(step)), self.C * float(self.loss("gradient", self.y, m) @ change)
         length, high = 1.0, math.inf
-        for _ in range(MOST_TRIALS):
+        for count in range(MOST_TRIALS):
             at = self.C * float(self.loss("gradient", self.y, m + length * change) @ change)
             here = slope - of_loss + length * bend + at
             if here <= -uphill * slope:
                 return length
             high = length
             guess = high * slope / (slope - here) if math.isfinite(here) else 0.0
-            length = min(max(guess, 0.1 * high), 0.9 * high)
+            length = min(max(guess, 0.1 * high), 0.9 * high) if count < NEAR_TRIALS else 0.1 * high
         return 0.0
 
 
