@@ -121,6 +121,10 @@ def rslm_command(command, monkeypatch):
     return code, printed.getvalue()
 
 
+# Files that the documentation shows, and `test_extend` runs.
+FILES = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "extend").glob("*.py")]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_all_code_is_run(page):
     """Python has prompts, a console runs `rslm`; whatever is not run is plain text, and what is indented formulas."""
@@ -128,7 +132,7 @@ def test_all_code_is_run(page):
         where = f"{page.name}, line {block.line}"
         assert block.language in ("", "text", "python", "console"), where
         if block.language == "python":
-            assert block.text.startswith(">>> "), f"{where}: no prompt, so it would not be run"
+            assert block.text.startswith(">>> ") or block.text in FILES, f"{where}: no prompt, so it would not be run"
         if block.language == "console":
             assert block.text.startswith("$ "), f"{where}: no prompt, so it would not be run"
             commands = re.findall(r"^\$ (.*)$", block.text, re.MULTILINE)

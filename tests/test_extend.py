@@ -1,6 +1,6 @@
 """The parts in examples/extend, written outside the package: checked, solved, certified and compared with CVXPY."""
 
-import sys
+import importlib.util
 from pathlib import Path
 
 import cvxpy as cp
@@ -12,12 +12,18 @@ from rslm.losses import Huber, Square
 from rslm.measurements import Entries
 from rslm.testing import check_loss, check_measurement, check_structure
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "extend"))
+ROOT = Path(__file__).parent.parent
 
-from loss import LogCosh
-from measurement import Differences
-from structure import RowSums
 
+def part(name):
+    """A module of examples/extend."""
+    spec = importlib.util.spec_from_file_location(f"extend_{name}", ROOT / "examples" / "extend" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+LogCosh, Differences, RowSums = part("loss").LogCosh, part("measurement").Differences, part("structure").RowSums
 D, T, C = 5, 6, 2.0
 
 
@@ -27,6 +33,12 @@ def data(rng):
     first, column = rng.integers(D, size=40), rng.integers(T, size=40)
     second = (first + rng.integers(1, D, size=40)) % D
     return Y, Differences(first, second, column, W[first, column] - W[second, column], (D, T))
+
+
+@pytest.mark.parametrize("name", ["loss", "measurement", "structure"])
+def test_the_documentation_shows_these_very_files(name):
+    source = (ROOT / "examples" / "extend" / f"{name}.py").read_text(encoding="utf-8")
+    assert source in (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 
 
 def test_their_checks():

@@ -74,7 +74,7 @@ class Measurement(ABC):
         return len(self.values)
 
     def apply(self, X: Floats, V: Floats, threads: int = 1) -> Floats:
-        """M W for W = X Vᵀ, with X of shape (d, k) and V of shape (T, k)."""
+        """M W for W = X Vᵀ, with X of shape (d, k) and V of shape (T, k), by at most `threads` threads."""
         raise NotImplementedError(f"{type(self).__name__} needs a method apply(X, V)")
 
     def adjoint(self, z: Floats) -> Any:
@@ -82,19 +82,19 @@ class Measurement(ABC):
         raise NotImplementedError(f"{type(self).__name__} needs a method adjoint(z)")
 
     def adjoint_times(self, z: Floats, Y: Floats, threads: int = 1) -> Floats:
-        """M*z Y for Y of shape (T, k)."""
+        """M*z Y for Y of shape (T, k), by at most `threads` threads."""
         return np.asarray(self.adjoint(z) @ Y)
 
     def adjoint_transposed_times(self, z: Floats, X: Floats, threads: int = 1) -> Floats:
-        """(M*z)ᵀ X for X of shape (d, k)."""
+        """(M*z)ᵀ X for X of shape (d, k) and `z` with a number an observation, by at most `threads` threads."""
         return np.asarray(self.adjoint(z).T @ X)
 
     def by_column(self, b: Floats) -> Floats:
-        """A number of every column, for every observation; only where columns have intercepts."""
+        """b[t] for every observation of column t; only where columns have intercepts."""
         raise TypeError(f"{self!r} has no intercepts")
 
     def sums_by_column(self, z: Floats) -> Floats:
-        """The adjoint of `by_column`."""
+        """The sum of z over the observations of every column, the adjoint of `by_column`."""
         raise TypeError(f"{self!r} has no intercepts")
 
     @property

@@ -103,34 +103,34 @@ class LinearStructure(ABC):
         return np.zeros(self.shape) if dense is None else np.asarray(dense, dtype=np.float64)
 
     def whole_times(self, w: Any, Y: Any) -> Floats:
-        """W Y."""
+        """W Y for W = P(w) + W₀."""
         product = self.times(w, Y)
         return product if self.offset is None else product + self.offset @ Y
 
     def whole_transposed_times(self, w: Any, X: Any) -> Floats:
-        """WᵀX."""
+        """Wᵀ X for W = P(w) + W₀."""
         product = self.transposed_times(w, X)
         return product if self.offset is None else product + self.offset.T @ X
 
     def of_offset(self, function: Callable[[Floats], Floats]) -> Floats | float:
-        """P* of what a function of matrices makes of W₀; 0 where there is none."""
+        """P* of what a `function` of matrices makes of W₀; 0 where there is none."""
         if self.offset is None:
             return 0.0
         return self.adjoint(function(self.offset_matrix()), np.eye(self.shape[1]))
 
     def whole_gram(self, w: Floats) -> Floats:
-        """P*W."""
+        """P*(W) for W = P(w) + W₀."""
         return self.gram(w) + self.of_offset(lambda W: W)
 
     def square(self, w: Floats) -> float:
-        """‖W‖², the sum of squares of all entries."""
+        """The sum of squares of all entries of W = P(w) + W₀."""
         own = float(w @ self.gram(w))
         if self.offset is None:
             return own
         return own + 2.0 * float(w @ self.of_offset(lambda W: W)) + float(np.sum(self.offset_matrix() ** 2))
 
     def whole_matrix(self, w: Floats) -> Floats:
-        """W as a dense array."""
+        """W = P(w) + W₀ as a dense array."""
         return self.matrix(w) if self.offset is None else self.matrix(w) + self.offset_matrix()
 
 

@@ -51,7 +51,7 @@ class Smooth:
         return sum(float(L.diagonal().mean()) for L in (self.rows, self.columns) if L is not None)
 
     def value(self, A: Floats, B: Floats) -> float:
-        """½⟨W, 𝓛W⟩ for W = A Bᵀ."""
+        """½⟨W, 𝓛W⟩ for W = A Bᵀ with thin A and B."""
         total = 0.0
         if self.rows is not None:
             total += float(np.sum((A.T @ (self.rows @ A)) * (B.T @ B)))
@@ -60,7 +60,7 @@ class Smooth:
         return 0.5 * total
 
     def times(self, A: Floats, B: Floats, Y: Floats) -> Floats:
-        """(L_rows W + W L_columns) Y for W = A Bᵀ."""
+        """(L_rows W + W L_columns) Y for W = A Bᵀ with thin A and B."""
         out = np.zeros((len(A), Y.shape[1]))
         if self.rows is not None:
             out += self.rows @ (A @ (B.T @ Y))
@@ -69,7 +69,7 @@ class Smooth:
         return out
 
     def transposed_times(self, A: Floats, B: Floats, X: Floats) -> Floats:
-        """(L_rows W + W L_columns)ᵀ X for W = A Bᵀ."""
+        """(L_rows W + W L_columns)ᵀ X for W = A Bᵀ with thin A and B."""
         out = np.zeros((len(B), X.shape[1]))
         if self.rows is not None:
             out += B @ (A.T @ (self.rows @ X))
