@@ -57,6 +57,29 @@ def test_a_wrong_adjoint_is_found():
         check_measurement(Wrong(good.first, good.second, good.column, good.values, good.shape))
 
 
+def test_mistakes_are_named_before_the_fit():
+    class WrongAdjoint(Differences):
+        def adjoint(self, z):
+            return 2.0 * super().adjoint(z)
+
+    class WrongApply(Differences):
+        def apply(self, X, V, threads=1):
+            return list(super().apply(X, V))
+
+    class WrongValues(Differences):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.values = list(self.values)
+
+    for kind, error, message in (
+        (WrongAdjoint, ValueError, r"the adjoint of Differences.* is wrong: .* is \S+, but"),
+        (WrongApply, ValueError, r"apply of Differences.* must give an array of 2 numbers.*; got list"),
+        (WrongValues, TypeError, r"values of Differences.* must be a 1-D array of floats; got list"),
+    ):
+        with pytest.raises(error, match=message):
+            Problem(Square(), kind([0, 1], [1, 2], [0, 1], [1, 2], (4, 5)))
+
+
 @pytest.mark.parametrize("measurement", ["entries", "differences"])
 @pytest.mark.parametrize("structure", [None, "row sums"])
 @pytest.mark.parametrize("loss", ["log cosh", "square", "huber"])

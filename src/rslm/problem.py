@@ -16,6 +16,7 @@ from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Measurement, Samples
+from rslm.measurements.base import try_out
 from rslm.measurements.remote import Elsewhere
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float, workable
 from rslm.runtime.types import Floats
@@ -63,6 +64,8 @@ class Problem:
                 f"C must be a number from {LEAST:g} to {LARGEST:g}, or nothing is left to weigh; got {self.C!r}"
             )
         object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
+        if isinstance(self.data, Measurement) and not type(self.data).__module__.startswith("rslm."):
+            try_out(self.data)  # it comes from a user
         if not isinstance(self.data, Elsewhere):  # who keeps the observations looks at them
             data = self.data.as_targets(self.loss, CheckedLoss(self.loss).targets).checked(workable)
             object.__setattr__(self, "data", data)

@@ -110,3 +110,25 @@ class Measurement(ABC):
         rng, (d, T) = np.random.default_rng(0), self.shape
         some = self.apply(rng.standard_normal((d, 2)), rng.standard_normal((T, 2)))
         return {"values": [self.values], "positions": [np.asarray(some)]}
+
+
+def try_out(data: Measurement, tol: float = 1e-8) -> None:
+    """Look at a measurement of a user's own before the fit: an error that says which part of it is wrong."""
+    if not (isinstance(data.values, np.ndarray) and data.values.ndim == 1 and data.values.dtype.kind == "f"):
+        raise TypeError(f"values of {data!r} must be a 1-D array of floats; got {type(data.values).__name__}")
+    rng, (d, T), n = np.random.default_rng(0), data.shape, len(data.values)
+    X, V, z = rng.standard_normal((d, 2)), rng.standard_normal((T, 2)), rng.standard_normal(n)
+    w = data.apply(X, V)
+    if not (isinstance(w, np.ndarray) and w.shape == (n,)):
+        got = f"an array of shape {w.shape}" if isinstance(w, np.ndarray) else type(w).__name__
+        raise ValueError(f"apply of {data!r} must give an array of {n} numbers, one an observation; got {got}")
+    one, size = float(w @ z), float(np.linalg.norm(w) * np.linalg.norm(z))
+    for product, other in (data.adjoint_times(z, V), X), (data.adjoint_transposed_times(z, X), V):
+        if product.shape != other.shape:
+            raise ValueError(f"adjoint of {data!r} must be of shape {(d, T)}; a product with it is of {product.shape}")
+        two = float(np.vdot(product, other))
+        if not abs(one - two) <= tol * size:
+            raise ValueError(
+                f"the adjoint of {data!r} is wrong: ⟨M W, z⟩ is {one:.6g}, but ⟨W, M*z⟩ is {two:.6g} for the same random W "
+                "and z; they have to be equal for all. rslm.testing.check_measurement looks closer"
+            )
