@@ -129,6 +129,6 @@ def try_out(data: Measurement, tol: float = 1e-8) -> None:
         two = float(np.vdot(product, other))
         if not abs(one - two) <= tol * size:
             raise ValueError(
-                f"the adjoint of {data!r} is wrong: ⟨M W, z⟩ is {one:.6g}, but ⟨W, M*z⟩ is {two:.6g} for the same random "
-                "W and z; they have to be equal for all. rslm.testing.check_measurement looks closer"
+                f"the adjoint of {data!r} is wrong: ⟨M W, z⟩ is {one:.6g}, but ⟨W, M*z⟩ is {two:.6g} for the same "
+                "random W and z; they have to be equal for all. rslm.testing.check_measurement looks closer"
             )
