@@ -135,6 +135,12 @@ def test_bad_input(make, message):
         make()
 
 
+def test_offsets_of_affine_structures_are_added():
+    one, two = np.random.default_rng(0).standard_normal((2, 3, 3))
+    both = Affine(Affine(Symmetric(3), one), two)
+    np.testing.assert_allclose(both.whole_matrix(np.zeros(6)), one + two)
+
+
 def some_problems():
     rng = np.random.default_rng(0)
     y = rng.standard_normal(21)

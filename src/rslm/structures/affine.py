@@ -31,6 +31,8 @@ class Affine(LinearStructure):
             raise ValueError(f"offset must have the shape of the structure, {structure.shape}; got {given.shape}")
         if not np.isfinite(given.data if is_sparse else given).all():
             raise ValueError("offset must be finite")
+        if structure.offset is not None:  # both are added
+            given = structure.offset_matrix() + (given.toarray() if is_sparse else given)
         self.structure, self.offset = structure, given
         self.shape, self.size = structure.shape, structure.size
 
