@@ -127,8 +127,8 @@ def optimum(loss, y, predicted, structure, p, q):
 def smooth_form(problem):
     """The problem with kinks rounded, bounds soft and structure smoothed: what derivatives are taken of."""
     loss, structure = problem.loss, problem.structure
-    if isinstance(loss, BoxDual) and loss.box.smoothing == 0:
-        loss = loss.smoothed(0.3)
+    if isinstance(loss, BoxDual) and loss.interval.rounding == 0:
+        loss = loss.rounded(0.3)
     if isinstance(structure, Box):
         structure = SoftBox(structure, 0.1)
     if isinstance(structure, LinearStructure):

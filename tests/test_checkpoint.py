@@ -28,9 +28,10 @@ from rslm import (
     solve,
 )
 from rslm.checkpoint import file as checkpoint
+from rslm.evaluation.objective import Objective
 from rslm.losses import Absolute, Huber, Logistic, Loss, Square
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
-from rslm.solvers import Outcome
+from rslm.solvers import Outcome, loop
 from rslm.storage.atomic import beginning_of_unfinished
 from rslm.storage.container import read_sealed, write_sealed
 from rslm.structures import Box, Hankel, Linear, Symmetric
@@ -103,7 +104,8 @@ def check_same(a, b):
     assert (a.value, a.outcome, a.n_iter) == (b.value, b.outcome, b.n_iter)
     assert repr(a.certificate) == repr(b.certificate)
     assert a.history.keys() == b.history.keys()
-    for name in a.history.keys() - {"seconds"}:
+    assert a.history["relaxations"] == b.history["relaxations"]
+    for name in a.history.keys() - {"seconds", "relaxations"}:
         np.testing.assert_array_equal(a.history[name], b.history[name], err_msg=name)
     assert (np.diff(b.history["seconds"]) >= 0).all()
 
@@ -116,7 +118,7 @@ def path(tmp_path):
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """These fits are short: going on in the middle of a stage has to be possible in them, too."""
-    monkeypatch.setattr(sys.modules["rslm.solvers.solve"], "AFRESH", 4)
+    monkeypatch.setattr(loop, "AFRESH", 4)
 
 
 # ---- going on -----------------------------------------------------------------------------------------------
@@ -208,7 +210,7 @@ def test_patience_goes_on_too(kind, path):
 def test_the_start_is_not_looked_for_again(path, monkeypatch):
     """Nor are seeds compared of which nothing is known."""
     solved("square", checkpoint=path, max_iter=3, random_state=None)
-    monkeypatch.setattr(sys.modules["rslm.solvers.solve"], "initial_point", None)
+    monkeypatch.setattr(Objective, "guess", None)
     first = solved("square", checkpoint=path, random_state=None)
     assert first.outcome is Outcome.STATIONARY
     check_same(first, solved("square", checkpoint=path, random_state=np.random.default_rng(1)))
@@ -273,7 +275,8 @@ def started(path):
     if child == 0:
         model = MatrixCompletion(5, C=1e3, loss="absolute", random_state=0, n_threads=1, tol=1e-8, max_iter=200)
         model.fit(X, checkpoint=path)
-        np.savez(f"{path}.npz", row=model.row_factors_, col=model.col_factors_, **model.history_)
+        history = model.history_ | {"relaxations": np.array([repr(r) for r in model.history_["relaxations"]])}
+        np.savez(f"{path}.npz", row=model.row_factors_, col=model.col_factors_, **history)
         os._exit(0)
     return child
 
@@ -527,7 +530,7 @@ def test_parts_that_are_missing_or_wrong(kind, path):
 
 
 def test_errors_come_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["rslm.solvers.solve"], "initial_point", None)  # which would be called next
+    monkeypatch.setattr(Objective, "guess", None)  # which would be called next
     with pytest.raises(FileNotFoundError, match="nowhere"):
         solve(Problem(**PLAIN), 3, checkpoint=tmp_path / "nowhere" / "file")
     with pytest.raises(IsADirectoryError, match="name a file in it"):

@@ -147,7 +147,7 @@ def test_tasks(client, kind, loss):
 
 def test_structure_that_couples_columns_is_refused(client):
     data = distribute(ratings(12, 12), client).measurement()
-    with pytest.raises(TypeError, match=r"ties the columns of W together.*without a client"):
+    with pytest.raises(TypeError, match=r"couples the columns of W.*without a client"):
         Problem(Square(), data, Hankel(12, 12))
 
 

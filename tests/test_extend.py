@@ -72,8 +72,8 @@ def test_mistakes_are_named_before_the_fit():
             self.values = list(self.values)
 
     for kind, error, message in (
-        (WrongAdjoint, ValueError, r"the adjoint of Differences.* is wrong: .* is \S+, but"),
-        (WrongApply, ValueError, r"apply of Differences.* must give an array of 2 numbers.*; got list"),
+        (WrongAdjoint, ValueError, r"adjoint of Differences.* is wrong: .* is \S+, but"),
+        (WrongApply, ValueError, r"apply of Differences.* must return an array of 2 numbers.*; got list"),
         (WrongValues, TypeError, r"values of Differences.* must be a 1-D array of floats; got list"),
     ):
         with pytest.raises(error, match=message):

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info
 
 from rslm import MatrixCompletion, MultiTaskRegressor, Objective, Problem, solve
 from rslm.datasets import make_ratings
+from rslm.evaluation import dual
 from rslm.losses import Square
 from rslm.measurements import Entries
 from rslm.solvers import Outcome
@@ -71,7 +72,7 @@ def interrupt(*_args, **_kwargs):
 
 
 def test_an_interrupted_certificate_keeps_the_fit(monkeypatch):
-    monkeypatch.setattr(sys.modules["rslm.certificate.certify"], "largest_singular_value_squared", interrupt)
+    monkeypatch.setattr(dual.Duals, "largest", interrupt)
     problem = Problem(Square(), Entries.of_transposed(DATA), C=50.0)
     result = solve(problem, 3, random_state=0, tol=1e-3)
     assert result.outcome is Outcome.INTERRUPTED

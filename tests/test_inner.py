@@ -39,7 +39,7 @@ def rounded(name, delta):
         shift = cp.Variable(len(y))
         return exact(y, w + shift) + cp.square(shift) / (2 * delta)
 
-    return loss.smoothed(delta), with_shift
+    return loss.rounded(delta), with_shift
 
 
 for _name, _delta in [
@@ -222,14 +222,14 @@ def test_optimality(name, rank, C, weighted):
     s = check_optimal(problem(name, C, weighted), position(rank), tol=1e-10 * max(1.0, C / 1e4))
     assert np.all(s.e.V[1] == 0)
     if name in BOX:
-        lower, upper = s.loss.box.bounds(s.y)
+        lower, upper = s.loss.interval.bounds(s.y)
         slack = 1 + 2 * np.finfo(float).eps  # z/C is rounded twice
         assert np.all((s.z <= C * upper * slack) & (s.z >= C * lower * slack))
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_solver_that_is_chosen(name):
-    inner = Objective(problem(name))._inner
+    inner = Objective(problem(name)).inner
     assert isinstance(inner, Newton if name == "logistic" else CoordinateDescent)
 
 
@@ -283,7 +283,7 @@ def test_errors_that_vanish(name, C):
 @pytest.mark.parametrize("name", KINKS)
 def test_tiny_rounding(name, C, delta, weighted):
     p = problem(name, C, weighted)
-    rounded = Problem(p.loss.smoothed(delta), p.data, C=C, **(weights() if weighted else {}))
+    rounded = Problem(p.loss.rounded(delta), p.data, C=C, **(weights() if weighted else {}))
     s = State(rounded, position(3))
     assert abs(s.gap()) <= 1e-10 * max(1.0, C / 1e4)
     # Rounding the kinks lowers the loss of an entry, by at most ½ δ max(s²).
@@ -368,7 +368,7 @@ def generic(name, C, weighted):
 def sides(p, U):
     """Where every dual variable is: at which end of its box, at 0, or in between."""
     s = Objective(p).evaluate(U).dual() / p.C
-    lower, upper = p.loss.box.bounds(p.data.values)
+    lower, upper = p.loss.interval.bounds(p.data.values)
     near = 1e-12
     return [*((s <= lower + near) * 1 + (s >= upper - near) * 2 + (np.abs(s) <= near) * 4)]
 
@@ -446,7 +446,7 @@ def test_threads_change_nothing(name, monkeypatch):
     Y = rng.standard_normal((300, 260))
     U = rng.standard_normal((300, 5))
     p = Problem(LOSSES[name][0], Entries(np.sign(Y) if is_binary(name) else Y), C=2.0)
-    inner = Objective(p, 3)._inner
+    inner = Objective(p, 3).inner
     assert name != "logistic" or len(inner.pieces) > 2  # or there is nothing to share
     one, three = (Objective(p, n).evaluate(U / np.linalg.norm(U)) for n in (1, 3))
     assert one.value == three.value
@@ -474,7 +474,7 @@ def test_the_loss_itself():
 def test_own_loss_against_scipy(C, weighted):
     p = Problem(Poisson(), Entries(counts()), C=C, **(weights() if weighted else {}))
     s = State(p, position(3))
-    assert isinstance(Objective(p)._inner, Newton)
+    assert isinstance(Objective(p).inner, Newton)
     for t in np.unique(s.t):
         X, y, ridge = s.X[s.i[s.t == t]], s.y[s.t == t], s.q[t] / C
 

@@ -1,7 +1,6 @@
 """Ctrl-C at any moment: nothing that was found is lost, and a second one ends at once."""
 
 import signal
-import sys
 import threading
 
 import numpy as np
@@ -10,11 +9,12 @@ import pytest
 from rslm import HankelModel, MatrixCompletion, MatrixCompletionCV, MultiTaskRegressor
 from rslm.datasets import make_ratings, make_series, make_tasks
 from rslm.estimators.layout import Layout
+from rslm.evaluation.objective import Objective
 from rslm.runtime.interrupts import held_back
+from rslm.solvers import answer, loop
 
 DATA = make_ratings(80, 60, 2000, rank=2, noise=0.3, random_state=0).data
 TASKS = make_tasks(10, 6, 15, rank=2, random_state=0)
-LOOP = sys.modules["rslm.solvers.solve"]
 
 
 def press():
@@ -44,11 +44,13 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("where", ["initial_point", "advance", "certify", "Point"])
+@pytest.mark.parametrize(
+    "where", [(Objective, "guess"), (loop.Loop, "stage"), (answer, "certify"), (loop, "Point")], ids=lambda w: w[1]
+)
 @pytest.mark.parametrize("number", [1, 3])
 @pytest.mark.parametrize("name", FITS)
 def test_pressed_once_keeps_what_was_found(monkeypatch, name, number, where):
-    monkeypatch.setattr(LOOP, where, at_call(number, getattr(LOOP, where)))
+    monkeypatch.setattr(*where, at_call(number, getattr(*where)))
     model = FITS[name]()
     assert model.outcome_ in ("interrupted", "stationary", "certified")  # it may come when all is done
     assert np.isfinite(model.history_["objective"]).all()
@@ -56,14 +58,14 @@ def test_pressed_once_keeps_what_was_found(monkeypatch, name, number, where):
 
 
 def test_it_ends_after_the_step_that_it_is_at(monkeypatch):
-    monkeypatch.setattr(LOOP, "Point", at_call(3, LOOP.Point))
+    monkeypatch.setattr(loop, "Point", at_call(3, loop.Point))
     model = FITS["completion"]()
     assert (model.outcome_, model.converged_) == ("interrupted", False)
     assert model.n_iter_ <= 3
 
 
 def test_a_search_begins_no_other_setting(monkeypatch):
-    monkeypatch.setattr(LOOP, "Point", at_call(3, LOOP.Point))
+    monkeypatch.setattr(loop, "Point", at_call(3, loop.Point))
     model = FITS["search"]()
     assert model.outcome_ == "interrupted"
     assert len(model.cv_results_["C"]) == 1

@@ -26,10 +26,10 @@ KINKED = [Absolute(), EpsilonInsensitive(0.3), Quantile(0.1), Quantile(0.9), Hin
 LOSSES = [
     *(kind() for kind in BY_NAME.values()),
     *(EpsilonInsensitive(0), EpsilonInsensitive(0.3), Huber(0.1), Huber(3.0), Quantile(0.1), Quantile(0.9)),
-    *(loss.smoothed(0.2) for loss in [*KINKED, Huber(), SquaredHinge()]),
-    Absolute().smoothed(0.1).smoothed(0.1),
+    *(loss.rounded(0.2) for loss in [*KINKED, Huber(), SquaredHinge()]),
+    Absolute().rounded(0.1).rounded(0.1),
 ]
-BINARY = [Logistic(), Hinge(), SquaredHinge(), Hinge().smoothed(0.2)]
+BINARY = [Logistic(), Hinge(), SquaredHinge(), Hinge().rounded(0.2)]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -58,14 +58,14 @@ BY_HAND = [  # loss, y, w, value, gradient, hessian
     (EpsilonInsensitive(0.25), 1.0, 1.125, 0.0, 0.0, 0.0),
     (EpsilonInsensitive(0.25), 1.0, 1.25, 0.0, 0.0, 0.0),
     (EpsilonInsensitive(0.25), 1.0, 1.5, 0.25, 1.0, 0.0),
-    (EpsilonInsensitive(0.25).smoothed(0.5), 1.0, 1.5, 0.0625, 0.5, 2.0),
-    (EpsilonInsensitive(0.25).smoothed(0.5), 1.0, 1.125, 0.0, 0.0, 0.0),
+    (EpsilonInsensitive(0.25).rounded(0.5), 1.0, 1.5, 0.0625, 0.5, 2.0),
+    (EpsilonInsensitive(0.25).rounded(0.5), 1.0, 1.125, 0.0, 0.0, 0.0),
     (Huber(2.0), 3.0, 2.0, 0.5, -1.0, 1.0),
     (Huber(2.0), 3.0, -2.0, 8.0, -2.0, 0.0),
     (Huber(2.0), 0.0, 3.0, 4.0, 2.0, 0.0),
     (Quantile(0.25), 3.0, 1.0, 0.5, -0.25, 0.0),
     (Quantile(0.25), 1.0, 3.0, 1.5, 0.75, 0.0),
-    (Quantile(0.25).smoothed(2.0), 1.0, 1.5, 0.0625, 0.25, 0.5),
+    (Quantile(0.25).rounded(2.0), 1.0, 1.5, 0.0625, 0.25, 0.5),
     (Logistic(), 1.0, 0.0, math.log(2), -0.5, 0.25),
     (Logistic(), -1.0, math.log(3), math.log(4), 0.75, 0.1875),
     (Logistic(), 1.0, 1000.0, 0.0, 0.0, 0.0),
@@ -73,11 +73,11 @@ BY_HAND = [  # loss, y, w, value, gradient, hessian
     (Hinge(), 1.0, -1.0, 2.0, -1.0, 0.0),
     (Hinge(), -1.0, -0.5, 0.5, 1.0, 0.0),
     (Hinge(), -1.0, -2.0, 0.0, 0.0, 0.0),
-    (Hinge().smoothed(0.5), -1.0, -0.75, 0.0625, 0.5, 2.0),
+    (Hinge().rounded(0.5), -1.0, -0.75, 0.0625, 0.5, 2.0),
     (SquaredHinge(), 1.0, -1.0, 4.0, -4.0, 2.0),
     (SquaredHinge(), -1.0, -0.5, 0.25, 1.0, 2.0),
     (SquaredHinge(), -1.0, -2.0, 0.0, 0.0, 0.0),
-    (SquaredHinge().smoothed(0.5), 1.0, -1.0, 2.0, -2.0, 1.0),
+    (SquaredHinge().rounded(0.5), 1.0, -1.0, 2.0, -2.0, 1.0),
 ]
 
 
@@ -103,7 +103,7 @@ CONJUGATES = [  # loss, y, {s: conjugate}
     (Logistic(), -1.0, {0.0: 0.0, 1.0: 0.0, 0.5: -math.log(2), -0.001: np.inf, 1.001: np.inf}),
     (Hinge(), 1.0, {0.0: 0.0, -1.0: -1.0, -0.5: -0.5, 0.001: np.inf, -1.001: np.inf}),
     (Hinge(), -1.0, {0.0: 0.0, 1.0: -1.0, 0.5: -0.5, -0.001: np.inf, 1.001: np.inf}),
-    (Hinge().smoothed(0.5), -1.0, {0.0: 0.0, 1.0: -0.75, -0.001: np.inf, 1.001: np.inf}),
+    (Hinge().rounded(0.5), -1.0, {0.0: 0.0, 1.0: -0.75, -0.001: np.inf, 1.001: np.inf}),
     (SquaredHinge(), 1.0, {0.0: 0.0, -2.0: -1.0, -100.0: 2400.0, 0.001: np.inf}),
     (SquaredHinge(), -1.0, {0.0: 0.0, 2.0: -1.0, 100.0: 2400.0, -0.001: np.inf}),
 ]
@@ -118,13 +118,13 @@ def test_conjugate_by_hand(loss, y, wanted):
 BOXES = [  # loss, the interval of s for y > 0, ε, δ
     (Absolute(), -1.0, 1.0, 0.0, 0.0),
     (EpsilonInsensitive(0.3), -1.0, 1.0, 0.3, 0.0),
-    (EpsilonInsensitive(0.3).smoothed(0.2), -1.0, 1.0, 0.3, 0.2),
+    (EpsilonInsensitive(0.3).rounded(0.2), -1.0, 1.0, 0.3, 0.2),
     (Quantile(0.1), -0.9, 0.1, 0.0, 0.0),
-    (Quantile(0.9).smoothed(0.2), -0.1, 0.9, 0.0, 0.2),
+    (Quantile(0.9).rounded(0.2), -0.1, 0.9, 0.0, 0.2),
     (Huber(3.0), -3.0, 3.0, 0.0, 1.0),
-    (Huber(0.1).smoothed(0.2), -0.1, 0.1, 0.0, 1.2),
+    (Huber(0.1).rounded(0.2), -0.1, 0.1, 0.0, 1.2),
     (Hinge(), 0.0, 1.0, 0.0, 0.0),
-    (Hinge().smoothed(0.2), 0.0, 1.0, 0.0, 0.2),
+    (Hinge().rounded(0.2), 0.0, 1.0, 0.0, 0.2),
     (SquaredHinge(), 0.0, np.inf, 0.0, 0.5),
 ]
 
@@ -150,7 +150,7 @@ def test_box_dual_against_a_grid_of_s(loss, lower, upper, epsilon, delta):
 def test_smoothing_changes_the_loss_by_half_delta_s_squared(loss, steepest, delta):
     y = np.repeat([-1.0, 1.0], 401)
     w = np.tile(np.linspace(-8.0, 8.0, 401), 2)
-    gap = loss.value(y, w) - loss.smoothed(delta).value(y, w)
+    gap = loss.value(y, w) - loss.rounded(delta).value(y, w)
     assert gap.min() >= -1e-14  # rounding of numbers up to 9·3
     assert gap.max() == pytest.approx(0.5 * delta * steepest**2, abs=1e-14)
 
@@ -187,7 +187,7 @@ def test_a_bad_parameter_is_refused(kind, name, bad):
 @pytest.mark.parametrize("bad", [-1.0, *NO_NUMBER])
 def test_a_bad_smoothing_is_refused(bad):
     with pytest.raises(ValueError, match=rf"delta .* got {bad!r}"):
-        Absolute().smoothed(bad)
+        Absolute().rounded(bad)
 
 
 def test_a_parameter_becomes_a_plain_float():
@@ -211,7 +211,7 @@ def test_a_parameter_becomes_a_plain_float():
 def test_targets_that_are_no_classes_are_refused(loss, y, named, remedy):
     with pytest.raises(ValueError, match=rf"(?s){named}.*{remedy}") as error:
         loss.targets(np.array(y))
-    name = "Hinge" if loss == Hinge().smoothed(0.2) else type(loss).__name__
+    name = "Hinge" if loss == Hinge().rounded(0.2) else type(loss).__name__
     assert str(error.value).startswith(f"{name} needs two classes")
 
 
@@ -267,13 +267,13 @@ def test_binary_trait(loss):
         (Logistic(), "Logistic()"),
         (Hinge(), "Hinge()"),
         (SquaredHinge(), "SquaredHinge()"),
-        (Huber(2).smoothed(0.2), "Smoothed(loss=Huber(delta=2.0), delta=0.2)"),
+        (Huber(2).rounded(0.2), "Rounded(loss=Huber(delta=2.0), delta=0.2)"),
     ],
 )
 def test_repr_and_names(loss, text):
     assert repr(loss) == text
     assert loss.quadratic == isinstance(loss, Square)
-    assert isinstance(loss, (*BY_NAME.values(), type(Absolute().smoothed(1.0))))
+    assert isinstance(loss, (*BY_NAME.values(), type(Absolute().rounded(1.0))))
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -289,7 +289,7 @@ def test_parameters_decide_equality():
     assert Huber(2.0) != Huber(2.5)
     assert Quantile(0.1) != Quantile(0.9)
     assert Hinge() != Absolute()
-    assert Absolute().smoothed(0.1) == Absolute().smoothed(0.1) != Absolute().smoothed(0.2)
+    assert Absolute().rounded(0.1) == Absolute().rounded(0.1) != Absolute().rounded(0.2)
 
 
 class Scaled(Square):

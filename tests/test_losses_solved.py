@@ -9,7 +9,9 @@ import pytest
 from poisson import Poisson
 from rslm import Objective, Problem, solve
 from rslm.certificate import certify
-from rslm.continuation.rounding import LEAST, Reached, rounded_stages
+from rslm.certificate.relaxation import amounts_by_iteration
+from rslm.continuation.rounding import LEAST, rounded_stages
+from rslm.continuation.stage import Reached
 from rslm.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -157,7 +159,7 @@ def test_smooth_losses_are_solved_as_they_are(from_data):
     for loss in (Square(), Logistic(), SquaredHinge(), Poisson()):
         p = Problem(loss, Entries(np.abs(observed(loss)) if isinstance(loss, Poisson) else observed(loss)), C=1.0)
         *before, stage = rounded_stages(p, from_data)
-        assert (stage.problem, stage.last, stage.rounding) == (p, True, 0.0)
+        assert (stage.problem, stage.last, stage.relaxations) == (p, True, ())
         assert [s.problem.loss for s in before] == ([Square()] if from_data and loss != Square() else [])
 
 
@@ -170,8 +172,8 @@ def test_without_noise_the_rounding_ends_tiny():
     p = Problem(Absolute(), Entries(observed(Absolute(), noise=0.0, shape=(40, 30))), C=1e3)
     seen = walk(p)
     assert seen[0].problem.loss == Square()
-    assert seen[0].rounding is None
-    deltas = [s.rounding for s in seen[1:]]
+    assert seen[0].amount("loss") == np.inf
+    deltas = [s.amount("loss") for s in seen[1:]]
     assert deltas == sorted(deltas, reverse=True)
     assert deltas[-1] <= LEAST * np.median(np.abs(p.data.values))
     assert seen[-1].last
@@ -181,7 +183,7 @@ def test_with_noise_it_stays_near_the_errors():
     p = Problem(Absolute(), Entries(observed(Absolute(), noise=0.3, shape=(40, 30))), C=1e3)
     last = walk(p)[-1]
     assert last.last
-    assert 1e-3 < last.rounding < 0.3
+    assert 1e-3 < last.amount("loss") < 0.3
 
 
 def test_a_narrow_huber_loss_is_reached_over_wider_ones():
@@ -189,12 +191,12 @@ def test_a_narrow_huber_loss_is_reached_over_wider_ones():
     seen = walk(p)
     assert len(seen) > 2
     assert seen[-1].problem is p
-    assert seen[-1].rounding == 0.0
+    assert seen[-1].relaxations == ()
 
 
 def test_from_a_given_start_there_is_no_square_loss():
     p = Problem(Absolute(), Entries(observed(Absolute())), C=1.0)
-    assert all(isinstance(s.rounding, float) for s in walk(p, from_data=False))
+    assert all(s.amount("loss") < np.inf for s in walk(p, from_data=False))
     U = np.random.default_rng(0).standard_normal((D, 3))
     assert solve(p, 3, start=U, max_iter=1000).converged
 
@@ -202,9 +204,9 @@ def test_from_a_given_start_there_is_no_square_loss():
 def test_history_tells_the_rounding():
     p = Problem(Absolute(), Entries(observed(Absolute(), noise=0.0, shape=(40, 30))), C=1e3)
     result = solve(p, 2, random_state=0)
-    rounding = result.history["rounding"]
-    assert np.isnan(rounding[0])  # the square loss
-    assert rounding[-1] == result.certificate.rounding > 0
+    rounding = amounts_by_iteration(result.history["relaxations"])["loss"]
+    assert rounding[0] == np.inf  # the square loss
+    assert rounding[-1] == result.certificate.relaxed("loss") > 0
     assert "rounded by" in str(result.certificate)
     assert np.all(np.diff(result.history["evaluations"]) >= 0)
 
@@ -239,8 +241,8 @@ def test_an_interrupt_never_mixes_two_problems(after, monkeypatch):
         patch.setattr(Objective, "evaluate", evaluate)
         result = solve(Problem(Absolute(), data, C=10.0), 2, random_state=0)
     assert result.outcome.value == "interrupted"
-    rounding = result.certificate.rounding
-    loss = Absolute().smoothed(rounding) if rounding > 0 else Absolute()
+    rounding = result.certificate.relaxed("loss")
+    loss = Absolute().rounded(rounding) if rounding > 0 else Absolute()
     again = Objective(Problem(loss, data, C=10.0)).evaluate(result.U)
     # 1e-9: kinks that are not rounded leave V with what rounding errors leave of an exact fit.
     assert result.value == pytest.approx(again.value, rel=1e-9)

@@ -245,12 +245,12 @@ def test_release_keeps_value_gradient_and_v():
     objective = Objective(problem())
     first = objective.evaluate(position(2))
     kept = first.value, first.gradient.copy(), first.V.copy()
-    residual = first._solution.solved.residual
+    residual = first.solution.solved.residual
     first.release()
     first.release()
     second, third = objective.evaluate(position(2, seed=8)), objective.evaluate(position(2, seed=9))
-    assert second._solution.solved.residual is residual  # the memory is used again, and once only
-    assert third._solution.solved.residual is not residual
+    assert second.solution.solved.residual is residual  # the memory is used again, and once only
+    assert third.solution.solved.residual is not residual
     assert first.value == kept[0]
     np.testing.assert_array_equal(first.gradient, kept[1])
     np.testing.assert_array_equal(first.V, kept[2])
@@ -327,7 +327,7 @@ def test_c_of_any_kind_of_number_means_the_same(C):
         (
             {"structure": "box"},
             TypeError,
-            "structure must be None, Box, Smooth or a linear .*; got 'box'",
+            "structure must be None or a Structure .*; got 'box'",
         ),
         ({"row_weights": np.ones(T)}, ValueError, r"row_weights must have shape \(12,\); got \(9,\)"),
         ({"column_weights": np.zeros(T)}, ValueError, r"column_weights\[0\] is 0\.0"),

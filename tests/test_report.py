@@ -15,6 +15,7 @@ from matplotlib import pyplot as plt
 
 from rslm import HankelModel, MatrixCompletion, MultiTaskRegressor, ObservedMatrix
 from rslm.certificate import Certificate
+from rslm.certificate.relaxation import Relaxation, amounts_by_iteration
 from rslm.cli import main
 from rslm.data import holdout
 from rslm.datasets import make_ratings
@@ -77,8 +78,8 @@ def staged():
 
 def test_an_objective_on_the_way_is_not_compared_with_that_of_the_end(staged):
     history = staged.history_
-    ends = np.stack([history[k] for k in ("C", "rounding", "softness", "smoothing")])
-    assert np.isnan(ends).any()
+    ends = np.stack([history["C"], *amounts_by_iteration(history["relaxations"]).values()])
+    assert np.isinf(ends).any()
     other = np.flatnonzero((ends != ends[:, -1:]).any(axis=0))
     assert (ends[0, other] == ends[0, -1]).any()  # C alone does not tell
     ax = plot_convergence(staged)
@@ -93,9 +94,10 @@ def test_an_objective_on_the_way_is_not_compared_with_that_of_the_end(staged):
 
 def history(objective, *, C=1.0, rounding=0.0, gradient=1e-3):
     n = len(objective)
-    columns = {"objective": objective, "C": C, "rounding": rounding, "softness": 0.0, "smoothing": 0.0}
-    columns["relative_gradient"] = gradient
-    return {name: np.broadcast_to(np.asarray(value, dtype=float), n) for name, value in columns.items()}
+    columns = {"objective": objective, "C": C, "relative_gradient": gradient}
+    arrays = {name: np.broadcast_to(np.asarray(value, dtype=float), n) for name, value in columns.items()}
+    amounts = np.broadcast_to(np.asarray(rounding, dtype=float), n)
+    return arrays | {"relaxations": [(Relaxation("loss", a),) if a > 0 else () for a in amounts]}
 
 
 def ended(history):
@@ -112,8 +114,8 @@ def test_zero_is_not_drawn_as_a_small_number():
     ("columns", "first"),
     [
         ({"C": [1, 1, 2, 2, 2]}, 2),
-        ({"rounding": [np.nan, np.nan, np.nan, 0, 0]}, 3),
-        ({"rounding": [np.nan] * 5}, 0),  # it has ended where the problem still was an easier one
+        ({"rounding": [np.inf, np.inf, np.inf, 0, 0]}, 3),
+        ({"rounding": [np.inf] * 5}, 0),  # it has ended where the problem still was an easier one
         ({"rounding": [0.1, 0.1, 0.1 * (1 + 1e-15), 0.1, 0.1]}, 0),  # rounding errors make no other objective
         ({"rounding": [0.1, 0.01, 0.1, 0.1, 0.1]}, 2),
     ],

@@ -55,9 +55,7 @@ def test_history(solver, weighted):
         "evaluations",
         "hessian_products",
         "C",
-        "rounding",
-        "softness",
-        "smoothing",
+        "relaxations",
     }
     assert set(h) == names
     assert {len(v) for v in h.values()} == {result.n_iter + 1} == {len(seen)}
@@ -130,7 +128,7 @@ def test_stalled(solver):
 
 def test_stalling_is_told_from_slow_progress():
     def progress(value, gradient):
-        return Progress(0, value, gradient, 0.0, 0, 0, 1.0, 0.0, 0.0, 0.0, math.nan, None)
+        return Progress(0, value, gradient, 0.0, 0, 0, 1.0, (), math.nan, None)
 
     slow, still = NoProgress(patience=5), NoProgress(patience=5)
     assert all(slow.check(progress(1.0 - 1e-12 * k, 1.0)) is None for k in range(100))

@@ -8,25 +8,22 @@ with a loss ℓ, a measurement M and a structure D; p and q are the row and colu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rslm.kernels import Columns
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
-from rslm.measurements import Measurement, Samples
-from rslm.measurements.base import try_out
-from rslm.measurements.remote import Elsewhere
+from rslm.measurements import Measurement
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float, workable
 from rslm.runtime.types import Floats
-from rslm.structures import Box, Hankel, LinearStructure, Smooth, Smoothed, SoftBox, Symmetric, Toeplitz
-from rslm.structures.linear import check_adjoint
+from rslm.structures import Free, Structure
 
-SOME = 16  # targets that the loss is tried out with
+LARGEST_RATIO = 4e15  # of the loss to the trace norm: beyond it, that is a rounding error of the loss
+TRIED = 16  # targets that the functions of a loss are tried with
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Problem:
     """A structured low-rank learning problem in the paper's orientation d × T.
 
@@ -35,117 +32,97 @@ class Problem:
     loss : Loss
         For instance ``Square()``.
     data : Measurement
-        What was observed: Entries, Samples, Tasks, Bilinear or one's own.
-    structure : Box, Smooth, or linear structure such as Hankel, optional
-        The set that W lies in, or the penalty that it pays; None for all matrices.
+        What was observed: Entries, Samples, Tasks, Bilinear or one of your own.
+    structure : Structure, optional
+        The set that W lies in, such as Box or Hankel, or the penalty that it pays, such as Smooth; None for all
+        matrices, which becomes ``Free()``.
     C : float
-        Weight of the loss against the trace norm; larger fits the data more closely.
+        Weight of the loss relative to the trace norm; larger fits the data more closely.
     row_weights, column_weights : arrays of length d and T, optional
         Weights p and q of a weighted trace norm.
     """
 
     loss: Loss
-    data: Measurement | Elsewhere
-    structure: Box | SoftBox | LinearStructure | Smoothed | Smooth | None = None
-    C: float = 1.0
-    row_weights: Floats | None = None
-    column_weights: Floats | None = None
+    data: Measurement
+    structure: Structure
+    C: float
+    row_weights: Floats | None
+    column_weights: Floats | None
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        loss: Loss,
+        data: Measurement,
+        structure: Structure | None = None,
+        C: float = 1.0,
+        row_weights: Floats | None = None,
+        column_weights: Floats | None = None,
+    ) -> None:
+        parts = loss, data, Free() if structure is None else structure, C, row_weights, column_weights
+        for field, part in zip(fields(self), parts, strict=True):
+            object.__setattr__(self, field.name, part)
         if not isinstance(self.loss, Loss):
             raise TypeError(f"loss must be a Loss, for instance rslm.losses.Square(); got {self.loss!r}")
-        if not isinstance(self.data, Measurement | Elsewhere):
+        if not isinstance(self.data, Measurement):
             raise TypeError(f"data must be a measurement, for instance Entries(Y); got {type(self.data).__name__}")
-        self._check_structure()
+        if not isinstance(self.structure, Structure):
+            raise TypeError(
+                f"structure must be None or a Structure such as Box, Smooth or Hankel; got {self.structure!r}"
+            )
+        self.data.validate(self.structure)
+        self.structure.check(self.data)
         if not 0 < as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
         if not LEAST <= as_float(self.C) <= LARGEST:
-            raise ValueError(
-                f"C must be a number from {LEAST:g} to {LARGEST:g}, or nothing is left to weigh; got {self.C!r}"
-            )
-        object.__setattr__(self, "C", float(self.C))  # NumPy's float32 would spread its precision
-        if isinstance(self.data, Measurement) and not type(self.data).__module__.startswith("rslm."):
-            try_out(self.data)  # it comes from a user
-        if not isinstance(self.data, Elsewhere):  # who keeps the observations looks at them
-            data = self.data.as_targets(self.loss, CheckedLoss(self.loss).targets).checked(workable)
-            object.__setattr__(self, "data", data)
-            CheckedLoss(self.loss).try_out(np.asarray(data.values[:SOME], dtype=np.float64))
+            raise ValueError(f"C must be a number from {LEAST:g} to {LARGEST:g}; got {self.C!r}")
+        object.__setattr__(self, "C", float(self.C))  # a float32 of NumPy would lower the precision of all results
+        if self.data.at_hand:  # else the processes that have the observations validate them
+            checked = CheckedLoss(self.loss)
+            targets = self.data.as_targets(self.loss, checked.targets).checked(workable)
+            object.__setattr__(self, "data", targets)
+            checked.try_out(np.asarray(targets.values[:TRIED], dtype=np.float64))
         for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
             given = getattr(self, name)
             if given is not None:
                 object.__setattr__(self, name, _checked_weights(name, given, length))
 
-    def _check_structure(self) -> None:
-        structure, data = self.structure, self.data
-        if not isinstance(structure, Box | SoftBox | LinearStructure | Smoothed | Smooth | None):
-            raise TypeError(f"structure must be None, Box, Smooth or a linear structure like Hankel; got {structure!r}")
-        linear = structure.structure if isinstance(structure, Smoothed) else structure
-        if isinstance(linear, LinearStructure):
-            if isinstance(data, Elsewhere):
-                raise TypeError(
-                    f"{linear!r} ties the columns of W together, so they cannot be shared out among processes; "
-                    "fit it in one process, without a client"
-                )
-            if isinstance(data, Measurement) and data.intercept:
-                raise TypeError(
-                    f"intercepts of tasks and {linear!r} do not go together yet: subtract the mean of every task from "
-                    "its rows of X and from y, and leave the intercepts out"
-                )
-            if isinstance(data, Samples) and data.size != linear.size:
-                raise ValueError(f"{linear!r} has {linear.size} parameters, but there are {data.size} samples")
-            if not isinstance(data, Samples) and data.shape != linear.shape:
-                raise ValueError(f"{linear!r} is of shape {linear.shape}, but the data are of shape {data.shape}")
-            if type(linear) not in (Hankel, Toeplitz, Symmetric) and structure is linear:
-                check_adjoint(linear)
-        elif isinstance(data, Samples):
-            raise TypeError("samples are parameters of a linear structure, such as Hankel(window, windows)")
-        elif isinstance(structure, Smooth):
-            if isinstance(data, Elsewhere):
-                raise TypeError(f"{structure!r} is not known to workers; fit it in one process, without a client")
-            structure.check(data.shape)
-        elif isinstance(structure, Box | SoftBox):
-            structure.planes(data.shape)  # an error if it is of another shape
-            box = structure if isinstance(structure, Box) else structure.box
-            if (farthest := float(np.abs(box.finite()).max(initial=0.0))) > LARGEST:
-                raise ValueError(
-                    f"bounds must not be beyond {LARGEST:g}, one is ±{farthest:.3g}; None or ±inf stand for no bound"
-                )
-
-    @property
-    def columns(self) -> Columns:
-        """The pattern of the observed entries."""
-        columns: Columns | None = getattr(self.data, "columns", None)
-        if columns is None:
-            raise TypeError(f"{self.data!r} has no pattern of entries")
-        return columns
-
     @property
     def row_scale(self) -> Floats:
-        """1/√p of every row as a column, by which rows of U become those of W's left factor."""
+        """1/√p of every row as a column: it turns rows of U into those of the left factor of W."""
         p = np.ones(self.shape[0]) if self.row_weights is None else self.row_weights
         return np.asarray(1.0 / np.sqrt(p))[:, None]
 
     @property
     def shape(self) -> tuple[int, int]:
         """(d, T)"""
-        if isinstance(self.structure, LinearStructure):
-            return self.structure.shape
-        if isinstance(self.structure, Smoothed):
-            return self.structure.structure.shape
-        assert not isinstance(self.data, Samples)
-        return self.data.shape
+        return self.structure.shape_of(self.data)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the loss is quadratic and there is no structure, so that nothing has to be relaxed."""
+        return self.loss.quadratic and self.structure.form == "free"
+
+    def check_conditioning(self) -> None:
+        """Raise an error where rounding errors of the inner systems X_tᵀX_t + q_t/2C would hide the second part."""
+        if not self.loss.quadratic or self.structure.form not in ("free", "bounds"):
+            return
+        p, q = (1.0 if w is None else float(w.min()) for w in (self.row_weights, self.column_weights))
+        most = 0.5 * LARGEST_RATIO * p * q
+        if most < self.C:
+            weighted = " for these weights" if p * q != 1.0 else ""
+            raise ValueError(
+                f"C = {self.C:.3g} is too large{weighted}: the trace norm would be "
+                f"lost among rounding errors. Use at most {most:.3g}; far less fits the data as well"
+            )
 
     def predict(self, U: Floats, V: Floats, n_threads: int, intercepts: Floats | None = None) -> Floats:
-        """M W for W = U Vᵀ, rows divided by √p; of tasks with intercepts, with these."""
-        assert isinstance(self.data, Measurement)
+        """M W for W = U Vᵀ, with the rows of U divided by √p, plus the intercepts where there are any."""
         w = self.data.apply(U if self.row_weights is None else U * self.row_scale, V, n_threads)
-        if intercepts is not None:
-            w += np.repeat(intercepts, np.diff(self.columns.indptr))
-        return w
+        return w if intercepts is None else np.asarray(w + self.data.by_column(intercepts))
 
     def penalty(self, U: Floats, V: Floats) -> float:
-        """What W = U Vᵀ, rows divided by √p, pays for not being smooth."""
-        return self.structure.value(U * self.row_scale, V) if isinstance(self.structure, Smooth) else 0.0
+        """What W = U Vᵀ, with the rows of U divided by √p, pays."""
+        return self.structure.penalty(U * self.row_scale, V)
 
 
 def _checked_weights(name: str, given: Floats, length: int) -> Floats:

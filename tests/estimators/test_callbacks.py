@@ -1,8 +1,5 @@
 """What watchers of a fit are told, whatever the estimator."""
 
-import sys
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from sklearn.callback import ScoringMonitor
@@ -11,9 +8,9 @@ from rslm import HankelModel, MatrixCompletion, MultiTaskClassifier, MultiTaskRe
 from rslm.losses import Square
 from rslm.measurements import Entries
 from rslm.problem import Problem
-from rslm.solvers import Outcome
+from rslm.solvers import Outcome, answer, loop
+from rslm.solvers.trust_region import TrustRegion
 
-LOOP = sys.modules["rslm.solvers.solve"]  # the module: the function has its name
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((120, 6))
 TASKS = np.repeat(list("abcd"), 30)
@@ -95,8 +92,8 @@ def test_series_tell_of_every_iteration_of_every_order():
 
 @pytest.mark.parametrize("options", [{}, {"loss": "absolute"}, {"bounds": (-8, 8)}])
 def test_the_gap_is_told_now_and_then(monkeypatch, options):
-    monkeypatch.setattr(LOOP, "FIRST_LOOK", 0.0)
-    monkeypatch.setattr(LOOP, "LOOKING", np.inf)  # every time
+    monkeypatch.setattr(loop, "FIRST_GAP", 0.0)
+    monkeypatch.setattr(loop, "TIME_FOR_GAP", np.inf)  # every time
     watcher = Watcher()
     make = lambda: MatrixCompletion(5, 3.0, random_state=0, **options)  # noqa: E731
     model = make().set_callbacks(watcher).fit(MATRIX)
@@ -109,18 +106,18 @@ def test_the_gap_is_told_now_and_then(monkeypatch, options):
 
 
 def test_the_gap_is_for_watchers_only(monkeypatch):
-    monkeypatch.setattr(LOOP, "FIRST_LOOK", 0.0)
-    monkeypatch.setattr(LOOP, "LOOKING", np.inf)  # every time
-    real, calls = LOOP.certify, []
-    monkeypatch.setattr(LOOP, "certify", lambda *arguments: calls.append(1) or real(*arguments))
+    monkeypatch.setattr(loop, "FIRST_GAP", 0.0)
+    monkeypatch.setattr(loop, "TIME_FOR_GAP", np.inf)  # every time
+    real, calls = answer.certify, []
+    monkeypatch.setattr(answer, "certify", lambda *arguments: calls.append(1) or real(*arguments))
     MatrixCompletion(3, 3.0, random_state=0).fit(MATRIX)
     assert len(calls) == 1  # of the answer
 
 
 def test_an_interrupt_while_the_gap_is_computed(monkeypatch):
     """It ends the fit, and is not taken for a gap."""
-    monkeypatch.setattr(LOOP, "FIRST_LOOK", 0.0)
-    real, calls = LOOP.certify, []
+    monkeypatch.setattr(loop, "FIRST_GAP", 0.0)
+    real, calls = answer.certify, []
 
     def interrupted_once(*arguments):
         calls.append(1)
@@ -128,7 +125,7 @@ def test_an_interrupt_while_the_gap_is_computed(monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(LOOP, "certify", interrupted_once)
+    monkeypatch.setattr(answer, "certify", interrupted_once)
     result = solve(Problem(Square(), Entries(MATRIX.T), C=3.0), 5, callback=lambda progress: None, random_state=0)
     assert result.outcome is Outcome.INTERRUPTED
     assert np.isfinite(result.certificate.gap)
@@ -148,18 +145,18 @@ def test_the_objective_is_told_in_the_units_of_the_data(size):
 def test_looking_at_the_gap_takes_a_small_part_of_the_time(monkeypatch):
     """The next look is as far away as the last one allows."""
     now = [0.0]
-    monkeypatch.setattr(LOOP.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: now[0])
     looks = []
 
-    def look(**_):
+    def gap(point, objective):
         looks.append(now[0])
         now[0] += 1.0  # as long as it takes
-        return SimpleNamespace(outcome=Outcome.TRIED, certificate=SimpleNamespace(relative_gap=0.5))
+        return 0.5
 
-    run = LOOP._Run(LOOP.TrustRegion, 1, lambda p: None, 0.0, None)
-    run.certify, run.records, run.point, run.objective = look, [1], None, None
+    run = loop.Loop(TrustRegion, 1, lambda p: None, 0.0, None)
+    run.gap_of, run.records, run.point, run.objective = gap, [1], None, None
     while now[0] < 100:
         run._relative_gap()
         now[0] += 0.1
-    assert looks[0] == pytest.approx(LOOP.FIRST_LOOK, abs=0.11)
-    assert np.diff(looks).min() >= 1.0 / LOOP.LOOKING
+    assert looks[0] == pytest.approx(loop.FIRST_GAP, abs=0.11)
+    assert np.diff(looks).min() >= 1.0 / loop.TIME_FOR_GAP

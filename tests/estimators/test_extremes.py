@@ -22,7 +22,7 @@ from rslm import (
 from rslm.estimators.bounds import clipped
 from rslm.evaluation.objective import Evaluation, Objective
 from rslm.inner.active_set import MOST_STEPS, SmoothColumns
-from rslm.inner.kept_bounds import nearest, within_reach
+from rslm.inner.kept import nearest, within_reach
 from rslm.inner.leverage import leverages
 from rslm.inner.shared_systems import _divided, _factorised
 from rslm.kernels import Columns, Factors
@@ -82,7 +82,7 @@ def test_a_bound_that_nothing_comes_near_is_none():
 
 @pytest.mark.filterwarnings("ignore:.* beyond the bounds:UserWarning")
 def test_a_bound_beyond_all_data_is_refused_where_they_cannot_be_scaled():
-    with pytest.raises(ValueError, match=r"bounds must not be beyond 1e\+40, one is ±1e\+300"):
+    with pytest.raises(ValueError, match=r"bounds must be between −1e\+40 and 1e\+40, one is ±1e\+300"):
         MatrixCompletion(2, loss="huber", bounds=(1e300, None)).fit(np.abs(X) + 1e-3)
 
 
@@ -267,7 +267,7 @@ def test_the_leverage_of_a_singular_matrix_is_unknown():
 
 
 def test_an_objective_that_is_no_number_is_infinite():
-    solution = SimpleNamespace(value=math.nan, gradient=np.zeros((2, 1)), paid=0.0)
+    solution = SimpleNamespace(value=math.nan, gradient=np.zeros((2, 1)), violation_cost=0.0, noise=0.0)
     assert Evaluation(np.ones((2, 1)), solution, None).value == math.inf
 
 

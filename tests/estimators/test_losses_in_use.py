@@ -1,6 +1,5 @@
 """What a user sees of a loss: recovery, forecasts of classes, residuals, errors, files."""
 
-import sys
 import warnings
 
 import numpy as np
@@ -15,16 +14,17 @@ from rslm.estimators.choices import as_loss
 from rslm.losses import (
     BY_NAME,
     Absolute,
-    Box,
     EpsilonInsensitive,
     Hinge,
     Huber,
+    Interval,
     Logistic,
     Loss,
     Quantile,
     Square,
     SquaredHinge,
 )
+from rslm.solvers import answer
 
 nan = np.nan
 
@@ -425,8 +425,8 @@ def test_residuals_and_scores_are_in_the_units_of_the_targets():
     ids=["turned", "empty", "off", "open", "nan"],
 )
 def test_a_box_that_is_none(box):
-    with pytest.raises(ValueError, match=r"a box needs lower ≤ 0 ≤ upper.* got lower = "):
-        Box(*box)
+    with pytest.raises(ValueError, match=r"an interval needs lower ≤ 0 ≤ upper.* got lower = "):
+        Interval(*box)
 
 
 def test_one_class_only_is_told():
@@ -469,14 +469,13 @@ def ratings():
 def test_a_finer_rounding_never_makes_it_worse(loss, C, monkeypatch):
     """Of all answers that are certified on the way the best is returned."""
     gaps = []
-    module = sys.modules["rslm.solvers.solve"]
-    original = module.certify
+    original = answer.certify
 
     def seen(*args):
         gaps.append(original(*args).relative_gap)
         return original(*args)
 
-    monkeypatch.setattr(module, "certify", seen)
+    monkeypatch.setattr(answer, "certify", seen)
     m = fit(ratings(), loss, C=C, rank=10)
     assert m.converged_
     assert m.certificate_.relative_gap == min(gaps)

@@ -86,7 +86,7 @@ def losses(loss: Any, y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def certified(c: Any, primal: float | None = None, slack: float = 0.0) -> None:
     """The certificate holds no NaN, the dual value is not above the primal one, and that is the objective."""
-    numbers = c.primal, c.dual, c.gap, c.relative_gap, c.sigma_max, c.scaling, c.rounding, c.softness, c.smoothing
+    numbers = c.primal, c.dual, c.gap, c.relative_gap, c.sigma_max, c.scaling, *(r.amount for r in c.relaxations)
     assert not any(math.isnan(x) for x in numbers), f"NaN in the certificate: {c!r}"
     assert c.dual <= c.primal + 1e-6 * abs(c.primal) + slack, f"dual above primal: {c!r}"
     assert c.gap >= 0

@@ -25,7 +25,7 @@ from rslm.storage.container import Arrays, Facts, Kind, read_sealed, write_seale
 
 CHECKPOINT = Kind(
     "checkpoint",
-    1,
+    2,
     "fit(…, checkpoint=path) and rslm complete --checkpoint",
     "Delete it, to begin again, or name another file.",
 )
@@ -46,8 +46,8 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class OnTheWay:
-    """What a stage goes on from."""
+class Present:
+    """What the present stage continues from."""
 
     U: Floats
     method: State
@@ -60,7 +60,7 @@ class Snapshot:
 
     from_data: bool  #: whether it has begun at the data, not at a point that was given
     ended: list[Ended]
-    present: OnTheWay | None  #: None when there is no stage left
+    present: Present | None  #: None when there is no stage left
     iteration: int
     seconds: float
     work: tuple[int, int]  #: evaluations and Hessian products
@@ -202,7 +202,7 @@ def _unpacked(facts: Facts, arrays: Arrays, settings: Settings, recorded: int) -
         U = point("U")
         method = _method(now["method"], arrays, U.shape, settings["solver"] == "trust-region")
         patience = [(parts.number(pair, 0), parts.number(pair, 1)) for pair in now["patience"]]
-        present = OnTheWay(U, method, patience)
+        present = Present(U, method, patience)
     records = parts.floats(arrays, "records", *((None, recorded) if arrays["records"].size else (None,)), finite=False)
     work = parts.whole(facts["work"], 0), parts.whole(facts["work"], 1)
     done = parts.whole(facts, "iteration"), parts.number(facts, "seconds", least=0.0), work

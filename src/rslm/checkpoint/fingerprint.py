@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from rslm.data.prepared.manifest import checksum
-from rslm.measurements import Tasks
-from rslm.measurements.remote import Elsewhere
+from rslm.data.prepared.manifest import checksums
 from rslm.problem import Problem
 from rslm.runtime.version import __version__
-from rslm.structures import Box, LinearStructure, Smooth
 
 Settings = dict[str, str | float | None]
 
@@ -34,15 +28,15 @@ def settings_of(problem: Problem, rank: int, solver: str, tol: float, random_sta
     return {
         "shape": f"{d} × {T}",
         "observations": len(problem.data),
-        **_of_data(problem.data),
-        "intercepts": str(problem.data.intercept) if isinstance(problem.data, Tasks) else None,
+        **problem.data.fingerprint(),
+        "intercepts": str(problem.data.intercept),
         "loss": repr(problem.loss),
         "loss at some observations": _loss_at_some(problem),
-        "bounds or structure": None if problem.structure is None else repr(problem.structure),
-        "numbers of these": _of_structure(problem.structure),
+        "bounds or structure": None if problem.structure.form == "free" else repr(problem.structure),
+        "numbers of these": checksums(*problem.structure.arrays()),
         "C": problem.C,
-        "weighting of rows": None if problem.row_weights is None else _sum(problem.row_weights),
-        "weighting of columns": None if problem.column_weights is None else _sum(problem.column_weights),
+        "weighting of rows": None if problem.row_weights is None else checksums(problem.row_weights),
+        "weighting of columns": None if problem.column_weights is None else checksums(problem.column_weights),
         "rank": int(rank),
         "solver": solver,
         "tol": float(tol),
@@ -72,31 +66,7 @@ def _shown(value: str | float | None) -> str:
     return "none" if value is None else str(value)
 
 
-def _of_data(data: Any) -> Settings:
-    if isinstance(data, Elsewhere):
-        return {ON_WORKERS: data.fingerprint()}
-    return {name: _sum(*arrays) for name, arrays in data.arrays().items()}
-
-
-def _sum(*arrays: NDArray[Any]) -> str:
-    return " ".join(f"{checksum(array):08x}" for array in arrays)
-
-
 def _loss_at_some(problem: Problem) -> str:
     """A loss of the user's own may keep its parameters where its name does not show them."""
     y = np.asarray(problem.data.sample(SOME), dtype=np.float64)
     return f"{float(np.sum(problem.loss.value(y, 0.5 + np.arange(len(y))))):.9g}"
-
-
-def _of_structure(structure: object) -> str | None:
-    """Bounds by their numbers, a linear structure by what it makes of some numbers: more of it is not known."""
-    if isinstance(structure, Box):
-        return _sum(*(np.asarray(plane) for plane in structure.planes(structure.shape)))
-    rng = np.random.default_rng(0)
-    if isinstance(structure, Smooth):
-        given = [L for L in (structure.rows, structure.columns) if L is not None]
-        return " ".join(_sum(np.asarray(L @ rng.standard_normal(L.shape[0]))) for L in given)
-    if not isinstance(structure, LinearStructure):
-        return None
-    product = structure.whole_times(rng.standard_normal(structure.size), rng.standard_normal((structure.shape[1], 2)))
-    return f"{float(np.vdot(product, rng.standard_normal(product.shape))):.9g}"

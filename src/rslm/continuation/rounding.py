@@ -20,19 +20,18 @@ all other losses over a square one.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from rslm.certificate import Certificate
+from rslm.continuation.stage import Stage, Stages, stirred
 from rslm.evaluation.objective import Evaluation
 from rslm.inner.choose import has_solver
-from rslm.losses import BoxDual, Square
+from rslm.losses import Interval, Square
 from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.problem import Problem
-from rslm.runtime.types import Floats
 
 SQUARE = 0.5  # the square loss to begin with is one of this width, in medians of the targets
 FIRST = 0.5  # the first width, in medians of the errors
@@ -41,36 +40,9 @@ SLOWER = 0.3  # and by this else
 NEGLIGIBLE = 0.1  # part of the objective that rounding may change in the end; it changes the optimum by far less
 SAMPLE = 100_000  # entries that are looked at
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
-STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1, where the gap stays open
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
 NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
-ON_THE_WAY, TRIES = 200, 300  # iterations that a stage on the way, and a smaller gap, are worth
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A problem on the way."""
-
-    problem: Problem
-    last: bool = False  #: it is solved to the tolerance that was asked for
-    rounding: float | None = None  #: δ; None where the problem is not the one that was asked for, rounded
-    softness: float | None = 0.0  #: ε of soft bounds; None where there should be bounds, but are none yet
-    smoothing: float = 0.0  #: δ of a smoothed linear structure
-    sharp: bool = False  #: it is solved beyond the tolerance, because rounding errors decide the path to its answer
-    start: Floats | None = None  #: where to begin, if not where the stage before has ended
-    tries: int | None = None  #: after so many iterations it is left, for the next stage or the answer of the one before
-
-
-@dataclass(frozen=True)
-class Reached:
-    """Where a stage has ended."""
-
-    evaluation: Evaluation
-    certificate: Certificate | None  #: after a last stage
-    kept: float | None = None  #: the objective of this stage where W keeps the bounds, after a last stage
-
-
-Stages = Generator[Stage, Reached, None]
+TRIES, TRIES_FOR_GAP = 200, 300  # iterations that a stage before the last, and a smaller gap, are worth
 
 
 def rounded_stages(problem: Problem, from_data: bool) -> Stages:
@@ -79,61 +51,48 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
     `from_data` says whether the solver starts from the data, not from a point that it was given.
     """
     loss, some = problem.loss, problem.data.sample(SAMPLE)
-    if not isinstance(loss, BoxDual) or loss.box.reach == np.inf or not some.any():
+    if loss.interval is None or loss.interval.reach == np.inf or not some.any():
         if from_data and not loss.quadratic and (curvature := typical_curvature(problem)) > 0:
-            yield Stage(_squared(problem, curvature))
-        smooth, rounding = (problem, 0.0) if has_solver(problem) else without_kinks(problem)
-        yield Stage(smooth, last=True, rounding=rounding)
+            yield _squared(problem, curvature)
+        last = Stage(problem, last=True)
+        yield last if has_solver(problem) else without_kinks(last)
         return
-    reach, own = loss.box.reach, loss.box.smoothing
+    interval = loss.interval
+    reach, own = interval.reach, interval.rounding
     usual = usual_size(some)
     width = FIRST * usual
     if from_data:
-        reached = yield Stage(_squared(problem, reach / (SQUARE * usual)))
+        reached = yield _squared(problem, reach / (SQUARE * usual))
         # Where no error is beyond ε, the loss is 0 already; any width will do.
-        errors = Errors(problem, loss, reached.evaluation)
+        errors = Errors(problem, interval, reached.evaluation)
         width = FIRST * (errors.typical or usual)
     delta = usual * 2.0 ** math.floor(math.log2(width / usual)) / reach - own
     while delta > own:
-        rounded = replace(problem, loss=loss.smoothed(delta))
-        reached = yield Stage(rounded, rounding=delta, tries=ON_THE_WAY)
-        errors = Errors(problem, loss, reached.evaluation)
+        rounded = _rounded(Stage(problem), delta)
+        reached = yield replace(rounded, tries=TRIES)
+        errors = Errors(problem, interval, reached.evaluation)
         if own == 0 and (delta * reach <= LEAST * usual or errors.settled(delta)):
-            reached = yield Stage(rounded, last=True, rounding=delta, sharp=True)
+            reached = yield replace(rounded, last=True, sharp=True)
             while errors.may_explain(reached.certificate, delta) and delta * reach > LEAST_FOR_GAP * usual:
                 delta *= SLOWER  # small widths need a start that is near
-                finer = replace(problem, loss=loss.smoothed(delta))
-                start = stirred(reached.evaluation.U)
-                reached = yield Stage(finer, last=True, rounding=delta, sharp=True, tries=TRIES, start=start)
-                errors = Errors(problem, loss, reached.evaluation)
+                finer = Stage(problem, last=True, sharp=True, tries=TRIES_FOR_GAP, start=stirred(reached.evaluation.U))
+                reached = yield _rounded(finer, delta)
+                errors = Errors(problem, interval, reached.evaluation)
             return
         delta *= FASTER if errors.within(delta) > DECISIVE else SLOWER
-    yield Stage(problem, last=True, rounding=0.0, sharp=True)
+    yield Stage(problem, last=True, sharp=True)
 
 
-def advance(way: Stages, reached: Reached) -> Stage | None:
-    """The next stage, None after the last one."""
-    try:
-        return way.send(reached)
-    except StopIteration:
-        return None
+def _rounded(stage: Stage, delta: float) -> Stage:
+    """A stage with its loss rounded by δ."""
+    return stage.relaxed("loss", delta, replace(stage.problem, loss=stage.problem.loss.rounded(delta)))
 
 
-def stirred(U: Floats) -> Floats:
-    """U with a little of the directions that it has given up, which a finer problem may need; else as it is."""
-    _, values, right = np.linalg.svd(U, full_matrices=False)
-    lost = values <= STIRRED * values[0]
-    if not lost.any():
-        return U
-    noise = np.random.default_rng(0).standard_normal((len(U), np.count_nonzero(lost)))
-    U = U + (noise * (STIRRED / float(np.linalg.norm(noise)))) @ right[lost]
-    return np.asarray(U / np.linalg.norm(U))
-
-
-def _squared(problem: Problem, curvature: float) -> Problem:
-    """A square loss of this curvature on the data as the loss sees them: solved at little cost, and near."""
+def _squared(problem: Problem, curvature: float) -> Stage:
+    """A square loss of this curvature on a first guess of the predictions: solved at little cost, and near."""
     data = problem.data.map(partial(CheckedLoss(problem.loss).guess, usual=usual_size(problem.data.sample(SAMPLE))))
-    return replace(problem, loss=Square(), data=data, C=problem.C * curvature / 2.0)
+    square = replace(problem, loss=Square(), data=data, C=problem.C * curvature / 2.0)
+    return Stage(problem).relaxed("loss", math.inf, square)
 
 
 def typical_curvature(problem: Problem) -> float:
@@ -149,22 +108,18 @@ def usual_curvature(problem: Problem) -> float:
     return typical_curvature(problem) or 1.0
 
 
-def without_kinks(problem: Problem) -> tuple[Problem, float]:
-    """The problem with a loss that Newton's method can solve, and how far that was rounded."""
-    loss = problem.loss
-    if not isinstance(loss, BoxDual) or loss.box.smoothing > 0:
-        return problem, 0.0
-    rounding = NEAR / usual_curvature(problem)
-    return replace(problem, loss=loss.smoothed(rounding)), rounding
+def without_kinks(stage: Stage) -> Stage:
+    """The stage with its loss rounded as far as Newton's method needs it."""
+    return stage if stage.problem.loss.smooth else _rounded(stage, NEAR / usual_curvature(stage.problem))
 
 
 class Errors:
     """The errors of a point, or a sample of them: it lives as long as a stage, and must not be as large as the data."""
 
-    def __init__(self, problem: Problem, loss: BoxDual, evaluation: Evaluation) -> None:
-        self.reach, self.total, self.value = loss.box.reach, problem.C * len(problem.data), evaluation.value
+    def __init__(self, problem: Problem, interval: Interval, evaluation: Evaluation) -> None:
+        self.reach, self.total, self.value = interval.reach, problem.C * len(problem.data), evaluation.value
         y, w = evaluation.sample(problem, SAMPLE)
-        self.beyond, self.typical = loss.box.beyond(y, y - w), loss.box.typical(y, y - w)
+        self.beyond, self.typical = interval.beyond(y, y - w), interval.typical(y, y - w)
 
     def within(self, delta: float) -> float:
         """The part of the errors that is within the part of the loss that δ has rounded."""

@@ -1,62 +1,63 @@
 """Linear structure: W = P(w) always, and nearer and nearer to low rank.
 
-Smoothed by δ, see `structures.smoothed`, what is outside the span of U costs 1/2δ a square. Beside the loss, that is
-cheap or dear according to δ · 2C: so δ is counted in the ratio of the two, and goes down from where the data decide to
-where the rank does; and further, if it may be smoothing that keeps the duality gap open.
+Smoothed by δ, see `structures.smoothed`, the part of W outside the span of U costs its square over 2δ. How much that is
+relative to the loss depends on δ · 2C, so δ is measured in units of the ratio of the two. It goes down from where the
+data decide to where the rank does; and further, if it may be smoothing that keeps the duality gap open.
 
-Where many parameters are not observed, the data decide nothing, and the way leads over smaller C instead: symmetric
+Where many parameters are not observed, the data decide nothing, and the path leads over smaller C instead: symmetric
 30 × 30 data of rank 2 with a fifth of the entries are found in this way, and not in the other.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from rslm.continuation.rounding import Reached, Stage, Stages, advance, usual_curvature, without_kinks
-from rslm.inner.smoothed_linear import share_observed
+from rslm.continuation.rounding import usual_curvature
+from rslm.continuation.stage import Reached, Stage, Stages, advance, stirred
+from rslm.inner.smoothed_linear import linear_of, share_observed
 from rslm.problem import Problem
-from rslm.structures import LinearStructure, Smoothed
+from rslm.structures import Smoothed
 
 FIRST, LAST = 1e-1, 1e-4  # δ, in units of the cost of the loss
-LARGEST = 1e-2  # the first δ at most, beside U, whose norm is 1
+LARGEST = 1e-2  # the first δ at most, relative to U, whose norm is 1
 FASTER = 0.1  # from one δ to the next
-OPEN = 0.1  # smoothing may be the reason of a gap of which it can explain this part
+OPEN = 0.1  # smoothing may be the reason of a gap if it can explain this share of it
 LEAST = 1e-12  # below it rounding errors of 1e-16/δ spoil the objective
-MOSTLY = 0.9  # part of the parameters that is observed, from which on the data decide
+MOSTLY = 0.9  # share of observed parameters from which on the data decide
 EASY, STEP = 1.0, 10.0  # the cost of the loss to begin with where they do not, and from one C to the next
-TRIES = 60  # iterations that a stage on the way is worth
+TRIES = 60  # iterations that a stage before the last is worth
 TRIES_FOR_GAP = 200  # and a smaller gap
 
 
-def narrowing_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
-    """The way to a problem with linear structure; `way` is that to its loss, whose first problem is reached from the
-    data, and from a given start in a shorter way."""
-    first: Stage = next(way)
+def narrowing_stages(path: Stages, from_data: bool) -> Stages:
+    """The path to a problem with linear structure, around the path of its loss; shorter from a given start."""
+    first: Stage = next(path)
     yield from _opening(first, from_data)
     stage: Stage | None = first
     while stage is not None:
         delta = first_and_last(stage.problem)[1]
-        reached = yield _smoothed(stage, delta)
+        reached = yield smoothed(stage, delta)
         while stage.last and _may_explain(reached) and delta > LEAST:
             delta = max(LEAST, delta * FASTER)
-            reached = yield replace(_smoothed(stage, delta), tries=TRIES_FOR_GAP)
-        stage = advance(way, reached)
+            finer = replace(stage, tries=TRIES_FOR_GAP, start=stirred(reached.evaluation.U))
+            reached = yield smoothed(finer, delta)
+        stage = advance(path, reached)
 
 
 def _opening(stage: Stage, from_data: bool) -> Stages:
     """Where the data decide, from large δ to small ones, else from small C to large ones."""
     problem = stage.problem
     first, last = first_and_last(problem)
-    on_the_way = replace(stage, last=False, sharp=False, tries=TRIES)
-    assert isinstance(problem.structure, LinearStructure)
-    unknown = problem.structure.offset is None and share_observed(problem) < MOSTLY  # W₀ says where W is near
+    before = replace(stage, last=False, sharp=False, tries=TRIES)
+    unknown = linear_of(problem).offset is None and share_observed(problem) < MOSTLY  # W₀ says where W is near
     if from_data and unknown:
         for easier in easier_problems(problem):
-            yield _smoothed(replace(on_the_way, problem=easier), first_and_last(easier)[1])
+            yield smoothed(before.relaxed("C", problem.C / easier.C, easier), first_and_last(easier)[1])
         return
     delta = first if from_data else max(last, first * FASTER)
     while delta > last:
-        yield _smoothed(on_the_way, delta)
+        yield smoothed(before, delta)
         delta = max(last, delta * FASTER)
 
 
@@ -70,34 +71,26 @@ def easier_problems(problem: Problem) -> list[Problem]:
 
 
 def cost_of_loss(problem: Problem) -> float:
-    """The δ at which what is outside the span of U costs as much as an error of the same size, on the average."""
-    assert isinstance(problem.structure, LinearStructure)
+    """The δ at which what is outside the span of U costs as much as an error of the same size, on average."""
     curvature = 2.0 if problem.loss.quadratic else usual_curvature(problem)
-    return float(problem.structure.counts.sum()) / (curvature * problem.C * len(problem.data))
+    return float(linear_of(problem).counts.sum()) / (curvature * problem.C * len(problem.data))
 
 
 def first_and_last(problem: Problem) -> tuple[float, float]:
-    """δ at both ends of the way."""
+    """δ at both ends of the path."""
     unit = cost_of_loss(problem)
     first = max(min(FIRST * unit, LARGEST), LEAST)
     return first, max(min(LAST * unit, first), LEAST)
 
 
-def _smoothed(stage: Stage, delta: float) -> Stage:
-    """A stage with its structure smoothed by δ."""
-    assert isinstance(stage.problem.structure, LinearStructure)
-    problem = replace(stage.problem, structure=Smoothed(stage.problem.structure, delta))
-    return replace(stage, problem=problem, smoothing=delta)
-
-
-def last_stage(problem: Problem) -> Stage:
-    """Where the solver has to end before the way has begun."""
-    smooth, rounding = without_kinks(problem)
-    return _smoothed(Stage(smooth, rounding=rounding), first_and_last(problem)[1])
+def smoothed(stage: Stage, delta: float | None = None) -> Stage:
+    """A stage with its structure smoothed by δ; if None, by the last one of the path."""
+    problem = stage.problem
+    delta = first_and_last(problem)[1] if delta is None else delta
+    return stage.relaxed("structure", delta, replace(problem, structure=Smoothed(linear_of(problem), delta)))
 
 
 def _may_explain(reached: Reached) -> bool:
     """Whether the duality gap may be open because of smoothing."""
-    solution = reached.evaluation.smoothed
-    assert solution is not None
-    return reached.certificate is not None and OPEN * reached.certificate.gap <= solution.cost_of_smoothing()
+    gap = math.inf if reached.certificate is None else reached.certificate.gap
+    return OPEN * gap <= reached.evaluation.solution.cost_of_smoothing()

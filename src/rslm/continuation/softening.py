@@ -1,12 +1,12 @@
-"""Bounds: solved softened, which is made less and less, and kept in the end.
+"""Bounds: softened to solve them, less and less, and kept in the end.
 
 Where a row of U is almost 0 its bounds depend on its direction alone, and g is not smooth; where no v of some column is
-within its bounds, g is not even finite. Softened by ε, see `structures.box`, bounds have neither trouble. So the way
-leads from the problem without bounds over an ε at which going beyond a bound costs somewhat more than an error of an
-observed entry, to smaller ε, each with the multipliers that the last one has found, until to keep the bounds costs no
-more than a small part of the objective; and further, if it may be softness that keeps the duality gap open.
+within its bounds, g is not even finite. Soft bounds, see `structures.soft_box`, have neither problem. So the path leads
+from the problem without bounds over an ε at which violating a bound costs somewhat more than an error of an observed
+entry, to smaller ε, each with the multipliers of the stage before, until keeping the bounds adds only a small share to
+the objective; and further, if it may be softness that keeps the duality gap open.
 
-At the end rows and columns are solved once more, with bounds that hold. The certificate is about that W and the bounds
+At the end rows and columns are solved once more, with hard bounds. The certificate is about that W and the bounds
 themselves: multipliers of soft bounds are feasible for hard ones.
 """
 
@@ -17,74 +17,76 @@ from dataclasses import replace
 
 import numpy as np
 
-from rslm.continuation.rounding import NEAR, Reached, Stage, Stages, advance, stirred, usual_curvature, without_kinks
+from rslm.continuation.rounding import NEAR, usual_curvature, without_kinks
+from rslm.continuation.stage import Reached, Stage, Stages, advance, stirred
 from rslm.evaluation.objective import Evaluation
-from rslm.inner.choose import has_solver
-from rslm.losses import BoxDual
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
-from rslm.structures import Box, SoftBox
+from rslm.structures import Box, Multipliers, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, relative to that of an observed entry
-SPARSE = 1e3  # entries for one that is observed, from which on they are stiffer, lest too many are beyond them
-STIFFER = 5.0  # from one to the next
-NEGLIGIBLE = 3e-3  # part of the objective that keeping the bounds may add in the end
-PART = 0.4  # of what it costs to keep bounds that is paid, at most, for going beyond them
+SPARSE = 1e3  # entries per observed one, from which on bounds are stiffer, so that fewer entries violate them
+STIFFER = 5.0  # factor from one stage to the next
+NEGLIGIBLE = 3e-3  # share of the objective that keeping the bounds may add in the end
+PART = 0.4  # share of that, at most, which is paid for violating soft bounds
 STIFFEST = 1e8  # curvature relative to that of an observed entry beyond which nothing is gained
-OPEN = 0.1  # softness may be the reason of a gap of which it can explain this part
-TRIES = 300  # iterations that a stage on the way, and a smaller gap, are worth
-LEAST = 0.3  # part of itself that a column of little weight is along the average one, at least
-SPREAD = 2.0  # rows of the start are moved until their bounds are so many standard deviations from their mean
+OPEN = 0.1  # softness may be the reason of a gap if it can explain this share of it
+TRIES = 300  # iterations that a stage before the last, and a smaller gap, are worth
+LEAST = 0.3  # least share of a column of little weight that is along the average one
+SPREAD = 2.0  # rows of the start are moved until their bounds are this many standard deviations from their mean
 
 
-def bounded_stages(problem: Problem, way: Stages, from_data: bool) -> Stages:
-    """The way to a problem with bounds; `way` is that to the same one without them."""
-    box, start, expected = problem.structure, None, None
-    assert isinstance(box, Box)
+def bounded_stages(problem: Problem, path: Stages, from_data: bool) -> Stages:
+    """The path to a problem with bounds, around the `path` to the same one without them."""
+    box, start, expected = problem.structure.box, None, None
+    assert box is not None
     first = FIRST * math.sqrt(max(problem.shape[0] * problem.shape[1] / (SPARSE * len(problem.data)), 1.0))
     epsilon = 1.0 / (first * usual_curvature(problem))
     least = epsilon * first / STIFFEST
-    stage: Stage | None = next(way)
+    stage: Stage | None = next(path)
     while stage is not None:
-        if not stage.last and stage.rounding is None:  # a square loss in the place of the problem's
-            reached = yield replace(stage, softness=None)
+        if not stage.last and stage.replaced:  # a square loss in place of the problem's, or a smaller C
+            reached = yield stage.relaxed("bounds", math.inf)
             if from_data:
                 start, from_data = moved_inward(box, reached.evaluation, problem.row_scale), False
-            if isinstance(problem.loss, BoxDual):
+            if problem.loss.interval is not None:
                 # The first width of its kinks depends on the errors that bounds leave.
                 softness = epsilon * stage.problem.C / problem.C
-                squares = replace(stage.problem, structure=SoftBox(box, softness))
-                reached = yield replace(stage, problem=squares, softness=None, tries=TRIES, start=start)
+                squares = replace(soft(stage, box, softness), tries=TRIES, start=start)
+                reached = yield squares.relaxed("bounds", math.inf)
                 start = None
-            stage = advance(way, reached)
+            stage = advance(path, reached)
             continue
         if not stage.last:  # so do the next ones
-            rounded = replace(stage.problem, structure=SoftBox(box, epsilon))
-            reached = yield replace(stage, problem=rounded, softness=epsilon, start=start)
+            reached = yield replace(soft(stage, box, epsilon), start=start)
             start = None
-            stage = advance(way, reached)
+            stage = advance(path, reached)
             continue
-        free, rounding = without_kinks(stage.problem)
-        if rounding > 0:  # zeros alone are solved without rounding where there are no bounds
-            stage = replace(stage, rounding=rounding)
+        stage = without_kinks(stage)  # zeros alone are solved without rounding where there are no bounds
         if from_data:
-            reached = yield replace(stage, last=False, sharp=False, softness=None)
-            start, from_data = moved_inward(box, reached.evaluation, free.row_scale), False
+            reached = yield replace(stage, last=False, sharp=False).relaxed("bounds", math.inf)
+            start, from_data = moved_inward(box, reached.evaluation, problem.row_scale), False
         while True:
-            soft = replace(stage, problem=replace(free, structure=SoftBox(box, epsilon, expected)), softness=epsilon)
-            reached = yield replace(soft, last=False, tries=TRIES, start=start)
+            softened = soft(stage, box, epsilon, expected)
+            reached = yield replace(softened, last=False, tries=TRIES, start=start)
             start = None
             if _negligible(reached.evaluation) or epsilon <= least:
                 break
             expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
-        reached = yield soft
+        reached = yield softened
         while reached.certificate is not None and epsilon > least and _may_explain(reached):
             expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
-            finer = replace(free, structure=SoftBox(box, epsilon, expected))
-            start = stirred(reached.evaluation.U)
-            reached = yield replace(soft, problem=finer, softness=epsilon, tries=TRIES, start=start)
+            finer = replace(stage, tries=TRIES, start=stirred(reached.evaluation.U))
+            reached = yield soft(finer, box, epsilon, expected)
         start = None
-        stage = advance(way, reached)
+        stage = advance(path, reached)
+
+
+def soft(stage: Stage, box: Box, epsilon: float | None = None, expected: Multipliers | None = None) -> Stage:
+    """A stage with bounds softened by ε; if None, by one that suits any point."""
+    epsilon = NEAR / usual_curvature(stage.problem) if epsilon is None else epsilon
+    problem = replace(stage.problem, structure=SoftBox(box, epsilon, expected))
+    return stage.relaxed("bounds", epsilon, problem)
 
 
 def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
@@ -113,19 +115,11 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
     return np.asarray(U / size) if 0.0 < size < np.inf else evaluation.U  # all rows may have to be moved to 0
 
 
-def stand_in(problem: Problem) -> Stage:
-    """The problem in a form that can be evaluated anywhere, where the solver has to end on the way to it."""
-    smooth, rounding = without_kinks(problem)
-    if not isinstance(problem.structure, Box):
-        return Stage(problem, rounding=0.0) if has_solver(problem) else Stage(smooth, rounding=rounding)
-    softness = NEAR / usual_curvature(problem)
-    return Stage(replace(smooth, structure=SoftBox(problem.structure, softness)), False, rounding, softness)
-
-
 def _negligible(evaluation: Evaluation) -> bool:
-    """Whether to keep the bounds costs little; what is paid for going beyond them is but a part of that."""
+    """Whether keeping the bounds costs little; what is paid for violating them is only a part of that."""
     most = NEGLIGIBLE * evaluation.value
-    return evaluation.paid <= PART * most and evaluation.within_bounds().value - evaluation.value <= most
+    paid = evaluation.violation_cost <= PART * most
+    return paid and evaluation.within_bounds().value - evaluation.value <= most
 
 
 def _may_explain(reached: Reached) -> bool:

@@ -1,30 +1,30 @@
-"""Observations on the workers of a cluster, as the measurement of a problem, and its inner solver."""
+"""Observations on the workers of a cluster: a measurement, its inner solver and its data term."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import numpy as np
 
-from rslm.data.prepared.manifest import checksum
+from rslm.data.prepared.manifest import checksums
 from rslm.distributed.cluster import Cluster
 from rslm.distributed.recipe import Expected, Map, Recipe
+from rslm.evaluation.data_term import Factored
 from rslm.inner.active_set import constant, costs, within
-from rslm.inner.base import SolutionElsewhere
+from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.kronecker import kronecker_preconditioner
 from rslm.kernels import Bound, Factors
-from rslm.losses import BoxDual
-from rslm.measurements import Tasks
-from rslm.measurements.remote import Elsewhere
+from rslm.measurements import Measurement, Tasks
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
-from rslm.structures import Box, SoftBox
+from rslm.structures import SoftBox, Structure
 
-SAMPLE = 100_000  # errors that tell what is typical
+SAMPLE = 100_000  # errors that the typical one is the median of
+ON_WORKERS = "values and positions"  # of observations, in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Part:
         return slice(-self.entries.start % step, self.entries.stop - self.entries.start, step)
 
 
-class Shards(Elsewhere):
-    """Columns that are shared out among workers.
+class Shards(Measurement):
+    """Columns that are shared among workers.
 
     Parameters
     ----------
@@ -62,7 +62,21 @@ class Shards(Elsewhere):
         tasks: Tasks | None = None,
         maps: tuple[Map, ...] = (),
     ) -> None:
-        self.cluster, self.shape, self.parts, self.tasks, self.maps = cluster, shape, parts, tasks, maps
+        self.cluster, self._shape, self.parts, self.tasks, self.maps = cluster, shape, parts, tasks, maps
+        self.intercept = tasks is not None and tasks.intercept
+
+    at_hand = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._shape
+
+    def validate(self, structure: Structure) -> None:
+        if self.tasks is not None and structure.box is not None:
+            raise TypeError(
+                "tasks with bounds cannot be shared among processes: to keep the bounds, all columns are moved "
+                "together; fit them in one process, without a client"
+            )
 
     def __len__(self) -> int:
         return int(self.parts[-1].entries.stop)
@@ -74,43 +88,35 @@ class Shards(Elsewhere):
     def map(self, function: Map) -> Shards:
         return Shards(self.cluster, self.shape, self.parts, self.tasks, (*self.maps, function))
 
-    def solver(self, problem: Problem) -> RemoteSolver:
+    def remote_solver(self, problem: Problem) -> RemoteSolver:
         return RemoteSolver(self, problem)
 
-    def gram(self, problem: Problem, usual: float) -> Callable[[Floats], Floats]:
-        solver = self.solver(problem)
+    def remote_term(self, problem: Problem) -> RemoteTerm:
+        return RemoteTerm(self, problem)
 
-        def gram(X: Floats) -> Floats:
-            total: Floats = self.cluster.total("gram", solver.key, usual, X)
-            return total
-
-        return gram
-
-    def fingerprint(self) -> str:
-        if (tasks := self.tasks) is not None:  # which are at hand; shards number the rows of X on their own
+    def fingerprint(self) -> dict[str, str]:
+        if (tasks := self.tasks) is not None:  # they are at hand; shards number the rows of X on their own
             X, columns = tasks.features.X, tasks.columns
             features = (X.data, X.indices, X.indptr) if tasks.features.sparse else (X,)
-            return " ".join(f"{checksum(a):08x}" for a in (columns.indptr, columns.index, tasks.values, *features))
+            return {ON_WORKERS: checksums(columns.indptr, columns.index, tasks.values, *features)}
         own = [(part.columns.start,) for part in self.parts]
-        return f"{sum(self.cluster.each('fingerprint', own=own)) % 2**64:016x}"
+        return {ON_WORKERS: f"{sum(self.cluster.each('fingerprint', own=own)) % 2**64:016x}"}
 
     def sample(self, size: int) -> Floats:
         step = len(self) // size + 1
         return np.concatenate(self.cluster.each("values", self.maps, own=[(part.every(step),) for part in self.parts]))
 
 
-class RemoteSolver:
+class RemoteSolver(InnerSolver):
     """The inner solver of a problem whose columns are on workers."""
 
     def __init__(self, shards: Shards, problem: Problem) -> None:
         self.shards, self.problem, self.cluster = shards, problem, shards.cluster
-        structure = problem.structure
-        assert isinstance(structure, Box | SoftBox | None)
-        box, softness, expected = structure, None, None
-        if isinstance(structure, SoftBox):
-            box, softness, expected = structure.box, structure.softness, structure.expected
+        structure, softness, expected = problem.structure, None, None
+        if structure.form == "soft bounds":
+            softness, expected = cast(SoftBox, structure).softness, cast(SoftBox, structure).expected
         weights = problem.row_weights, problem.column_weights
-        self.recipe = Recipe(problem.loss, problem.C, shards.maps, box, softness, expected, *weights)  # type: ignore[arg-type]
+        self.recipe = Recipe(problem.loss, problem.C, shards.maps, structure.box, softness, expected, *weights)  # type: ignore[arg-type]
         self.tell()
 
     def tell(self) -> None:
@@ -124,8 +130,7 @@ class RemoteSolver:
     @property
     def warm(self) -> bool | None:
         """Whether workers start from their last solutions, which they keep themselves."""
-        direct = self.problem.loss.quadratic and self.problem.structure is None
-        return None if direct else True
+        return None if self.problem.plain else True
 
     @warm.setter
     def warm(self, value: bool | None) -> None:
@@ -139,22 +144,19 @@ class RemoteSolver:
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        return None if isinstance(problem.data, Shards) else "needs columns on workers"
-
-    def free(self) -> None:
-        """Workers let go of what nobody can ask for any more."""
+        return "needs columns on workers" if problem.data.at_hand else None
 
     def solve(self, U: Floats, size: float | None = None) -> RemoteSolution:
         return RemoteSolution(self, U, size)
 
 
-class RemoteSolution(SolutionElsewhere):
+class RemoteSolution(InnerSolution):
     """The solutions of all shards at one U."""
 
     def __init__(self, solver: RemoteSolver, U: Floats, size: float | None = None) -> None:
         self.solver, self.U, self.key = solver, U, uuid4().hex
         self.cluster = solver.cluster
-        self.value, self.gradient, self.paid = self.tell(size)
+        self.value, self.gradient, self.violation_cost = self.tell(size)
 
     def tell(self, size: float | None = None) -> tuple[float, Floats, float]:
         """Have the problem solved at U; with a `size`, from where columns were moved into their bounds."""
@@ -176,7 +178,7 @@ class RemoteSolution(SolutionElsewhere):
             raise RuntimeError("this evaluation has been released; evaluate the point again")
 
     @cached_property
-    def V(self) -> Floats:
+    def V(self) -> Floats:  # type: ignore[override]
         if self.key not in self.cluster.known:
             self.tell()
         return np.concatenate(self.cluster.each("V", self.key))
@@ -214,42 +216,27 @@ class RemoteSolution(SolutionElsewhere):
 
     def _typical_error(self) -> float | None:
         problem = self.solver.problem
-        if not isinstance(problem.loss, BoxDual) or problem.structure is not None:
+        if problem.loss.interval is None or problem.structure.form != "free":
             return None
         y, w = self.sample(problem, SAMPLE)
-        return problem.loss.box.typical(y, y - w)
+        return problem.loss.interval.typical(y, y - w)
 
     # ---- sums ------------------------------------------------------------------------------------------------------
 
-    def _asked(self, problem: Problem) -> str:
-        """What workers call a problem that sums are asked for."""
+    def asked(self, problem: Problem) -> str:
+        """The key of a problem that workers are asked for sums of."""
         self._check()
-        if problem is self.solver.problem:
-            return self.solver.key
-        last = self.cluster.asked
-        if last is None or last.problem is not problem:
-            assert isinstance(problem.data, Shards)
-            last = self.cluster.asked = problem.data.solver(problem)
-        return str(last.key)
-
-    def loss(self, problem: Problem) -> float:
-        return float(self.cluster.total("loss", self.key, self._asked(problem)))
-
-    def least_loss(self, problem: Problem) -> float:
-        return float(self.cluster.total("least_loss", self._asked(problem)))
+        return self.solver.key if problem is self.solver.problem else key_of(problem)
 
     def sample(self, problem: Problem, size: int) -> tuple[Floats, Floats]:
         shards, step = self.solver.shards, len(problem.data) // size + 1
-        name = self._asked(problem)
+        name = self.asked(problem)
         parts = self.cluster.each("sample", self.key, name, own=[(part.every(step),) for part in shards.parts])
         y, w = (np.concatenate(each) for each in zip(*parts, strict=True))
         return y, w
 
     def dual(self) -> Floats:
         raise TypeError("dual variables are kept by the workers")
-
-    def duals(self, problem: Problem) -> RemoteDuals:
-        return RemoteDuals(self, self._asked(problem))
 
     # ---- bounds ----------------------------------------------------------------------------------------------------
 
@@ -277,12 +264,51 @@ class RemoteSolution(SolutionElsewhere):
         V = np.concatenate(self.cluster.each("moved_columns", self.key, costs(rows(self.V), X)))
         U = rows(V).V / problem.row_scale
         size = float(np.linalg.norm(U))
-        hard = self.solver.shards.solver(replace(problem, structure=box))
+        hard = self.solver.shards.remote_solver(replace(problem, structure=box))
         kept = U / size, hard.solve(U / size, size)
         if np.isfinite(kept[1].value):
             return kept
         alike = constant(hard.problem, X, self.V)
         return alike, hard.solve(alike)
+
+
+def key_of(problem: Problem) -> str:
+    """The key of a problem that workers are asked for sums of; the last such problem is kept."""
+    shards = cast(Shards, problem.data)
+    last = shards.cluster.asked
+    if last is None or last.problem is not problem:
+        last = shards.cluster.asked = shards.remote_solver(problem)
+    return str(last.key)
+
+
+class RemoteTerm:
+    """The observations on the workers and the loss of one problem; see `rslm.evaluation.data_term`."""
+
+    def __init__(self, shards: Shards, problem: Problem) -> None:
+        self.cluster, self.problem = shards.cluster, problem
+
+    def value(self, W: Factored) -> float:
+        solution = cast(RemoteSolution, W.solution)
+        return float(self.cluster.total("value", solution.key, solution.asked(self.problem)))
+
+    def least_loss(self) -> float:
+        return float(self.cluster.total("least_loss", key_of(self.problem)))
+
+    def sample(self, W: Factored, size: int) -> tuple[Floats, Floats]:
+        return cast(RemoteSolution, W.solution).sample(self.problem, size)
+
+    def duals(self, W: Factored) -> RemoteDuals:
+        solution = cast(RemoteSolution, W.solution)
+        return RemoteDuals(solution, solution.asked(self.problem))
+
+    def guess(self, usual: float) -> Callable[[Floats], Floats]:
+        key = key_of(self.problem)
+
+        def gram(X: Floats) -> Floats:
+            total: Floats = self.cluster.total("gram", key, usual, X)
+            return total
+
+        return gram
 
 
 class RemoteDuals:
@@ -317,4 +343,7 @@ class RemoteDuals:
         return float(self._total("support"))
 
     def quadratic(self) -> float:
+        return 0.0
+
+    def infeasibility(self) -> float:
         return 0.0

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.continuation.start import gram_of_data
 from rslm.distributed.recipe import Expected, Map, Recipe
-from rslm.evaluation.dual import DualSums, conjugate_part
+from rslm.evaluation.data_term import LocalTerm
+from rslm.evaluation.dual import DualSums
 from rslm.evaluation.objective import Evaluation, Objective
-from rslm.inner.active_set import ActiveSet, ActiveSolution
+from rslm.inner.active_set import ActiveSolution
 from rslm.kernels import predict_pairs
 from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem
@@ -139,11 +139,10 @@ class Shard:
         objective = self._objective(problem)  # which starts where the last one ended
         self.keep(alive)
         if size is not None and self._moved is not None:
-            assert isinstance(objective._inner, ActiveSet)
-            objective._inner.begin_at(U, self._moved * size)
+            objective.begin_at(U, self._moved * size)
             self._moved = None
         found = self._points[key] = objective.evaluate(U)
-        return found.value, found.gradient, found.paid
+        return found.value, found.gradient, found.violation_cost
 
     # ---- sums at a point -------------------------------------------------------------------------------------------
 
@@ -163,26 +162,24 @@ class Shard:
 
     def moved_columns(self, key: str, costs_of_rows: Floats) -> Floats:
         """V with those columns moved into the bounds for which that is cheaper than to move rows."""
-        solution = self.point(key)._solution
-        assert isinstance(solution, ActiveSolution)
-        self._moved = solution.moved_columns(solution.hard_solver(), costs_of_rows)
+        self._moved = cast(ActiveSolution, self.point(key).solution).moved_columns(costs_of_rows)
         return self._moved
 
     def remember_multipliers(self, key: str, name: str) -> None:
         """Those of a point, by a name of their own."""
         self._multipliers[name] = self.point(key).multipliers()
 
-    def loss(self, key: str, problem: str) -> float:
-        return self.point(key).loss(self.problem(problem))
+    def value(self, key: str, problem: str) -> float:
+        return LocalTerm(self.problem(problem), self.n_threads).value(self.point(key))
 
     def least_loss(self, problem: str) -> float:
-        asked = self.problem(problem)
-        return conjugate_part(asked, np.zeros(len(asked.data)), 0.0)
+        return LocalTerm(self.problem(problem), self.n_threads).least_loss()
 
     def sample(self, key: str, problem: str, at: slice) -> tuple[Floats, Floats]:
         """Some targets, and what W says of them."""
         asked, point = self.problem(problem), self.point(key)
-        return asked.data.values[at].astype(np.float64), point.predictions(asked)[at]
+        w = LocalTerm(asked, self.n_threads).predictions(point)
+        return asked.data.values[at].astype(np.float64), w[at]
 
     def duals(self, key: str, problem: str, question: str, *args: Any) -> Any:
         """What `DualSums` answers."""
@@ -197,7 +194,7 @@ class Shard:
     def gram(self, problem: str, usual: float, X: Floats) -> Floats:
         name = f"gram {problem}"
         if name not in self._working:
-            self._working = {name: gram_of_data(self.problem(problem), usual, self.n_threads)}
+            self._working = {name: LocalTerm(self.problem(problem), self.n_threads).guess(usual)}
         gram: Callable[[Floats], Floats] = self._working[name]
         return gram(X)
 

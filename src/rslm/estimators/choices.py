@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from rslm.solvers.stopping import Progress
 
 OWN = "a loss of your own: "  # how a file names one, which it does not hold
 STREAMING = "streaming"  # the outcome of a fit that partial_fit continues
+RELAXED = {"loss": "loss rounded by", "bounds": "bounds softened by", "structure": "structure smoothed by"}
 FAR = 1e-3  # a relative gradient at which a solver that stalls has not found what it was looking for
 
 
@@ -77,9 +79,7 @@ def line(p: Progress) -> str:
         f"rank {p.U.shape[1]}  iteration {p.iteration:3d}  objective {p.value:.10e}  "
         f"relative gradient {p.relative_gradient:.1e}  {p.evaluations} evaluations  "
         f"{p.hessian_products} Hessian products  {p.seconds:.2f} s  C {p.C:g}"
-        + (f"  loss rounded by {p.rounding:.1e}" if p.rounding > 0 else "")
-        + (f"  bounds softened by {p.softness:.1e}" if p.softness > 0 else "")
-        + (f"  structure smoothed by {p.smoothing:.1e}" if p.smoothing > 0 else "")
+        + "".join(f"  {RELAXED[r.of]} {r.amount:.1e}" for r in p.relaxations if r.of in RELAXED and r.amount < math.inf)
         + (f"  relative gap {p.relative_gap:.1e}" if p.relative_gap >= 0 else "")
     )
 

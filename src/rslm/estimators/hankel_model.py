@@ -22,7 +22,7 @@ from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.order_search import OrderSearch
-from rslm.estimators.persistence import certificate_of, facts_of_fit, history_of, save, storable
+from rslm.estimators.persistence import certificate_of, facts_of_fit, history_of, history_to_arrays, save, storable
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
 from rslm.runtime.interrupts import held_back
@@ -361,7 +361,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         save(self, path)
 
     def _to_file(self) -> tuple[Arrays, Facts]:
-        arrays = {"signal": self._signal, "seen": self._seen} | {f"history_{k}": v for k, v in self.history_.items()}
+        arrays = {"signal": self._signal, "seen": self._seen} | history_to_arrays(self.history_)
         facts: Facts = {name: getattr(self, name) for name in FACTS}
         facts["certificate"] = None if self.certificate_ is None else asdict(self.certificate_)
         facts["criteria"] = list(self.criteria_.items())

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rslm.certificate.relaxation import finite_amount
 from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.bounds import beyond
 from rslm.estimators.fitted_samples import FittedSamples
@@ -142,7 +143,7 @@ class Layout:
 
     def at(self, progress: Progress) -> dict[str, Any]:
         """The model where a solver stands."""
-        return self.model(progress.U, progress.V, progress.rounding)
+        return self.model(progress.U, progress.V, finite_amount(progress.relaxations, "loss"))
 
     def _classes(self) -> Floats | None:
         if not self.loss.binary:

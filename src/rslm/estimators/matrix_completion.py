@@ -38,6 +38,7 @@ from rslm.estimators.persistence import (
     check_settings,
     facts_of_fit,
     history_of,
+    history_to_arrays,
     ids_from_array,
     ids_to_array,
     loss_from_plain,
@@ -51,7 +52,7 @@ from rslm.evaluation.dual import sum_in_blocks
 from rslm.evaluation.objective import Objective
 from rslm.kernels import Columns, predict_pairs
 from rslm.kernels.scratch import room_like
-from rslm.losses import BoxDual, Logistic, Loss
+from rslm.losses import Logistic, Loss
 from rslm.runtime.interrupts import held_back
 from rslm.runtime.log import log_shown
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
@@ -339,7 +340,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
             n_threads=self.n_threads,
             checkpoint=checkpoint,
         )
-        for name, value in layout.model(result.U, result.V, result.certificate.rounding).items():
+        for name, value in layout.model(result.U, result.V, result.certificate.relaxed("loss")).items():
             setattr(self, name, value)
         self.certificate_ = result.certificate.scaled(layout.scale)
         in_squares = ("objective", "gradient_norm")
@@ -543,7 +544,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
     def _solved_loss(self) -> Loss:
         """The loss as it was solved: with its kinks rounded, if it has any."""
         loss = self._checked_loss()
-        return loss.smoothed(self._rounding) if self._rounding > 0 and isinstance(loss, BoxDual) else loss
+        return loss.rounded(self._rounding) if self._rounding > 0 else loss
 
     def _residuals(self, data: ObservedMatrix) -> ObservedMatrix:
         columns = Columns(data.indptr, data.index, data.shape[1])
@@ -581,7 +582,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         names = ("row_factors_", "col_factors_")
-        arrays = {name: getattr(self, name) for name in names} | {f"history_{k}": v for k, v in self.history_.items()}
+        arrays = {name: getattr(self, name) for name in names} | history_to_arrays(self.history_)
         arrays |= {"subspace": self._subspace.features} | self._seen.to_arrays()
         arrays |= ids_to_array("row", self._rows.ids) | ids_to_array("col", self._cols.ids)
         if hasattr(self, "feature_names_in_"):
@@ -620,7 +621,7 @@ class MatrixCompletion(Recommending, CallbackSupportMixin, TransformerMixin, Bas
         if (stream := Stream.from_arrays(arrays)) is not None:
             model._stream = stream
         model.certificate_ = certificate_of(facts)
-        model._rounding = parts.number({"rounding": model.certificate_.rounding}, "rounding", least=0.0)
+        model._rounding = parts.number({"rounding": model.certificate_.relaxed("loss")}, "rounding", least=0.0)
         model.history_ = history_of(arrays)
         known = facts_of_fit(facts) | {"rank_": parts.whole(facts, "rank_", most=rank)}
         known["n_features_in_"] = parts.whole(facts, "n_features_in_", shape[1], shape[1])

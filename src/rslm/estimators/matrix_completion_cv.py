@@ -188,7 +188,7 @@ class MatrixCompletionCV(MatrixCompletion):
                     certificate=False,
                 )
                 start = result.U
-                model = layout.model(result.U, result.V, result.certificate.rounding)
+                model = layout.model(result.U, result.V, result.certificate.relaxed("loss"))
                 error = self._error(loss, model, test)
                 tried.append((rank, C, error, time.perf_counter() - began))
                 if self.verbose:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.certificate import Certificate
+from rslm.certificate.relaxation import RELAXED, amounts_by_iteration, relaxations_of
 from rslm.data import parts
 from rslm.data.parts import part_of
 from rslm.estimators import bounds
@@ -22,6 +23,7 @@ from rslm.storage.container import Arrays, Facts, Kind, plain_scalar, read_seale
 
 MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the model again.")
 
+BEFORE = ("rounding", "softness", "smoothing")  # the relaxations of loss, bounds and structure in earlier files
 MOST_THREADS = 1 << 16  # more than any machine has
 
 
@@ -166,18 +168,42 @@ def _outcome(facts: Facts) -> str:
 def certificate_of(facts: Facts) -> Certificate:
     found = facts["certificate"]
     kinds: Any = {"method": parts.text, "rank": parts.whole, "stationary": parts.flag}
-    read = {f.name: kinds.get(f.name, parts.any_number) for f in fields(Certificate) if f.name in found}
-    if len(read) < len(found):
+    known = [f.name for f in fields(Certificate) if f.name in found and f.name != "relaxations"]
+    if len(known) + sum(name in found for name in ("relaxations", *BEFORE)) < len(found):
         raise ValueError("certificate")
-    return Certificate(**{name: of(found, name) for name, of in read.items()})
+    if "relaxations" in found:
+        pairs = [(parts.text(r, "of"), parts.number(r, "amount", least=0.0)) for r in found["relaxations"]]
+        amounts = [dict(pairs).get(of, 0.0) for of in RELAXED]
+        if len(pairs) != sum(amount > 0 for amount in amounts):
+            raise ValueError("certificate")
+    else:
+        amounts = [0.0, *(parts.number(found, name, least=0.0) if name in found else 0.0 for name in BEFORE)]
+    numbers = {name: kinds.get(name, parts.any_number)(found, name) for name in known}
+    return Certificate(**numbers, relaxations=relaxations_of(amounts))
+
+
+def history_to_arrays(history: dict[str, Any]) -> Arrays:
+    """The history as arrays: of the relaxations one column for each part that can be relaxed."""
+    arrays = {f"history_{name}": values for name, values in history.items() if name != "relaxations"}
+    if "relaxations" in history:
+        arrays["history_relaxations"] = np.column_stack(list(amounts_by_iteration(history["relaxations"]).values()))
+    return arrays
 
 
 def history_of(arrays: Arrays) -> dict[str, Any]:
-    names = [name for name in arrays if name.startswith("history_")]
-    read = {name.removeprefix("history_"): parts.floats(arrays, name, None, finite=False) for name in names}
+    names = {name.removeprefix("history_"): name for name in arrays if name.startswith("history_")}
+    packed = names.pop("relaxations", None)
+    read = {name: parts.floats(arrays, given, None, finite=False) for name, given in names.items()}
     if len({len(values) for values in read.values()}) > 1:
         raise ValueError("history")
-    return read
+    amounts = None
+    if packed is not None:
+        amounts = parts.floats(arrays, packed, len(read["objective"]), len(RELAXED), finite=False)
+    elif BEFORE[0] in read:  # NaN stood for a part that was left out or replaced
+        before = [np.nan_to_num(read.pop(name), nan=np.inf) for name in BEFORE if name in read]
+        none = np.zeros(len(before[0]))
+        amounts = np.column_stack([none, *before, *(none for _ in BEFORE[len(before) :])])
+    return read if amounts is None else read | {"relaxations": [relaxations_of(row) for row in amounts]}
 
 
 def check_settings(n_threads: Any, loss: Any) -> None:

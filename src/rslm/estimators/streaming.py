@@ -11,7 +11,7 @@ import numpy as np
 from rslm.data import ObservedMatrix, parts
 from rslm.estimators.layout import Layout
 from rslm.evaluation.objective import Objective
-from rslm.losses import BoxDual, Loss
+from rslm.losses import Loss
 from rslm.runtime.types import Floats
 from rslm.solvers import Outcome, solve
 from rslm.solvers.stochastic import StochasticSteps
@@ -94,6 +94,6 @@ def obstacle(loss: Loss, weighting: object, bounds: object) -> str | None:
         return "partial_fit knows no bounds; fit all samples at once, or leave bounds out"
     if weighting != 0:
         return f"weighting={weighting!r} needs the counts of all entries, which a stream does not have; use 0"
-    if isinstance(loss, BoxDual) and loss.box.smoothing == 0:
+    if not loss.smooth:
         return f"{loss!r} has kinks, where partial_fit has no step; use a smooth one, such as 'huber'"
     return None

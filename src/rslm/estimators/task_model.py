@@ -20,13 +20,13 @@ from rslm.estimators.persistence import (
     check_settings,
     facts_of_fit,
     history_of,
+    history_to_arrays,
     loss_from_plain,
     save,
 )
 from rslm.estimators.scaling import extreme_scale, in_units
 from rslm.losses import Loss
-from rslm.measurements import Tasks
-from rslm.measurements.remote import Elsewhere
+from rslm.measurements import Measurement, Tasks
 from rslm.problem import Problem
 from rslm.runtime.interrupts import held_back
 from rslm.runtime.log import log_shown
@@ -169,7 +169,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays = {"coef": self.coef_, "intercept": self.intercept_, "U": self._U}
-        arrays |= {f"history_{k}": v for k, v in self.history_.items()}
+        arrays |= history_to_arrays(self.history_)
         if hasattr(self, "feature_names_in_"):
             arrays["feature_names"] = np.asarray(self.feature_names_in_, dtype=str)
         return arrays, {name: getattr(self, name) for name in FACTS} | {"certificate": asdict(self.certificate_)}
@@ -200,7 +200,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _distributed(tasks: Tasks, client: Any) -> Elsewhere:
+def _distributed(tasks: Tasks, client: Any) -> Measurement:
     needs_distributed()
     from rslm.distributed.tasks import distribute_tasks
 

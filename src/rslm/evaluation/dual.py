@@ -1,6 +1,7 @@
-"""The dual variables of an evaluation, and the sums over them that a certificate asks for.
+"""The dual variables of an evaluation, and the sums over them that a certificate needs.
 
-With dual variables z, multipliers a of the bounds and weights p, q, S = diag(1/√p) (M*z + a) diag(1/√q).
+With dual variables z, multipliers a of the bounds and weights p, q, S = diag(1/√p) (M*z + a) diag(1/√q). Where W pays a
+penalty ½⟨W, 𝓛W⟩, −𝓛W is added to M*z. Where W has a linear structure, S is any matrix with P*(S) = P*(M*z).
 """
 
 from __future__ import annotations
@@ -12,22 +13,25 @@ from typing import Protocol
 
 import numpy as np
 
-from rslm.linalg.spectrum import frobenius_squared, largest_eigenvalue, weighted_gram
-from rslm.measurements import Measurement
+from rslm.inner.base import StructuredDual
+from rslm.kernels import Columns
+from rslm.linalg.products import ColumnScaled, Products, Quadratic, Sparse
+from rslm.linalg.spectrum import largest_eigenvalue
 from rslm.problem import Problem
 from rslm.runtime.interrupts import look
 from rslm.runtime.types import Floats
-from rslm.structures import Box, Multipliers, Smooth, SoftBox
+from rslm.structures import Multipliers
 
 TOO_LARGE = 1e140  # for squares and sums of them to stay finite
 BLOCK = 1 << 20  # entries summed at a time, so that no temporary is as large as the data
+WIDTH = 64  # unit vectors that S is multiplied with at a time
 
 
 class DualSums(Protocol):
-    """What a certificate asks of dual variables, wherever they are."""
+    """What a certificate asks of dual variables, in this process or in others."""
 
     def largest(self) -> float:
-        """The largest absolute value of z and a; not a number if one is not."""
+        """The largest absolute value of z and a; NaN if one is NaN."""
 
     def rounding(self) -> float:
         """The relative rounding error of one of them."""
@@ -36,23 +40,35 @@ class DualSums(Protocol):
         """S Sᵀ X."""
 
     def frobenius_squared(self) -> float:
-        """‖S‖_F², or what is above it where entries of S are sums of two."""
+        """‖S‖_F² or an upper bound of it."""
 
     def conjugate_part(self, alpha: float) -> float:
         """−C Σ ℓ*(y, −αz/C)."""
 
     def support(self) -> float:
-        """Σ lower a⁺ − upper a⁻: the least that ⟨a, W⟩ can be within the bounds."""
+        """The least that ⟨a, W⟩ can be within the bounds, Σ lower a⁺ − upper a⁻; or ⟨S − M*z, W₀⟩."""
 
     def quadratic(self) -> float:
-        """⟨W, 𝓛W⟩ where W pays ½⟨W, 𝓛W⟩ for not being smooth: the conjugate of that, twice."""
+        """⟨W, 𝓛W⟩, which is twice the conjugate of the penalty at 𝓛W."""
+
+    def infeasibility(self) -> float:
+        """An upper bound of the norm of what has to be added to S to make it feasible."""
 
 
 class Duals:
     """Dual variables z of the observations of a problem, and the multipliers of its bounds if there are any."""
 
-    def __init__(self, problem: Problem, z: Floats, n_threads: int, multipliers: Multipliers | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        z: Floats,
+        n_threads: int,
+        multipliers: Multipliers | None = None,
+        factors: tuple[Floats, Floats] | None = None,
+    ) -> None:
+        """`factors` are A and B with W = A Bᵀ, where W pays a penalty."""
         self.problem, self.z, self.n_threads, self.multipliers = problem, z, n_threads, multipliers
+        self._factors = factors if problem.structure.form == "penalty" else None
 
     def largest(self) -> float:
         of_bounds = 0.0 if self.multipliers is None else _largest(self.multipliers.values)
@@ -61,69 +77,101 @@ class Duals:
     def rounding(self) -> float:
         return float(np.finfo(self.z.dtype).eps)
 
-    @cached_property
-    def _gram(self) -> Callable[[Floats], Floats]:
-        return weighted_gram(self.problem, self.z, self.n_threads, self.multipliers)
-
     def gram(self, X: Floats) -> Floats:
         return self._gram(X)
 
+    @cached_property
+    def _gram(self) -> Callable[[Floats], Floats]:
+        return dual_gram(self.problem, self.z, self.n_threads, self._more())
+
+    def _more(self) -> list[Products]:
+        """The parts of S apart from M*z, with columns divided by √q."""
+        q, more = self.problem.column_weights, list[Products]()
+        if self.multipliers is not None and len(self.multipliers.values):
+            entries = self.multipliers.entries
+            more.append(Sparse(entries, entries.divided(self.multipliers.values, q), self.n_threads))
+        if self._factors is not None:
+            part: Products = Quadratic(self.problem.structure, *self._factors)
+            more.append(part if q is None else ColumnScaled(part, (1.0 / np.sqrt(q))[:, None]))
+        return more
+
     def frobenius_squared(self) -> float:
-        return frobenius_squared(self.problem, self.z, self.multipliers)
+        if "entries" not in self.problem.data.traits or self._factors is not None:
+            return _frobenius_squared(self.gram, self.problem.shape[0])
+        parts = [(self.problem.data.columns, self.z)]  # type: ignore[attr-defined]
+        parts += [] if self.multipliers is None else [(self.multipliers.entries, self.multipliers.values)]
+        return sum(math.sqrt(_squares_of_entries(self.problem, *part)) for part in parts) ** 2
 
     def conjugate_part(self, alpha: float) -> float:
         return conjugate_part(self.problem, self.z, alpha)
 
     def support(self) -> float:
-        found = self.multipliers
+        found, box = self.multipliers, self.problem.structure.box
         if found is None or not len(found.values):
             return 0.0
-        structure = self.problem.structure
-        assert isinstance(structure, Box | SoftBox)
-        lower, upper = structure.planes(self.problem.shape)
-        a, rows = found.values, found.entries.index
-        columns = np.repeat(np.arange(self.problem.shape[1]), np.diff(found.entries.indptr))
-        up, down = a > 0, a < 0  # a bound that is infinite pushes nowhere
+        assert box is not None
+        lower, upper = box.planes(self.problem.shape)
+        a, (rows, columns) = found.values, found.entries.places()
+        up, down = a > 0, a < 0  # an infinite bound has no multiplier
         return float(a[up] @ lower[rows[up], columns[up]]) + float(a[down] @ upper[rows[down], columns[down]])
 
     def quadratic(self) -> float:
+        return 0.0 if self._factors is None else 2.0 * self.problem.structure.penalty(*self._factors)
+
+    def infeasibility(self) -> float:
         return 0.0
 
 
-class SmoothDuals(Duals):
-    """Those of a problem where W = A Bᵀ pays for not being smooth: S = M*z − 𝓛W."""
+class StructuredDuals(Duals):
+    """Those of a problem with linear structure, whose S is not M*z."""
 
-    def __init__(self, problem: Problem, z: Floats, n_threads: int, A: Floats, B: Floats) -> None:
+    def __init__(self, problem: Problem, z: Floats, n_threads: int, S: StructuredDual) -> None:
         super().__init__(problem, z, n_threads)
-        self._A, self._B = A, B
+        self.S = S
 
     def gram(self, X: Floats) -> Floats:
-        problem, data, smooth = self.problem, self.problem.data, self.problem.structure
-        assert isinstance(data, Measurement)
-        assert isinstance(smooth, Smooth)
-        q = 1.0 if problem.column_weights is None else (1.0 / problem.column_weights)[:, None]
-        X = problem.row_scale * X
-        Y = data.adjoint_transposed_times(self.z, X, self.n_threads) - smooth.transposed_times(self._A, self._B, X)
-        Z = data.adjoint_times(self.z, q * Y, self.n_threads) - smooth.times(self._A, self._B, q * Y)
-        return np.asarray(problem.row_scale * Z)
+        return self.S.times(self.S.transposed_times(X))
 
     def frobenius_squared(self) -> float:
-        return sum(float(self.gram(unit[:, None])[k, 0]) for k, unit in enumerate(np.eye(self.problem.shape[0])))
+        return _frobenius_squared(self.gram, self.problem.shape[0])
 
-    def quadratic(self) -> float:
-        assert isinstance(self.problem.structure, Smooth)
-        return 2.0 * self.problem.structure.value(self._A, self._B)
+    def support(self) -> float:
+        return self.S.support(self.z)
+
+    def infeasibility(self) -> float:
+        return self.S.infeasibility(self.z)
+
+
+def dual_gram(
+    problem: Problem, z: Floats, n_threads: int, more: list[Products] | None = None
+) -> Callable[[Floats], Floats]:
+    """X ↦ S Sᵀ X; `more` are parts of S apart from M*z, with columns divided by √q."""
+    p = problem.row_weights
+    scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
+    of_data = problem.data.adjoint_gram(z, problem.column_weights, n_threads)
+    if not more:
+        return lambda X: scale * of_data(scale * X, None)
+
+    def gram(X: Floats) -> Floats:
+        X = scale * X
+        Y = np.asarray(sum(part.transposed_times(X) for part in more))
+        product = of_data(X, Y)  # Y is now Sᵀ X
+        return np.asarray(scale * sum((part.times(Y) for part in more), product))
+
+    return gram
 
 
 def largest_singular_value_squared(duals: DualSums, U: Floats) -> tuple[float, str]:
-    """σ₁(S)² from above, and how it was found. The columns of U are where to look first."""
+    """σ₁(S)² from above, and how it was found. The iteration starts from the columns of U."""
     largest = duals.largest()
-    if largest == 0.0:
-        return 0.0, "all dual variables are zero"
     if not largest < TOO_LARGE:
         return math.inf, "not computed: the dual variables are too large"
+    slack = duals.infeasibility()
+    if largest == 0.0 and slack == 0.0:
+        return 0.0, "all dual variables are zero"
     square, method = largest_eigenvalue(duals.gram, U)
-    return (duals.frobenius_squared(), method) if math.isnan(square) else (square, method)
+    square = duals.frobenius_squared() if math.isnan(square) else square
+    return (math.sqrt(square) + slack) ** 2 if slack > 0.0 else square, method
 
 
 def conjugate_part(problem: Problem, z: Floats, alpha: float) -> float:
@@ -134,25 +182,19 @@ def conjugate_part(problem: Problem, z: Floats, alpha: float) -> float:
     )
 
 
-def least_loss(problem: Problem) -> float:
-    """C Σ min_w ℓ(y, w)."""
-    return conjugate_part(problem, np.zeros(len(problem.data)), 0.0)
-
-
 def balanced(problem: Problem, z: Floats) -> Floats:
-    """z with sum 0 in every task, as intercepts need it: the side that has more is made smaller, which is feasible."""
+    """z with sum 0 in every column, as intercepts demand: the larger sign is scaled down, which is feasible."""
+    data = problem.data
     look()
-    columns = problem.columns
-    task = np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
-    up, down = (np.bincount(task, np.maximum(side, 0.0), columns.shape[1]) for side in (z, -z))
+    up, down = (data.sums_by_column(np.maximum(side, 0.0)) for side in (z, -z))
     look()
     less = np.minimum(up, down)
-    factors = [less / np.where(side > 0, side, 1.0) for side in (up, down)]
-    return np.asarray(z * np.where(z > 0, factors[0][task], factors[1][task]))
+    factors = [data.by_column(less / np.where(side > 0, side, 1.0)) for side in (up, down)]
+    return np.asarray(z * np.where(z > 0, factors[0], factors[1]))
 
 
 def sum_in_blocks(term: Callable[[slice], Floats], n: int) -> float:
-    """Σ of what `term` says of n entries, some at a time."""
+    """Σ term over n entries, one block of them at a time."""
 
     def of_block(k: int) -> float:
         look()
@@ -162,5 +204,25 @@ def sum_in_blocks(term: Callable[[slice], Floats], n: int) -> float:
 
 
 def _largest(values: Floats) -> float:
-    """The largest absolute value, without a copy; not a number if one is not."""
+    """The largest absolute value, without a copy; NaN if one is NaN."""
     return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+
+
+def _frobenius_squared(gram: Callable[[Floats], Floats], d: int) -> float:
+    """The trace of S Sᵀ."""
+    total = 0.0
+    for start in range(0, d, WIDTH):
+        unit = np.eye(d, min(WIDTH, d - start), -start)
+        total += float(np.vdot(unit, gram(unit)))
+    return total
+
+
+def _squares_of_entries(problem: Problem, columns: Columns, values: Floats) -> float:
+    """‖diag(1/√p) · values · diag(1/√q)‖_F² of a sparse matrix."""
+    p, total = problem.row_weights, 0.0
+    values = columns.divided(values, problem.column_weights)
+    for start, end in columns.blocks():
+        at = slice(columns.indptr[start], columns.indptr[end])
+        squares = values[at].astype(np.float64) ** 2
+        total += float((squares if p is None else squares / p[columns.index[at]]).sum())
+    return total

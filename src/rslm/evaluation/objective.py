@@ -1,4 +1,4 @@
-"""g(U), its derivatives and its dual state, with one inner solve a point."""
+"""g(U), its derivatives and its dual variables, with one inner solve per point."""
 
 from __future__ import annotations
 
@@ -8,41 +8,37 @@ from functools import cached_property
 
 import numpy as np
 
-from rslm.evaluation.dual import Duals, DualSums, SmoothDuals, balanced, least_loss, sum_in_blocks
-from rslm.inner.active_set import ActiveSolution
-from rslm.inner.base import InnerSolution, SolutionElsewhere
+from rslm.evaluation.data_term import DataTerm, Factored, term_of
+from rslm.evaluation.dual import DualSums
+from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
-from rslm.inner.generic import GenericSolution
-from rslm.inner.ridge import RidgeSolution
-from rslm.inner.smoothed_linear import SmoothedSolution
-from rslm.inner.weighted import WeightedSolution
+from rslm.linalg.low_rank import nuclear_norm
 from rslm.problem import Problem
 from rslm.runtime.interrupts import look
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
-from rslm.structures import Multipliers, Smooth
+from rslm.structures import Multipliers
 
-ROUNDING = 1e3  # how far above a single rounding error that of a sum can be
+ROUNDING = 1e3  # how far the rounding error of a sum can be above that of one number
 
 
 class Evaluation:
-    """The objective at one point U. Everything is Euclidean; the manifold is the solvers' business."""
+    """The objective at one point U. Everything is Euclidean; the solvers add the geometry of the manifold."""
 
     def __init__(self, U: Floats, solution: InnerSolution, objective: Objective) -> None:
         self.U = U
-        self._solution = solution
+        self.solution = solution
         self._objective = objective
         self.value = math.inf if math.isnan(solution.value) else solution.value  #: g(U)
         self.gradient = solution.gradient  #: ∇g(U)
-        self.paid = solution.paid  #: the part of the value that W pays for going beyond soft bounds
-        self.noise = ROUNDING * np.finfo(float).eps * max(1e-300, abs(self.value))  #: rounding errors of the value
-        if isinstance(solution, SmoothedSolution):
-            self.noise += ROUNDING * solution.rounding_error()
+        self.violation_cost = solution.violation_cost  #: the part of the value paid for violating soft bounds
+        rounding = np.finfo(float).eps * max(1e-300, abs(self.value))
+        self.noise = ROUNDING * (rounding + solution.noise)  #: rounding errors of the value
 
     @property
     def V(self) -> Floats:
         """W = U Vᵀ, with the rows divided by √p where rows are weighted."""
-        return self._solution.V
+        return self.solution.V
 
     def hessian_product(self, xi: Floats) -> Floats:
         """The directional derivative D∇g(U)[ξ]."""
@@ -50,98 +46,71 @@ class Evaluation:
             raise ValueError(f"the direction must have the shape of U, {self.U.shape}; got {xi.shape}")
         look()
         self._objective.hessian_products += 1
-        return self._solution.derivative(xi)
+        return self.solution.derivative(xi)
 
     @cached_property
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """η ↦ B⁻¹η with a row-wise approximation B of the Hessian."""
-        return self._solution.preconditioner()
+        return self.solution.preconditioner()
 
     def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
-        """The approximation B of the Hessian in two parts: a matrix of every row, and what all diagonals have more.
-
-        `typical` is the error that is typical of all observations, where these are but a part of them, and `bounds`
-        says whether those that push at W have a part in B.
-        """
-        solution = self._solution
-        if isinstance(solution, RidgeSolution):
-            return solution.row_curvature()
-        if isinstance(solution, WeightedSolution):
-            return solution.row_curvature(typical)
-        if isinstance(solution, ActiveSolution):
-            return solution.row_curvature(bounds)
-        raise TypeError("only entries have a curvature row by row")
+        """The approximation B of the Hessian, as `InnerSolution.row_curvature`."""
+        return self.solution.row_curvature(typical, bounds)
 
     def dual(self) -> Floats:
         """The dual variable z of every observation."""
-        return self._solution.dual()
+        return self.solution.dual()
 
     def multipliers(self) -> Multipliers | None:
         """The multipliers of the bounds; None where there are no bounds."""
-        return self._solution.multipliers()
-
-    # ---- sums over the observations; the loss and the structure are those of a problem that has the same ones --------
-
-    def loss(self, problem: Problem) -> float:
-        """Σ ℓ(y, M W)."""
-        if isinstance(self._solution, SolutionElsewhere):
-            return self._solution.loss(problem)
-        y, w = problem.data.values, self.predictions(problem)
-        return sum_in_blocks(lambda at: problem.loss.value(y[at].astype(np.float64), w[at]), len(y))
-
-    def least_loss(self, problem: Problem) -> float:
-        """C Σ min_w ℓ(y, w)."""
-        if isinstance(self._solution, SolutionElsewhere):
-            return self._solution.least_loss(problem)
-        return least_loss(problem)
-
-    def sample(self, problem: Problem, size: int) -> tuple[Floats, Floats]:
-        """Targets of about so many observations, evenly spaced, and what W says of them."""
-        if isinstance(self._solution, SolutionElsewhere):
-            return self._solution.sample(problem, size)
-        w = self.predictions(problem)
-        return problem.data.sample(size), w[:: len(w) // size + 1]
-
-    def predictions(self, problem: Problem) -> Floats:
-        if self.smoothed is not None:
-            return self.smoothed.predictions
-        return problem.predict(self.U, self.V, self._objective.n_threads, self.intercepts)
-
-    def duals(self, problem: Problem) -> DualSums:
-        """The dual variables, for the sums over them."""
-        if isinstance(self._solution, SolutionElsewhere):
-            duals: DualSums = self._solution.duals(problem)
-            return duals
-        z = self.dual() if self.intercepts is None else balanced(problem, self.dual())
-        if isinstance(problem.structure, Smooth):
-            return SmoothDuals(problem, z, self._objective.n_threads, self.U * problem.row_scale, self.V)
-        return Duals(problem, z, self._objective.n_threads, self.multipliers())
-
-    def within_bounds(self) -> Evaluation:
-        """One nearby whose W keeps the bounds, where those of the problem are soft; else this one itself.
-
-        Its value is infinite if no W near keeps them.
-        """
-        if not isinstance(self._solution, ActiveSolution | SolutionElsewhere | GenericSolution):
-            return self
-        kept = self._solution.within_bounds()
-        return self if kept is None else Evaluation(kept[0], kept[1], self._objective)
+        return self.solution.multipliers()
 
     @cached_property
     def intercepts(self) -> Floats | None:
-        """Of tasks; None of others."""
-        of_solution: Callable[[], Floats | None] | None = getattr(self._solution, "intercepts", None)
-        return None if of_solution is None else of_solution()
+        """The intercepts of the columns; None where there are none."""
+        return self.solution.intercepts()
 
-    @property
-    def smoothed(self) -> SmoothedSolution | None:
-        """The inner solution of a problem with a smoothed linear structure; None of others."""
-        return self._solution if isinstance(self._solution, SmoothedSolution) else None
+    # ---- sums over the observations; a problem with another loss or structure but the same observations may be given -
+
+    def _term(self, problem: Problem) -> DataTerm:
+        return term_of(problem, self._objective.n_threads)
+
+    def least_loss(self, problem: Problem) -> float:
+        """C Σ min_w ℓ(y, w)."""
+        return self._term(problem).least_loss()
+
+    def sample(self, problem: Problem, size: int) -> tuple[Floats, Floats]:
+        """Targets of about `size` observations, evenly spaced, and their predictions."""
+        return self._term(problem).sample(self, size)
+
+    def duals(self, problem: Problem) -> DualSums:
+        """The dual variables, by sums over them."""
+        return self._term(problem).duals(self)
+
+    def primal(self, problem: Problem) -> float:
+        """The objective of W; its trace norm from above, where W is not U Vᵀ."""
+        return primal(problem, self, self._term(problem).value(self), self.solution.trace_norm_term())
+
+    def within_bounds(self) -> Evaluation:
+        """An evaluation nearby whose W keeps the bounds, where those of the problem are soft; else this one.
+
+        Its value is infinite if no W nearby keeps them.
+        """
+        kept = self.solution.within_bounds()
+        return self if kept is None else Evaluation(kept[0], kept[1], self._objective)
 
     def release(self) -> None:
-        """Hand the memory of a point that is done with to the next one; value, gradient and V stay valid."""
+        """Give the memory of a point that is no longer needed to the next one; value, gradient and V stay valid."""
         self.__dict__.pop("preconditioner", None)
-        self._solution.release()
+        self.solution.release()
+
+
+def primal(problem: Problem, W: Factored, of_data: float, trace_norm_term: float | None = None) -> float:
+    """C·L(W), which is `of_data`, + ½‖W‖_*² + penalty, with the trace norm of U Vᵀ unless its term is known."""
+    if trace_norm_term is None:
+        q = problem.column_weights
+        trace_norm_term = 0.5 * nuclear_norm(W.U, W.V if q is None else W.V * np.sqrt(q)[:, None]) ** 2
+    return of_data + trace_norm_term + problem.penalty(W.U, W.V)
 
 
 class Objective:
@@ -151,7 +120,7 @@ class Objective:
     ----------
     problem : Problem
     n_threads : int, optional
-        Threads of the kernels; None for all cores. It has no influence on the numbers.
+        Threads of the kernels; None for all cores. The numbers do not depend on it.
     after : Objective, optional
         One of a similar problem: its last inner solution is where the first one here starts.
     """
@@ -161,22 +130,35 @@ class Objective:
         self.n_threads = thread_count(n_threads)
         self.evaluations = 0
         self.hessian_products = 0
-        self._inner = choose(problem, self.n_threads)
-        if after is not None and type(after._inner) is type(self._inner):
-            self._inner.warm = after._inner.warm
+        self.inner = choose(problem, self.n_threads)
+        if after is not None and type(after.inner) is type(self.inner):
+            self.inner.warm = after.inner.warm
 
     @property
-    def remembers(self) -> bool:
+    def warm_starts(self) -> bool:
         """Whether the next evaluation starts from the last one, so that its last digits depend on more than U."""
-        return self._inner.warm is not None
+        return self.inner.warm is not None
+
+    @property
+    def tightens(self) -> bool:
+        """Whether the accuracy of an evaluation depends on the one before."""
+        return self.inner.tightens
 
     def forget(self) -> None:
         """Let the next evaluation depend on U alone."""
-        self._inner.warm = None
+        self.inner.warm = None
+
+    def begin_at(self, U: Floats, V: Floats) -> None:
+        """Let the next evaluation start from V."""
+        self.inner.begin_at(U, V)
 
     def free(self) -> None:
         """Give back the memory that is kept for points to come."""
-        self._inner.free()
+        self.inner.free()
+
+    def guess(self, usual: float) -> Callable[[Floats], Floats]:
+        """X ↦ Y YᵀX for a first guess Y of W, from data of this usual size."""
+        return term_of(self.problem, self.n_threads).guess(usual)
 
     def evaluate(self, U: Floats) -> Evaluation:
         """Solve the inner problem at U, of shape (d, r); U need not be of norm 1."""
@@ -186,4 +168,4 @@ class Objective:
             raise ValueError(f"U must have shape ({d}, r) with r ≥ 1; got {U.shape}")
         look()
         self.evaluations += 1
-        return Evaluation(U, self._inner.solve(U), self)
+        return Evaluation(U, self.inner.solve(U), self)

@@ -18,14 +18,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.inner.kept_bounds import nearest, within_reach
+from rslm.inner.base import ColumnsSolution
+from rslm.inner.kept import nearest, within_reach
 from rslm.inner.leverage import leverages
-from rslm.inner.newton import Newton, sums_of
-from rslm.inner.weighted import STIFFEST, WeightedColumns, not_entries
+from rslm.inner.newton import sums_of
+from rslm.inner.newton_steps import ENOUGH, SETTLED, UPHILL
+from rslm.inner.weighted import STIFFEST, WeightedColumns, has_kinks, not_entries
 from rslm.kernels import Bound, Columns, Factors, Piece, bound, padded
 from rslm.kernels.scratch import room_like
 from rslm.losses.checked import CheckedLoss
@@ -33,14 +36,11 @@ from rslm.problem import Problem
 from rslm.runtime.interrupts import look, on_watch
 from rslm.runtime.threads import in_threads
 from rslm.runtime.types import Floats, Indices64
-from rslm.structures import Box, Multipliers, SoftBox
+from rslm.structures import Multipliers, SoftBox
 
 PIECE = 1 << 17  # entries that a thread takes at a time
 CELLS = 1 << 18  # of W that exist at a time
-ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
-SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
 NARROW = 0.05  # how near, relative to its length, the end of a step is to the lowest point at most
-UPHILL = 0.1  # slope at the end of a step, relative to that at its start, up to which it has not gone too far
 MOST_STEPS, NEAR_TRIALS, MOST_TRIALS = 100, 5, 13
 VAIN, MOST_IN_VAIN = 1e-4, 2  # a part of a step that is next to nothing; how many such steps there may be
 MOST_CYCLING = (
@@ -54,17 +54,18 @@ class ActiveSet(WeightedColumns):
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         super().__init__(problem, n_threads)
-        assert isinstance(problem.structure, Box | SoftBox)
+        assert problem.structure.box is not None
         self.problem = problem
-        self.lower, self.upper = problem.structure.planes(problem.shape)
+        self.lower, self.upper = problem.structure.box.planes(problem.shape)
         self.loss = CheckedLoss(problem.loss)
         self.quadratic = problem.loss.quadratic
         # ℓ'' = 2 of the square loss is left out of its systems: s = y − w, with the curvature 1.
         self.unit = 2.0 * self.C if self.quadratic else self.C
         self.ridge = self.q / self.unit
         self.stiffness, self.shift, self.expected = math.inf, None, 0.0
-        if isinstance(problem.structure, SoftBox):
-            epsilon, expected = problem.structure.softness, problem.structure.expected
+        if problem.structure.form == "soft bounds":
+            soft = cast(SoftBox, problem.structure)
+            epsilon, expected = soft.softness, soft.expected
             self.stiffness = self.C / (self.unit * epsilon)
             if expected is not None:
                 self.shift = expected.entries, expected.values * (epsilon / self.C)
@@ -73,9 +74,9 @@ class ActiveSet(WeightedColumns):
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        if not isinstance(problem.structure, Box | SoftBox):
+        if problem.structure.box is None:
             return "needs bounds"
-        return not_entries(problem) or Newton.smooth(problem)
+        return not_entries(problem) or has_kinks(problem)
 
     def solve(self, U: Floats) -> ActiveSolution:
         X = U * self.scale
@@ -108,7 +109,7 @@ class ActiveSet(WeightedColumns):
             return SmoothColumns(self, X).solve()
 
 
-class ActiveSolution:
+class ActiveSolution(ColumnsSolution):
     """V, s and D of the observed entries, and the bounds that push, at one U."""
 
     def __init__(
@@ -125,8 +126,8 @@ class ActiveSolution:
         self._s: Floats | None = s
         self._D, self._factors = curvature, factors
         self.weighted_square = float(np.einsum("t,tk,tk->", solver.q, b.V, b.V))  # ‖UᵀS‖²
-        self.paid = 0.5 * solver.unit * (float(b.s @ b.s) - solver.expected) / solver.stiffness
-        self.value = solver.C * loss + 0.5 * self.weighted_square + self.paid
+        self.violation_cost = 0.5 * solver.unit * (float(b.s @ b.s) - solver.expected) / solver.stiffness
+        self.value = solver.C * loss + 0.5 * self.weighted_square + self.violation_cost
         if b.excess.any():  # no v of some column is within the bounds
             self.value = math.inf
         self.gradient: Floats = -solver.unit * solver.scale * (by_rows + b.entries.scatter(b.s, b.V, solver.n_threads))
@@ -164,8 +165,8 @@ class ActiveSolution:
         weight = (solver.p / solver.unit)[:, None]
         return lambda eta: weight * factors.solve(eta, solver.n_threads)
 
-    def row_curvature(self, bounds: bool = True) -> tuple[Floats, float]:
-        """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, where `bounds` that push are entries, and ‖UᵀS‖²."""
+    def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
+        """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, where active `bounds` are entries, and ‖UᵀS‖²."""
         solver, at = self.solver, self.bound.entries
         D = None if self._D is None else self._D[solver.columns.row_order]
         grams = solver.columns.by_rows.grams(self.V, solver.n_threads, D)
@@ -185,7 +186,7 @@ class ActiveSolution:
         def rows(V: Floats) -> Bound:
             return within(V, X, self._row_factors(None), solver.lower.T, solver.upper.T, solver.n_threads)
 
-        V = self.moved_columns(solver, costs(rows(self.V), X))
+        V = self.moved_columns(costs(rows(self.V), X), solver)
         U = rows(V).V / solver.scale
         size = float(np.linalg.norm(U))
         if size > 0.0:  # else all rows have had to be moved to 0
@@ -215,15 +216,20 @@ class ActiveSolution:
 
     def hard_solver(self) -> ActiveSet:
         """The solver of the problem with bounds that hold."""
-        solver, box = self.solver, self.solver.problem.structure
-        if not isinstance(box, SoftBox):
+        solver = self.solver
+        if solver.stiffness == math.inf:
             return solver
-        hard = ActiveSet(replace(solver.problem, structure=box.box), solver.n_threads)
+        box = cast(SoftBox, solver.problem.structure).hard
+        hard = ActiveSet(replace(solver.problem, structure=box), solver.n_threads)
         hard.spare = solver.spare
         return hard
 
-    def moved_columns(self, solver: ActiveSet, costs_of_rows: Floats) -> Floats:
-        """V with those columns moved into the bounds that cost less to move than the rows they meet, at these costs."""
+    def moved_columns(self, costs_of_rows: Floats, solver: ActiveSet | None = None) -> Floats:
+        """V with those columns moved into the bounds that cost less to move than the rows they meet, at these costs.
+
+        The `solver` is the one with hard bounds.
+        """
+        solver = self.hard_solver() if solver is None else solver
         X, lower, upper = self.bound.X, solver.lower, solver.upper
         factors = solver.columns.factorise(X, solver.ridge, solver.n_threads, self._D)
         columns = within(X, self.V, factors, lower, upper, solver.n_threads)
@@ -268,8 +274,8 @@ def within(X: Floats, V: Floats, factors: Factors, lower: Floats, upper: Floats,
 
 def constant(problem: Problem, X: Floats, V: Floats) -> Floats:
     """A last resort: U with all columns alike, or all rows, which is within bounds that do not vary more than that."""
-    box = problem.structure
-    assert isinstance(box, Box)
+    box = problem.structure.box
+    assert box is not None
     lower, upper = box.of_rows()
     left = np.clip(X @ V.mean(axis=0), lower, upper) if box.shape[1] == 1 else np.ones(len(X))
     U = np.zeros(X.shape)

@@ -11,9 +11,9 @@ from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
 from rslm.inner.smoothed_linear import SmoothedLinear
 from rslm.inner.task_ridge import TaskRidge
-from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
 
+#: The first one without an obstacle is used: specialised solvers come first, the generic one last.
 CANDIDATES: tuple[type[InnerSolver], ...] = (
     Ridge,
     CoordinateDescent,
@@ -26,20 +26,22 @@ CANDIDATES: tuple[type[InnerSolver], ...] = (
 )
 
 
+def chosen(problem: Problem) -> type[InnerSolver] | None:
+    """The first solver that can solve the problem; None if there is none, or if data are in other processes."""
+    return next((c for c in CANDIDATES if problem.data.at_hand and c.obstacle(problem) is None), None)
+
+
 def has_solver(problem: Problem) -> bool:
-    """Whether the problem can be solved as it is; with kinks of the loss, not all can."""
-    return isinstance(problem.data, Elsewhere) or any(c.obstacle(problem) is None for c in CANDIDATES)
+    """Whether the problem can be solved as it is, without rounding, softening or smoothing."""
+    return not problem.data.at_hand or chosen(problem) is not None
 
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:
     """Return the first solver that can solve the problem; the error says for every candidate why it cannot."""
-    if isinstance(problem.data, Elsewhere):
-        solver: InnerSolver = problem.data.solver(problem)
-        return solver
-    obstacles = []
-    for candidate in CANDIDATES:
-        obstacle = candidate.obstacle(problem)
-        if obstacle is None:
-            return candidate(problem, n_threads)
-        obstacles.append(f"{candidate.__name__}: {obstacle}")
-    raise ValueError("no inner solver fits this problem. " + "; ".join(obstacles))
+    remote: InnerSolver | None = problem.data.remote_solver(problem)
+    if remote is not None:
+        return remote
+    if (candidate := chosen(problem)) is not None:
+        return candidate(problem, n_threads)
+    obstacles = "; ".join(f"{c.__name__}: {c.obstacle(problem)}" for c in CANDIDATES)
+    raise ValueError(f"no inner solver fits this problem. {obstacles}")

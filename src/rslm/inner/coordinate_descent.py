@@ -16,7 +16,6 @@ import numpy as np
 from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
 from rslm.kernels import box_curvature
 from rslm.kernels.scratch import room_like
-from rslm.losses import BoxDual
 from rslm.problem import Problem
 from rslm.runtime.log import logger
 from rslm.runtime.types import Floats
@@ -31,13 +30,13 @@ class CoordinateDescent(WeightedColumns):
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         super().__init__(problem, n_threads)
-        assert isinstance(problem.loss, BoxDual)
-        self.box = problem.loss.box
+        assert problem.loss.interval is not None
+        self.interval = problem.loss.interval
         self.warm: Floats | None = None  # s at the last point
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        if isinstance(problem.loss, BoxDual):
+        if problem.loss.interval is not None:
             return not_entries_alone(problem)
         return f"needs a BoxDual loss, {problem.loss!r} is not"
 
@@ -45,7 +44,7 @@ class CoordinateDescent(WeightedColumns):
         X = self.scaled(U)
         s, error = self.spare.pop() if self.spare else (room_like(self.y), room_like(self.y))
         s[:] = 0.0 if self.warm is None else self.warm
-        solved = self.columns.solve_box(self.y, X, 1.0 / self.ridge, astuple(self.box), s, error, self.n_threads)
+        solved = self.columns.solve_box(self.y, X, 1.0 / self.ridge, astuple(self.interval), s, error, self.n_threads)
         self.warm = s
         if (given_up := np.count_nonzero(solved.gap > UNSOLVED * np.abs(solved.value))) > 0:
             logger.info("%d of %d columns ended with a duality gap above %g", given_up, len(solved.gap), UNSOLVED)
@@ -64,12 +63,12 @@ class BoxSolution(WeightedSolution):
 
     @cached_property
     def curvature(self) -> Floats:
-        solver, box = self.solver, self.solver.box
-        if box.smoothing > 0:
-            return box_curvature(solver.y, self.error, astuple(box), solver.n_threads)
+        solver, interval = self.solver, self.solver.interval
+        if interval.rounding > 0:
+            return box_curvature(solver.y, self.error, astuple(interval), solver.n_threads)
         squares = np.einsum("ik,ik->i", self.X, self.X)
         stiff = STIFF * float(np.mean(solver.ridge)) / max(float(np.mean(squares)), 1e-150)  # of U next to nothing
-        return np.where(box.free(solver.y, self.s), solver.y.dtype.type(stiff), solver.y.dtype.type(0.0))
+        return np.where(interval.free(solver.y, self.s), solver.y.dtype.type(stiff), solver.y.dtype.type(0.0))
 
     def broad_curvature_by_rows(self, typical: float | None = None) -> Floats:
         """The curvature with the kinks rounded so far that half of the errors feel it.
@@ -77,11 +76,11 @@ class BoxSolution(WeightedSolution):
         Few errors are within a small δ of a kink, but a step takes many across one. What they feel of it on the average
         is the same, and that is what a preconditioner needs.
         """
-        solver, box = self.solver, self.solver.box
-        typical = box.typical(solver.y, self.error) if typical is None else typical
-        wide = BROAD * typical / box.reach  # 0 where the box has no end
-        broad = replace(box, smoothing=max(wide, box.smoothing))
-        if broad.smoothing == 0.0:
+        solver, interval = self.solver, self.solver.interval
+        typical = interval.typical(solver.y, self.error) if typical is None else typical
+        wide = BROAD * typical / interval.reach  # 0 where the box has no end
+        broad = replace(interval, rounding=max(wide, interval.rounding))
+        if broad.rounding == 0.0:
             return super().broad_curvature_by_rows(typical)
         return box_curvature(solver.y, self.error, astuple(broad), solver.n_threads, solver.columns.row_order)
 

@@ -12,46 +12,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
+from rslm.inner.base import ColumnsSolution, InnerSolver
 from rslm.inner.leverage import leverages
-from rslm.inner.newton import Newton
+from rslm.inner.newton_steps import ENOUGH, SETTLED
 from rslm.inner.shared_systems import SharedSystem
+from rslm.inner.weighted import has_kinks, has_structure
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Bilinear
 from rslm.problem import Problem
 from rslm.runtime.interrupts import look
 from rslm.runtime.types import Floats
 
-ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
-SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
 DESCENT = 1e-4  # of what the slope promises, that a step has to keep
 MOST_STEPS, MOST_TRIALS = 100, 40
 
 
-class Coupled:
+class Coupled(InnerSolver):
     """Inner solver for entries whose columns share features, and whose rows are those of F."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
-        assert isinstance(problem.data, Bilinear)
-        self.C, self.y, self.n_threads = problem.C, problem.data.values, n_threads
-        self.columns, self.side = problem.columns, problem.data.cols
+        data = cast(Bilinear, problem.data)
+        self.C, self.y, self.n_threads = problem.C, data.values, n_threads
+        self.columns, self.side = data.columns, data.cols
         self.quadratic, self.loss = problem.loss.quadratic, CheckedLoss(problem.loss)
         self.warm: Floats | None = None  # V at the last point
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        if not isinstance(problem.data, Bilinear):
+        if "sides" not in problem.data.traits:
             return "needs features of the columns"
-        if problem.structure is not None:
-            return f"knows of no structure, the problem has {problem.structure!r}"
         if problem.row_weights is not None or problem.column_weights is not None:
-            return "knows of no weights; give them to the indicators of the rows and columns"
-        return Newton.smooth(problem)
-
-    def free(self) -> None:
-        pass
+            return "knows no weights; give them to the indicators of the rows and columns"
+        return has_structure(problem) or has_kinks(problem)
 
     def solve(self, F: Floats) -> CoupledSolution:
         shape = (self.side.width, F.shape[1])
@@ -126,10 +122,8 @@ class _Point:
         return solver.side.lower(by_columns, solver.n_threads) - self.V
 
 
-class CoupledSolution:
+class CoupledSolution(ColumnsSolution):
     """V, G and the dual variables at one F."""
-
-    paid = 0.0
 
     def __init__(self, point: _Point, system: SharedSystem) -> None:
         self._solver, self._point, self._system = point.solver, point, system
@@ -172,9 +166,3 @@ class CoupledSolution:
 
     def dual(self) -> Floats:
         return self._solver.C * self._point.s
-
-    def multipliers(self) -> None:
-        return None
-
-    def release(self) -> None:
-        pass

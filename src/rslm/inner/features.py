@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from rslm.inner.coupled import Coupled, CoupledSolution
 from rslm.inner.kronecker import kronecker_preconditioner
 from rslm.inner.newton import Newton
 from rslm.inner.ridge import Ridge
+from rslm.inner.weighted import has_structure
 from rslm.measurements import Bilinear, Tasks
-from rslm.measurements.tasks import OFFSET
 from rslm.problem import Problem
 from rslm.runtime.interrupts import look
 from rslm.runtime.types import Floats
@@ -30,13 +30,12 @@ from rslm.runtime.types import Floats
 SOLVERS: tuple[type[InnerSolver], ...] = (Ridge, Newton, CoordinateDescent, Coupled)
 
 
-class Features:
+class Features(InnerSolver):
     """Inner solver for tasks and for side information, with any loss that a solver for the rows of F knows."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
-        assert isinstance(problem.data, Tasks | Bilinear)
-        self.data, self.C, self.n_threads = problem.data, problem.C, n_threads
-        self.of_rows = replace(problem, data=problem.data.of_rows())
+        self.data, self.C, self.n_threads = cast(Tasks | Bilinear, problem.data), problem.C, n_threads
+        self.of_rows = replace(problem, data=self.data.of_rows())
         chosen = next(s for s in SOLVERS if s.obstacle(self.of_rows) is None)
         self._solver = chosen(self.of_rows, n_threads)
 
@@ -50,13 +49,11 @@ class Features:
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        if not isinstance(problem.data, Tasks | Bilinear):
+        if "features" not in problem.data.traits:
             return "needs features"
-        if problem.structure is not None:
-            return f"knows of no structure, the problem has {problem.structure!r}"
         if problem.row_weights is not None:
-            return "knows of no weights of rows"
-        return Coupled.obstacle(problem) if isinstance(problem.data, Bilinear) else None
+            return "knows no weights of rows"
+        return Coupled.obstacle(problem) if "sides" in problem.data.traits else has_structure(problem)
 
     def free(self) -> None:
         self._solver.free()
@@ -67,25 +64,17 @@ class Features:
         return FeaturesSolution(self, U, self._solver.solve(F))
 
 
-class FeaturesSolution:
+class FeaturesSolution(InnerSolution):
     """A solution for the rows of F, seen from U."""
-
-    paid = 0.0
 
     def __init__(self, solver: Features, U: Floats, of_rows: InnerSolution) -> None:
         self._solver, self._of_rows = solver, of_rows
         self.value = of_rows.value
-        self.V, self._U = of_rows.V, U
-        if isinstance(solver.data, Tasks) and solver.data.intercept:
-            self.V = np.ascontiguousarray(of_rows.V[:, :-1])
+        self.V, self._intercepts = solver.data.parted(U, of_rows.V)
         self.gradient = solver.data.lower(of_rows.gradient, solver.n_threads)
 
     def intercepts(self) -> Floats | None:
-        """Of tasks: the coefficients of the constant, less what the mean of all rows has taken out."""
-        data = self._solver.data
-        if not isinstance(data, Tasks) or not data.intercept:
-            return None
-        return np.asarray(OFFSET * self._of_rows.V[:, -1] - self.V @ (data.features.mean @ self._U))
+        return self._intercepts
 
     def derivative(self, xi: Floats) -> Floats:
         data, threads = self._solver.data, self._solver.n_threads
@@ -94,25 +83,23 @@ class FeaturesSolution:
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """That of the features and, where rows have indicators too, that of the rows."""
         data, of_rows = self._solver.data, self._of_rows
-        if isinstance(data, Tasks):
-            return kronecker_preconditioner(data.features, data.columns, 2.0 * self._solver.C, self.V, self.V)
-        assert isinstance(of_rows, CoupledSolution)
-        k = data.rows.features
+        if "tasks" in data.traits:
+            features = cast(Tasks, data).features
+            return kronecker_preconditioner(features, data.columns, 2.0 * self._solver.C, self.V, self.V)
+        of_rows, rows = cast(CoupledSolution, of_rows), cast(Bilinear, data).rows
+        k = rows.features
         both: list[Callable[[Floats], Floats]] = []
-        if data.rows.X is not None:
+        if rows.X is not None:
             curvature, G = of_rows.curvature, of_rows.G
-            both.append(kronecker_preconditioner(data.rows.X, data.columns, curvature, G, self.V))
-        if data.rows.own is not None:
-            both.append(of_rows.preconditioner_of_rows(data.rows.own))
+            both.append(kronecker_preconditioner(rows.X, data.columns, curvature, G, self.V))
+        if rows.own is not None:
+            both.append(of_rows.preconditioner_of_rows(rows.own))
         if len(both) == 1:
             return both[0]
         return lambda eta: np.concatenate([both[0](eta[:k]), both[1](eta[k:])])
 
     def dual(self) -> Floats:
         return self._of_rows.dual()
-
-    def multipliers(self) -> None:
-        return None
 
     def release(self) -> None:
         self._of_rows.release()

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import cho_solve_banded, cholesky_banded
 
+from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.runtime.interrupts import look
 from rslm.runtime.types import Floats
 from rslm.structures import Hankel, LinearStructure
@@ -15,7 +16,7 @@ from rslm.structures import Hankel, LinearStructure
 WIDEST = 200  # window up to which the bands of a Hankel system are factorised; they take window × size numbers
 MOST_STEPS = 2000  # of conjugate gradients
 EXACT, ROUGH = 1e-13, 1e-8  # relative residuals at which they may end
-BESIDE_GRADIENT = 1e-6  # the same, in relative gradients of the outer problem
+OF_GRADIENT = 1e-6  # the same, relative to the relative gradient of the outer problem
 
 
 class Theta:
@@ -33,6 +34,7 @@ class Theta:
         self.to_V: Floats = (s * self.inverses)[:, None] * Rt  #: V = P(w)ᵀQ times this
         self.UK: Floats = self.Q @ self.to_V
         self.trace = float(s @ s) + delta * len(U)
+        self.average = (1.0 - float(self.within.sum()) / len(U)) / delta  #: of the diagonal of Θ⁻¹
 
     def solve(self, X: Floats) -> Floats:
         """Θ⁻¹X."""
@@ -52,6 +54,8 @@ def penalty_product(structure: LinearStructure, theta: Theta) -> Callable[[Float
 
 
 class System(Protocol):
+    """A x = b."""
+
     def solve(self, b: Floats, start: Floats | None = None) -> Floats: ...
 
 
@@ -96,40 +100,12 @@ class Banded:
 class Iterative:
     """Any such system, by conjugate gradients with a diagonal preconditioner."""
 
-    def __init__(
-        self,
-        structure: LinearStructure,
-        of_loss: Callable[[Floats], Floats],
-        diagonal: Floats,
-        theta: Theta,
-        relative_gradient: float,
-    ) -> None:
-        of_penalty = penalty_product(structure, theta)
-
-        def product(x: Floats) -> Floats:
-            return of_loss(x) + of_penalty(x)
-
-        self._product = product
-        within = float(theta.within.sum()) / len(theta.U)
-        of_structure = (1.0 - within) / theta.delta  # of Θ⁻¹, on the average
-        self._diagonal: Floats = diagonal + structure.counts * of_structure
-        self._tolerance = min(max(BESIDE_GRADIENT * relative_gradient, EXACT), ROUGH)
+    def __init__(self, product: Callable[[Floats], Floats], diagonal: Floats, relative_gradient: float) -> None:
+        self._product, self._diagonal = product, diagonal
+        self._tolerance = min(max(OF_GRADIENT * relative_gradient, EXACT), ROUGH)
 
     def solve(self, b: Floats, start: Floats | None = None) -> Floats:
-        x = np.zeros_like(b) if start is None else start.copy()
-        residual = b if start is None else b - self._product(x)
-        target = self._tolerance * float(np.linalg.norm(b))
-        z = residual / self._diagonal
-        direction, rz = z, float(residual @ z)
-        for _ in range(MOST_STEPS):
-            if not float(np.linalg.norm(residual)) > target:
-                break
-            look()
-            product = self._product(direction)
-            alpha = rz / float(direction @ product)
-            x = x + alpha * direction
-            residual = residual - alpha * product
-            z = residual / self._diagonal
-            rz, before = float(residual @ z), rz
-            direction = z + (rz / before) * direction
-        return x
+        def precondition(x: Floats) -> Floats:
+            return x / self._diagonal
+
+        return conjugate_gradients(self._product, b, precondition, tol=self._tolerance, most=MOST_STEPS, start=start)

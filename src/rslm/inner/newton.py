@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
+from rslm.inner.newton_steps import CAUTIOUS, ENOUGH, SETTLED, UPHILL
+from rslm.inner.weighted import WeightedColumns, WeightedSolution, has_kinks, not_entries_alone
 from rslm.kernels import LANES, Factors, Piece, padded
-from rslm.losses import BoxDual
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.runtime.interrupts import on_watch
@@ -28,10 +28,6 @@ from rslm.runtime.threads import in_threads
 from rslm.runtime.types import Floats, Indices64
 
 PIECE = 1 << 17  # entries: few calls into NumPy, and temporaries that need not be cleared by the operating system
-ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
-SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
-UPHILL = 0.1  # slope at the end of a step, relative to that at its start, up to which it has not gone too far
-CAUTIOUS = 10  # after so many steps not even that
 MOST_STEPS, MOST_TRIALS = 200, 60
 
 
@@ -46,14 +42,7 @@ class Newton(WeightedColumns):
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        return not_entries_alone(problem) or Newton.smooth(problem)
-
-    @staticmethod
-    def smooth(problem: Problem) -> str | None:
-        """Why the loss is not smooth enough; None if it is."""
-        loss = problem.loss
-        rough = isinstance(loss, BoxDual) and loss.box.smoothing == 0
-        return f"needs a second derivative, {loss!r} has kinks" if rough else None
+        return not_entries_alone(problem) or has_kinks(problem)
 
     def solve(self, U: Floats) -> NewtonSolution:
         point = NewtonPoint(self, self.scaled(U), self.warm)

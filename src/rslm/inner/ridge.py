@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rslm.inner.base import ColumnsSolution
 from rslm.inner.leverage import leverages
 from rslm.inner.weighted import WeightedColumns, not_entries_alone
 from rslm.kernels import Factors, Solved
@@ -28,7 +29,6 @@ class Ridge(WeightedColumns):
     def __init__(self, problem: Problem, n_threads: int) -> None:
         super().__init__(problem, n_threads)
         self.ridge = self.q / (2.0 * self.C)  # ℓ'' = 2 is left out of the systems
-        self.warm: Floats | None = None  # a direct solver needs no start
         self.spare_factors: list[Factors] = []
 
     @staticmethod
@@ -47,10 +47,8 @@ class Ridge(WeightedColumns):
         return RidgeSolution(self, U, solved)
 
 
-class RidgeSolution:
+class RidgeSolution(ColumnsSolution):
     """The ridge regressions of all columns at one U."""
-
-    paid = 0.0
 
     def __init__(self, solver: Ridge, U: Floats, solved: Solved) -> None:
         self._solver = solver
@@ -83,7 +81,7 @@ class RidgeSolution:
         factors, weight = self._row_factors, (s.p / (2.0 * s.C))[:, None]
         return lambda eta: weight * factors.solve(eta, s.n_threads)
 
-    def row_curvature(self) -> tuple[Floats, float]:
+    def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
         """(2C/p_i) Σ_t v_t v_tᵀ of every row, and ‖UᵀS‖²."""
         s = self._solver
         return s.columns.by_rows.grams(self.V, s.n_threads) * (2.0 * s.C / s.p)[:, None, None], self.weighted_square
@@ -98,9 +96,6 @@ class RidgeSolution:
         residual = self.solved.residual
         dual: Floats = np.multiply(residual, 2.0 * self._solver.C, out=room_like(residual))
         return dual
-
-    def multipliers(self) -> None:
-        return None
 
     def release(self) -> None:
         if self._solved is not None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.measurements import Side
 from rslm.runtime.interrupts import look
 from rslm.runtime.types import Floats
@@ -85,23 +86,10 @@ class SharedSystem:
             turned = (E if vectors is None else vectors.T @ E) @ turn / between
             return np.asarray((turned if vectors is None else vectors @ turned) @ turn.T)
 
-        x, residual = np.zeros_like(R), R.copy()
-        target = EXACT * float(np.linalg.norm(R))
-        z = precondition(residual)
-        direction, rz = z, float(np.vdot(residual, z))
-        for _ in range(MOST_STEPS):
-            if not float(np.linalg.norm(residual)) > target:
-                break
-            look()
-            lifted = self._times_K(X.times(direction, self.threads))
-            product = direction + X.transposed_times(lifted, self.threads)
-            alpha = rz / float(np.vdot(direction, product))
-            x += alpha * direction
-            residual -= alpha * product
-            z = precondition(residual)
-            rz, before = float(np.vdot(residual, z)), rz
-            direction = z + (rz / before) * direction
-        return x
+        def product(E: Floats) -> Floats:
+            return E + X.transposed_times(self._times_K(X.times(E, self.threads)), self.threads)
+
+        return conjugate_gradients(product, R, precondition, tol=EXACT, most=MOST_STEPS)
 
 
 def _factorised(M: Floats) -> Callable[[Floats], Floats]:

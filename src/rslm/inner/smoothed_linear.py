@@ -6,6 +6,7 @@ are those of diag(√p) W diag(√q), see `WeightedStructure`. With Θ = UUᵀ +
     w = argmin C Σ ℓ(y, M W) + ½⟨Θ⁻¹ W, W⟩:   C M*s = P*(Θ⁻¹ W),   s = −ℓ',
     S = Θ⁻¹ W,   V = SᵀU = WᵀU K,   z = C s,   ∇g = −S V.
 
+Where columns have intercepts b, which no trace norm penalises, m = M W + b, and b is solved for together with w.
 A Newton step solves with A = C M*D M + P*Θ⁻¹P, D = ℓ''. Along ξ, with Q = Sᵀξ:
 
     A ẇ = P*(Θ⁻¹ξ Vᵀ + U K Qᵀ),   Ṡ = Θ⁻¹P(ẇ) − Θ⁻¹ξ Vᵀ − U K Qᵀ,   V̇ = ṠᵀU + Q.
@@ -17,101 +18,95 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System, Theta, penalty_product
-from rslm.inner.newton import Newton
+from rslm.inner.newton_steps import ENOUGH, SETTLED, step_length
+from rslm.inner.weighted import has_kinks
 from rslm.losses.checked import CheckedLoss
-from rslm.measurements import Entries, Measurement, Samples
-from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
 from rslm.runtime.interrupts import look
-from rslm.runtime.types import Floats, Indices64
+from rslm.runtime.types import Floats
 from rslm.structures import Hankel, LinearStructure, Smoothed, WeightedStructure
 
 Map = Callable[[Floats], Floats]
-ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
-SETTLED = 1e-7  # a step this small that is no shorter than the one before is made of rounding errors
-UPHILL = 0.1  # slope at the end of a step, relative to that at its start, up to which it is not too long
-CAUTIOUS = 10  # after this many steps not even that
-MOST_STEPS, MOST_TRIALS = 200, 60
-NEAR_TRIALS = 5  # by the secant rule; a step that is still too long is far too long
-WIDTH = 64  # columns of a matrix of full rank that are measured at a time
+MOST_STEPS = 200
+FREE = 1e-6  # penalty of an intercept, negligible: without any, columns far from all kinks would have no curvature
+FORMED = 2e8  # multiplications up to which W is formed for its singular values
 
 
 class Measured:
-    """The measurement as a function of the parameters: M P, its adjoint, and the offset M W₀.
+    """The measurement as a function of the parameters: M P, its adjoint, and the constant M W₀.
 
-    Where every observation is a single parameter, `index` says which, and M*D M is diagonal.
+    The parameters are those of the structure, followed by the intercepts of the columns where there are any. Where
+    every observation is a single parameter, M*D M is diagonal.
     """
 
     def __init__(self, problem: Problem) -> None:
-        assert isinstance(problem.structure, Smoothed)
-        self.structure, data = problem.structure.structure, problem.data
-        self.index = _index(self.structure, data)
-        self.offset: Floats | float = 0.0
-        self._places = data.places() if isinstance(data, Entries) else None
-        if isinstance(data, Samples):
-            return
-        assert isinstance(data, Measurement)
-        self._data, self._share = data, len(data) / (self.structure.shape[0] * self.structure.shape[1]) * data.gain
-        if self.structure.offset is not None:
-            self.offset = self._of_matrix(self.structure.offset_matrix())
+        self.structure, self.data = linear_of(problem), problem.data
+        self.intercepts = self.structure.shape[1] if problem.data.intercept else 0
+        self.index = None if self.intercepts else self.data.index_in(self.structure)
+        offset = self.structure.offset
+        self.offset: Floats | float = 0.0 if offset is None else self.data.of_matrix(self.structure.offset_matrix())
+        d, T = self.structure.shape
+        self._share = len(self.data) / (d * T) * self.data.gain
 
-    def apply(self, w: Floats) -> Floats:
-        """M P(w)."""
+    def parted(self, x: Floats) -> tuple[Floats, Floats]:
+        """The parameters of the structure, and the intercepts."""
+        n = self.structure.size
+        return x[:n], x[n:]
+
+    def joined(self, w: Floats, b: Floats | None = None) -> Floats:
+        """Both; no intercepts stand for zeros."""
+        if not self.intercepts:
+            return w
+        return np.concatenate([w, np.zeros(self.intercepts) if b is None else b])
+
+    def apply(self, x: Floats) -> Floats:
+        """M P(w), plus the intercepts."""
         if self.index is not None:
-            return np.asarray(w[self.index])
-        if self._places is not None:
-            return self.structure.entries(w, *self._places)
-        return self._of_matrix(self.structure.matrix(w))
-
-    def _of_matrix(self, W: Floats) -> Floats:
-        """M W, for a W of full rank: some columns at a time."""
-        total, unit = np.zeros(len(self._data)), np.eye(W.shape[1])
-        for k in range(0, W.shape[1], WIDTH):
-            total += self._data.apply(np.ascontiguousarray(W[:, k : k + WIDTH]), unit[:, k : k + WIDTH].copy())
-        return total
+            return np.asarray(x[self.index])
+        w, b = self.parted(x)
+        m = self.data.of_parameters(self.structure, w)
+        return m + self.data.by_column(b) if self.intercepts else m
 
     def adjoint(self, z: Floats) -> Floats:
-        """P*(M*z)."""
+        """P*(M*z), and the sums of z over the columns."""
         if self.index is not None:
             return np.bincount(self.index, z, self.structure.size).astype(np.float64)
-        if self._places is not None:
-            return self.structure.spread(z, *self._places)
-        unit = np.eye(self.structure.shape[1])
-        parts = (unit[:, k : k + WIDTH].copy() for k in range(0, len(unit), WIDTH))
-        total = sum(self.structure.adjoint(self._data.adjoint_times(z, Y), Y) for Y in parts)
-        return np.asarray(total)
+        of_w = self.data.to_parameters(self.structure, z)
+        return np.concatenate([of_w, self.data.sums_by_column(z)]) if self.intercepts else of_w
 
     def diagonal(self, D: Floats) -> Floats:
-        """That of P*M*D M P, which is all of it where observations are single parameters."""
+        """The diagonal of P*M*D M P, which is all of it where observations are single parameters."""
         if self.index is not None:
             return self.adjoint(D)
-        return float(D.mean()) * self._share * self.structure.counts
+        of_w = float(D.mean()) * self._share * self.structure.counts
+        return np.concatenate([of_w, self.data.sums_by_column(D)]) if self.intercepts else of_w
 
 
-def _index(structure: LinearStructure, data: Measurement | Elsewhere) -> Indices64 | None:
-    """Which parameter each observation is; None where they are not single parameters."""
-    if isinstance(data, Samples):
-        return data.index
-    return structure.place(*data.places()) if isinstance(data, Entries) else None
+def linear_of(problem: Problem) -> LinearStructure:
+    """The linear structure of a problem that has one."""
+    structure = problem.structure.linear
+    assert structure is not None
+    return structure
 
 
 def observed_parameters(problem: Problem, values: Floats) -> Floats:
-    """Parameters as observed, those observed several times on the average, and zero where nothing is observed."""
+    """Parameters as observed: the average where one is observed several times, zero where it is not observed."""
     measured = Measured(problem)
     diagonal = measured.diagonal(np.ones(len(values)))
-    return np.asarray(measured.adjoint(values - measured.offset) / np.where(diagonal > 0, diagonal, 1.0))
+    observed = measured.adjoint(values - measured.offset) / np.where(diagonal > 0, diagonal, 1.0)
+    return measured.parted(np.asarray(observed))[0]
 
 
 def share_observed(problem: Problem) -> float:
-    """The part of the parameters that is observed, or of the entries of W, where these are not single parameters."""
-    structure, data = problem.structure, problem.data
-    assert isinstance(structure, LinearStructure)
-    index = _index(structure, data)
+    """The share of the parameters that is observed; of the entries of W, where these are not single parameters."""
+    structure, data = linear_of(problem), problem.data
+    index = data.index_in(structure)
     if index is None:
         return len(data) / (structure.shape[0] * structure.shape[1])
     return len(np.unique(index)) / structure.size
@@ -119,23 +114,24 @@ def share_observed(problem: Problem) -> float:
 
 @dataclass(frozen=True)
 class Warm:
-    """What is remembered of the last solution."""
+    """What is kept of the last solution."""
 
-    w: Floats
-    relative_gradient: float  #: the smaller it is, the more exact the next one has to be
+    x: Floats
+    relative_gradient: float  #: the smaller it is, the more exact the next solution has to be
 
 
-class SmoothedLinear:
+class SmoothedLinear(InnerSolver):
     """Inner solver for a smoothed linear structure and any loss with a second derivative."""
 
+    tightens = True
+
     def __init__(self, problem: Problem, n_threads: int) -> None:
-        assert isinstance(problem.structure, Smoothed)
-        self.structure, self.delta = problem.structure.structure, float(problem.structure.delta)
+        self.structure, self.delta = linear_of(problem), float(cast(Smoothed, problem.structure).delta)
         self.C, self.y = problem.C, np.asarray(problem.data.values, dtype=np.float64)
         self.quadratic, self.loss = problem.loss.quadratic, CheckedLoss(problem.loss)
         self.warm: Warm | None = None
         self.measured = Measured(problem)
-        self.column_scale: Floats | float = 1.0  # by which rows of V, as the weighted matrix has it, become those of W
+        self.column_scale: Floats | float = 1.0  # turns rows of V of the weighted matrix into those of W
         if problem.row_weights is not None or problem.column_weights is not None:
             self.structure = WeightedStructure(self.structure, problem.row_weights, problem.column_weights)
             if problem.column_weights is not None:
@@ -146,141 +142,168 @@ class SmoothedLinear:
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        if not isinstance(problem.structure, Smoothed):
-            return "needs a smoothed linear structure"
-        return Newton.smooth(problem)
-
-    def free(self) -> None:
-        """Nothing is kept."""
+        return has_kinks(problem) if problem.structure.form == "smoothed" else "needs a smoothed linear structure"
 
     def solve(self, U: Floats) -> SmoothedSolution:
         theta = Theta(U, self.delta)
         if self.quadratic:
             system = self._system(theta, None)
-            right_side = self.right_side - self.structure.of_offset(theta.solve)
-            w = system.solve(right_side, None if self.warm is None else self.warm.w)
-            solution = SmoothedSolution(self, system, theta, w)
+            right_side = self.right_side - self._of_offset(theta)
+            solution = SmoothedSolution(
+                self, system, theta, system.solve(right_side, None if self.warm is None else self.warm.x)
+            )
         else:
             solution = SmoothedSolution(self, *self._newton(theta))
-        self.warm = Warm(solution.w, solution.relative_gradient)
+        self.warm = Warm(solution.x, solution.relative_gradient)
         return solution
+
+    def _of_offset(self, theta: Theta) -> Floats | float:
+        """P*(Θ⁻¹W₀)."""
+        if self.structure.offset is None:
+            return 0.0
+        return self.measured.joined(np.asarray(self.structure.of_offset(theta.solve)))
+
+    def _penalty(self, theta: Theta) -> Map:
+        """x ↦ P*(Θ⁻¹P(w)), and next to nothing for the intercepts."""
+        product, measured = penalty_product(self.structure, theta), self.measured
+        if not measured.intercepts:
+            return product
+
+        def of_both(x: Floats) -> Floats:
+            w, b = measured.parted(x)
+            return measured.joined(product(w), FREE * b)
+
+        return of_both
 
     def _system(self, theta: Theta, D: Floats | None) -> System:
         """That of a Newton step; D is ℓ'', None for a quadratic loss."""
         diagonal = self.diagonal if D is None else self.C * self.measured.diagonal(D)
-        diagonal_alone = self.measured.index is not None
-        if diagonal_alone and isinstance(self.structure, Hankel) and self.structure.window <= WIDEST:
-            return Banded(self.structure, diagonal, theta)
-        accuracy = 1.0 if self.warm is None else self.warm.relative_gradient
+        bandwidth = self.structure.bandwidth
+        if self.measured.index is not None and bandwidth is not None and bandwidth <= WIDEST:
+            return Banded(cast(Hankel, self.structure), diagonal, theta)
         weight: Floats | float = 2.0 * self.C if D is None else self.C * D
-        apply, adjoint = self.measured.apply, self.measured.adjoint
-        return Iterative(self.structure, lambda x: adjoint(weight * apply(x)), diagonal, theta, accuracy)
+        apply, adjoint, penalty = self.measured.apply, self.measured.adjoint, self._penalty(theta)
+        diagonal = diagonal + self.measured.joined(self.structure.counts * theta.average)
+        accuracy = 1.0 if self.warm is None else self.warm.relative_gradient
+        return Iterative(lambda x: adjoint(weight * apply(x)) + penalty(x), diagonal, accuracy)
 
     def _newton(self, theta: Theta) -> tuple[System, Theta, Floats]:
-        """Newton's method from the last solution: the system at w, and w."""
-        product = penalty_product(self.structure, theta)
-        of_offset = self.structure.of_offset(theta.solve)
-        w = np.zeros(self.structure.size) if self.warm is None else self.warm.w
+        """Newton's method from the last solution: the system at x, and x."""
+        penalty, of_offset, measured = self._penalty(theta), self._of_offset(theta), self.measured
+        x = np.zeros(self.structure.size + measured.intercepts) if self.warm is None else self.warm.x
         before = math.inf
         for count in range(MOST_STEPS):
             look()
-            m = self.measured.apply(w) + self.measured.offset
-            D = self.loss("hessian", self.y, m)
-            system, Bw = self._system(theta, D), product(w)
-            descent = -self.C * self.measured.adjoint(self.loss("gradient", self.y, m)) - Bw - of_offset
+            m = measured.apply(x) + measured.offset
+            D, of_x = self.loss("hessian", self.y, m), penalty(x)
+            slopes = self.C * self.loss("gradient", self.y, m)
+            system = self._system(theta, D)
+            descent = -measured.adjoint(slopes) - of_x - of_offset
             step = system.solve(descent)
             decrement = float(step @ descent)
-            size = max(float(w @ Bw), 0.0) + self.C * float(D @ (m * m))
+            size = max(float(x @ of_x), 0.0) + self.C * float(D @ (m * m))
             settled = decrement <= SETTLED**2 * size and decrement >= before
             if not decrement > ENOUGH**2 * size or settled:
                 break
             before = decrement
-            length = self._length(step, descent, product, m, UPHILL if count < CAUTIOUS else 0.0)
+            length = step_length(self._slopes_along(step, m, slopes, decrement, penalty), -decrement, count)
             if length == 0.0:
                 break
-            w = w + length * step
-        return system, theta, w
+            x = x + length * step
+        return system, theta, x
 
-    def _length(self, step: Floats, descent: Floats, product: Map, m: Floats, uphill: float) -> float:
-        """How far to go along a step: all of it unless that is too far, then near the lowest point; 0 if nowhere."""
-        change, slope = self.measured.apply(step), -float(step @ descent)
-        bend, of_loss = float(step @ product(step)), self.C * float(self.loss("gradient", self.y, m) @ change)
-        length, high = 1.0, math.inf
-        for count in range(MOST_TRIALS):
-            at = self.C * float(self.loss("gradient", self.y, m + length * change) @ change)
-            here = slope - of_loss + length * bend + at
-            if here <= -uphill * slope:
-                return length
-            high = length
-            guess = high * slope / (slope - here) if math.isfinite(here) else 0.0
-            length = min(max(guess, 0.1 * high), 0.9 * high) if count < NEAR_TRIALS else 0.1 * high
-        return 0.0
+    def _slopes_along(
+        self, step: Floats, m: Floats, slopes: Floats, decrement: float, penalty: Map
+    ) -> Callable[[float], float]:
+        """The derivative of the objective at any length along a step."""
+        change = self.measured.apply(step)
+        bend, of_loss = float(step @ penalty(step)), float(slopes @ change)
+
+        def slope_at(length: float) -> float:
+            there = self.C * float(self.loss("gradient", self.y, m + length * change) @ change)
+            return there - decrement - of_loss + length * bend
+
+        return slope_at
 
 
-class SmoothedSolution:
-    """The inner problem solved at one U."""
+class SmoothedSolution(InnerSolution):
+    """The inner problem solved at one U. It is its own dual matrix S = Θ⁻¹W."""
 
-    paid = 0.0
-
-    def __init__(self, solver: SmoothedLinear, system: System, theta: Theta, w: Floats) -> None:
-        self._solver, self._system, self._theta = solver, system, theta
+    def __init__(self, solver: SmoothedLinear, system: System, theta: Theta, x: Floats) -> None:
+        self._solver, self._system, self._theta, self.x = solver, system, theta, x
         P = solver.structure
-        self.w: Floats = w
-        self._w = P.parameters(self.w)
+        self.parameters: Floats
+        self.parameters, self._intercepts = solver.measured.parted(x)
+        self._w = P.parameters(self.parameters)
         projected = P.whole_transposed_times(self._w, theta.Q)  # WᵀQ
         self._V: Floats = projected @ theta.to_V
-        self.V: Floats = self._V * solver.column_scale
-        self.predictions: Floats = solver.measured.apply(self.w) + solver.measured.offset
-        self._square = P.square(self.w)  # ‖W‖²
+        self.V = self._V * solver.column_scale
+        self.predictions: Floats = solver.measured.apply(x) + solver.measured.offset
+        self._square = P.square(self.parameters)  # ‖W‖²
         inside = np.einsum("tk,tk->k", projected, projected)
         self._outside = max(self._square - float(inside.sum()), 0.0)
-        self._beside = self._outside + float(inside @ (solver.delta * theta.inverses) ** 2)  # ‖W − U Vᵀ‖²
+        self._off_low_rank = self._outside + float(inside @ (solver.delta * theta.inverses) ** 2)  # ‖W − U Vᵀ‖²
         self.penalty = 0.5 * (self._outside / solver.delta + float(inside @ theta.inverses))  # ½⟨Θ⁻¹W, W⟩
         if solver.quadratic:
             self.residual: Floats = solver.y - self.predictions
             loss = float(self.residual @ self.residual)
         else:
             loss = float(solver.loss("value", solver.y, self.predictions).sum())
-        self.value = solver.C * loss + self.penalty
-        self.gradient: Floats = -self.dual_times(self._V)
+        b = self._intercepts
+        # ⟨Θ⁻¹W, W⟩ has a difference of two numbers of the size of ‖W‖²/δ.
+        self.noise = float(np.finfo(float).eps) * self._square / solver.delta
+        self.value = solver.C * loss + self.penalty + 0.5 * FREE * float(b @ b)
+        self.gradient = -self.times(self._V)
         size = float(np.linalg.norm(self.gradient))
         along = float(np.vdot(self.gradient, theta.U)) / float(np.linalg.norm(theta.U))
         self.relative_gradient = float(np.sqrt(max(size**2 - along**2, 0.0))) / size if size > 0 else 0.0
 
-    def dual_times(self, X: Any) -> Floats:
-        """S X = Θ⁻¹W X."""
-        return self._theta.solve(self._solver.structure.whole_times(self._w, X))
+    def intercepts(self) -> Floats | None:
+        return self._intercepts if self._solver.measured.intercepts else None
 
-    def dual_transposed_times(self, X: Floats) -> Floats:
+    # ---- the dual matrix ---------------------------------------------------------------------------------------------
+
+    @property
+    def structured_dual(self) -> SmoothedSolution:  # type: ignore[override]
+        return self
+
+    def times(self, Y: Any) -> Floats:
+        """S Y = Θ⁻¹W Y."""
+        return self._theta.solve(self._solver.structure.whole_times(self._w, Y))
+
+    def transposed_times(self, X: Floats) -> Floats:
         """SᵀX."""
         return self._solver.structure.whole_transposed_times(self._w, self._theta.solve(X))
 
-    def support(self) -> float:
-        """⟨S − M*z, W₀⟩: what a dual value has on top where the structure is affine."""
-        solver = self._solver
-        if solver.structure.offset is None:
+    def support(self, z: Floats) -> float:
+        P, measured = self._solver.structure, self._solver.measured
+        if P.offset is None:
             return 0.0
-        of_data = float(np.sum(self.dual() * solver.measured.offset))
-        return float(np.sum(solver.structure.offset * self.dual_times(np.eye(len(self._V))))) - of_data
+        S = self.times(np.eye(P.shape[1]))
+        return float(np.sum(P.offset_matrix() * S)) - float(np.sum(z * measured.offset))
 
-    def rounding_error(self) -> float:
-        """Of the penalty, which has a difference of two numbers of the size of ‖W‖²/δ."""
-        return float(np.finfo(float).eps) * self._square / self._solver.delta
+    def infeasibility(self, z: Floats) -> float:
+        P, theta, measured = self._solver.structure, self._theta, self._solver.measured
+        of_S = (P.whole_gram(self.parameters) - P.adjoint(theta.U, self._V)) / self._solver.delta
+        return P.least_norm(measured.parted(measured.adjoint(z))[0] - of_S)
+
+    # ---- the trace norm ----------------------------------------------------------------------------------------------
 
     def cost_of_smoothing(self) -> float:
         """How far the value can be from that of the trace norm: trace Θ is 1 + δd where it should be 1."""
         delta = self._solver.delta
-        return delta * len(self._theta.U) * self.penalty + 0.5 * self._beside / delta
+        return delta * len(self._theta.U) * self.penalty + 0.5 * self._off_low_rank / delta
 
     def trace_norm_term(self) -> float:
-        """½‖W‖_*², from above: ½ trace(Θ)⟨Θ⁻¹W, W⟩ is so for every Θ."""
-        return self._theta.trace * (self.penalty + self.rounding_error())
+        """½‖W‖_*²: its own where W is small enough to be formed, else ½ trace(Θ)⟨Θ⁻¹W, W⟩, which is not below it."""
+        P = self._solver.structure
+        bound = self._theta.trace * (self.penalty + self.noise)
+        d, T = P.shape
+        if float(d) * T * min(d, T) > FORMED:
+            return bound
+        return min(bound, 0.5 * float(np.linalg.norm(P.whole_matrix(self.parameters), "nuc")) ** 2)
 
-    def infeasibility(self) -> float:
-        """By how much, at most, σ₁(S) would grow if P*(S) were made equal to M*z."""
-        P, theta = self._solver.structure, self._theta
-        of_S = (P.whole_gram(self.w) - P.adjoint(theta.U, self._V)) / self._solver.delta
-        return P.least_norm(self._solver.measured.adjoint(self.dual()) - of_S)
+    # ---- derivatives -------------------------------------------------------------------------------------------------
 
     @cached_property
     def _prepared(self) -> tuple[Any, Any]:
@@ -290,14 +313,16 @@ class SmoothedSolution:
 
     def derivative(self, xi: Floats) -> Floats:
         P, theta, V, UK = self._solver.structure, self._theta, self._V, self._theta.UK
+        measured = self._solver.measured
         left_UK, right_V = self._prepared
         solved = theta.solve(xi)  # Θ⁻¹ξ
         left_solved = P.left(solved)
         Q = P.whole_transposed_times(self._w, left_solved)  # Sᵀξ
-        moved = P.parameters(self._system.solve(P.adjoint(left_solved, right_V) + P.adjoint(left_UK, Q)))
+        right_side = P.adjoint(left_solved, right_V) + P.adjoint(left_UK, Q)
+        moved = P.parameters(measured.parted(self._system.solve(measured.joined(right_side)))[0])
         S_moved_V = theta.solve(P.times(moved, right_V)) - solved @ (V.T @ V) - UK @ (Q.T @ V)
         V_moved = P.transposed_times(moved, left_UK) - V @ (xi.T @ UK) - Q @ (UK.T @ theta.U) + Q
-        return -(S_moved_V + self.dual_times(V_moved))
+        return -(S_moved_V + self.times(V_moved))
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """All rows are solved with B = VᵀV/δ + ‖V‖² I, the curvature of |W − U Vᵀ|²/2δ at fixed V and W."""
@@ -312,9 +337,3 @@ class SmoothedSolution:
         if solver.quadratic:
             return 2.0 * solver.C * self.residual
         return -solver.C * solver.loss("gradient", solver.y, self.predictions)
-
-    def multipliers(self) -> None:
-        return None
-
-    def release(self) -> None:
-        """Nothing is kept for the next one."""

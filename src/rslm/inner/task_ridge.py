@@ -6,38 +6,40 @@ Intercepts are eliminated: the best one takes the means of targets and of X_t U 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
+from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.kronecker import kronecker_preconditioner
+from rslm.inner.weighted import has_structure
 from rslm.kernels import Solved
 from rslm.measurements import Tasks
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 
 
-class TaskRidge:
+class TaskRidge(InnerSolver):
     """Inner solver for a quadratic loss on tasks."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
-        assert isinstance(problem.data, Tasks)
-        self.data, self.C, self.n_threads = problem.data, problem.C, n_threads
+        self.data, self.C, self.n_threads = cast(Tasks, problem.data), problem.C, n_threads
         self.q = np.ones(problem.shape[1]) if problem.column_weights is None else problem.column_weights
         self.ridge = self.q / (2.0 * self.C)  # ℓ'' = 2 is left out of the systems
         self.y = self.data.centred(self.data.values) if self.data.intercept else self.data.values
-        self.warm: Floats | None = None  # a direct solver needs no start
         self.spare: list[Solved] = []
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        data = problem.data
-        if not isinstance(data, Tasks):
+        if "tasks" not in problem.data.traits:
             return "needs tasks"
         if not problem.loss.quadratic:
             return f"needs a quadratic loss, {problem.loss!r} is not"
-        if problem.structure is not None or problem.row_weights is not None:
-            return "knows of no structure, and of no weights of rows"
-        return None if data.narrow else "most features are no concern of a task"
+        if problem.row_weights is not None:
+            return "knows no weights of rows"
+        if (obstacle := has_structure(problem)) is not None:
+            return obstacle
+        return None if cast(Tasks, problem.data).narrow else "a task uses few of the features"
 
     def free(self) -> None:
         self.spare.clear()
@@ -49,10 +51,8 @@ class TaskRidge:
         return TaskRidgeSolution(self, U, solved)
 
 
-class TaskRidgeSolution:
+class TaskRidgeSolution(InnerSolution):
     """The ridge regressions of all tasks at one U."""
-
-    paid = 0.0
 
     def __init__(self, solver: TaskRidge, U: Floats, solved: Solved) -> None:
         self._solver, self._U = solver, U
@@ -86,9 +86,6 @@ class TaskRidgeSolution:
 
     def dual(self) -> Floats:
         return (2.0 * self._solver.C) * self.solved.residual
-
-    def multipliers(self) -> None:
-        return None
 
     def release(self) -> None:
         if self._solved is not None:

@@ -8,31 +8,30 @@ With x_i = u_i/√p_i for row i and the derivatives of the loss at the solution,
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from rslm.inner.base import ColumnsSolution, InnerSolver
 from rslm.inner.leverage import leverages
-from rslm.kernels import Factors
+from rslm.kernels import Columns, Factors
 from rslm.kernels.scratch import room_like
-from rslm.measurements import Entries
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 
 STIFFEST = 1e-3  # beyond that one Newton step says nothing of where a column goes without an entry
 
 
-class WeightedColumns:
+class WeightedColumns(InnerSolver):
     """A problem on entries in the form that the kernels want: losses and, for column t, the ridge q_t/C."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         d, T = problem.shape
         self.C = problem.C
-        self.data = problem.data
-        self.columns = problem.columns
+        self.columns: Columns = problem.data.columns  # type: ignore[attr-defined]  # entries have a pattern
         self.y = problem.data.values
         self.n_threads = n_threads
         self.p = np.ones(d) if problem.row_weights is None else problem.row_weights
@@ -59,21 +58,27 @@ class WeightedColumns:
 
 
 def not_entries_alone(problem: Problem) -> str | None:
-    """The obstacle of solvers that know entries, and nothing of a structure."""
-    if problem.structure is not None:
-        return f"knows of no structure, the problem has {problem.structure!r}"
-    return not_entries(problem)
+    """The obstacle of solvers that know entries, and no structure."""
+    return has_structure(problem) or not_entries(problem)
+
+
+def has_structure(problem: Problem) -> str | None:
+    """The obstacle of solvers that know no structure."""
+    return None if problem.structure.form == "free" else f"knows no structure, the problem has {problem.structure!r}"
+
+
+def has_kinks(problem: Problem) -> str | None:
+    """The obstacle of solvers that need a second derivative of the loss."""
+    return None if problem.loss.smooth else f"needs a second derivative, {problem.loss!r} has kinks"
 
 
 def not_entries(problem: Problem) -> str | None:
     """The obstacle of solvers that know entries only."""
-    return None if isinstance(problem.data, Entries) else f"needs entries, the problem has {problem.data!r}"
+    return None if "entries" in problem.data.traits else f"needs entries, the problem has {problem.data!r}"
 
 
-class WeightedSolution(ABC):
+class WeightedSolution(ColumnsSolution):
     """V and s at one U. The curvature D and the factors are made when a derivative is first asked for."""
-
-    paid = 0.0
 
     def __init__(self, solver: WeightedColumns, X: Floats, V: Floats, s: Floats, loss: float) -> None:
         self.solver, self.X, self.V = solver, X, V
@@ -123,7 +128,7 @@ class WeightedSolution(ABC):
         weight = (solver.p / solver.C)[:, None]
         return lambda eta: weight * factors.solve(eta, solver.n_threads)
 
-    def row_curvature(self, typical: float | None = None) -> tuple[Floats, float]:
+    def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
         """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, and ‖UᵀS‖²."""
         solver = self.solver
         grams = solver.columns.by_rows.grams(self.V, solver.n_threads, self.broad_curvature_by_rows(typical))
@@ -139,9 +144,6 @@ class WeightedSolution(ABC):
     def dual(self) -> Floats:
         dual: Floats = np.multiply(self.s, self.solver.C, out=room_like(self.s))
         return dual
-
-    def multipliers(self) -> None:
-        return None
 
     def release(self) -> None:
         self._s = None

@@ -143,6 +143,17 @@ class Columns:
             yield first, last
             first = last
 
+    def divided(self, values: Floats, weights: Floats | None) -> Floats:
+        """The values of every column divided by the square root of its weight; as given where there are no weights."""
+        if weights is None:
+            return values
+        out = room_like(values, np.float64)
+        for start, end in self.blocks():
+            at = slice(self.indptr[start], self.indptr[end])
+            counts = np.diff(self.indptr[start : end + 1])
+            np.multiply(values[at], np.repeat(1.0 / np.sqrt(weights[start:end]), counts), out=out[at])
+        return out
+
     def places(self) -> tuple[Indices64, Indices64]:
         """Row and column of every entry."""
         return self.index.astype(np.int64), np.repeat(np.arange(self.shape[1]), np.diff(self.indptr))

@@ -24,3 +24,8 @@ def singular_values(U: Floats, V: Floats) -> Floats:
         return np.full(min(U.shape[1], *V.shape), np.inf)
     scale = size if size > LARGE else 1.0  # whose products may not be finite
     return np.asarray(scale * np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V / scale)[1].T, compute_uv=False))
+
+
+def nuclear_norm(U: Floats, V: Floats) -> float:
+    """‖U Vᵀ‖_* without forming the product."""
+    return float(singular_values(U, V).sum())

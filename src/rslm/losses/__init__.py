@@ -2,10 +2,11 @@
 
 from rslm.losses.absolute import Absolute
 from rslm.losses.base import Loss
-from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.box_dual import BoxDual
 from rslm.losses.epsilon_insensitive import EpsilonInsensitive
 from rslm.losses.hinge import Hinge
 from rslm.losses.huber import Huber
+from rslm.losses.interval import Interval
 from rslm.losses.logistic import Logistic
 from rslm.losses.quantile import Quantile
 from rslm.losses.square import Square
@@ -26,11 +27,11 @@ BY_NAME: dict[str, type[Loss]] = {
 __all__ = [
     "BY_NAME",
     "Absolute",
-    "Box",
     "BoxDual",
     "EpsilonInsensitive",
     "Hinge",
     "Huber",
+    "Interval",
     "Logistic",
     "Loss",
     "Quantile",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.box_dual import BoxDual
+from rslm.losses.interval import Interval
 
 
 @dataclass(frozen=True)
@@ -17,5 +18,5 @@ class Absolute(BoxDual):
     """ℓ(y, w) = |y − w|: the prediction is a median, which gross errors hardly move."""
 
     @property
-    def box(self) -> Box:
-        return Box(-1.0, 1.0)
+    def interval(self) -> Interval:
+        return Interval(-1.0, 1.0)

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rslm.losses.interval import Interval
 from rslm.runtime.types import Floats
 
 
@@ -43,6 +44,20 @@ class Loss(ABC):
     @abstractmethod
     def conjugate(self, y: Floats, s: Floats) -> Floats:
         """ℓ*(y, s) = sup_w  s w − ℓ(y, w), +inf outside its domain. Only the certificate needs it."""
+
+    @property
+    def interval(self) -> Interval | None:
+        """The interval of the dual variable, for losses that are given by one (`BoxDual`); None for others."""
+        return None
+
+    @property
+    def smooth(self) -> bool:
+        """Whether there are no kinks, so that the second derivative is all that Newton's method needs."""
+        return self.interval is None or self.interval.rounding > 0
+
+    def rounded(self, delta: float) -> Loss:
+        """The loss with its kinks rounded by δ = `delta`; itself where it has none."""
+        return self
 
     def targets(self, y: Floats) -> Floats:
         """The targets as the other functions want them; an error for those that the loss cannot take.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.box_dual import BoxDual
 from rslm.losses.checks import checked_number
+from rslm.losses.interval import Interval
 
 
 @dataclass(frozen=True)
@@ -29,5 +30,5 @@ class EpsilonInsensitive(BoxDual):
         checked_number(self, "epsilon", at_least=0.0)
 
     @property
-    def box(self) -> Box:
-        return Box(-1.0, 1.0, epsilon=self.epsilon)
+    def interval(self) -> Interval:
+        return Interval(-1.0, 1.0, epsilon=self.epsilon)

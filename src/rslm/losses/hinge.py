@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.box_dual import BoxDual
 from rslm.losses.checks import signs
+from rslm.losses.interval import Interval
 from rslm.runtime.types import Floats
 
 
@@ -21,8 +22,8 @@ class Hinge(BoxDual):
     binary = True
 
     @property
-    def box(self) -> Box:
-        return Box(0.0, 1.0, mirrored=True)
+    def interval(self) -> Interval:
+        return Interval(0.0, 1.0, mirrored=True)
 
     def targets(self, y: Floats) -> Floats:
         return signs(self, y)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.box_dual import BoxDual
 from rslm.losses.checks import checked_number
+from rslm.losses.interval import Interval
 
 
 @dataclass(frozen=True)
@@ -29,5 +30,5 @@ class Huber(BoxDual):
         checked_number(self, "delta", above=0.0)
 
     @property
-    def box(self) -> Box:
-        return Box(-self.delta, self.delta, smoothing=1.0)
+    def interval(self) -> Interval:
+        return Interval(-self.delta, self.delta, rounding=1.0)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.box_dual import BoxDual
 from rslm.losses.checks import checked_number
+from rslm.losses.interval import Interval
 
 
 @dataclass(frozen=True)
@@ -29,5 +30,5 @@ class Quantile(BoxDual):
         checked_number(self, "tau", above=0.0, below=1.0)
 
     @property
-    def box(self) -> Box:
-        return Box(self.tau - 1.0, self.tau)
+    def interval(self) -> Interval:
+        return Interval(self.tau - 1.0, self.tau)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rslm.losses.box_dual import Box, BoxDual
+from rslm.losses.box_dual import BoxDual
 from rslm.losses.checks import signs
+from rslm.losses.interval import Interval
 from rslm.runtime.types import Floats
 
 
@@ -22,8 +23,8 @@ class SquaredHinge(BoxDual):
     binary = True
 
     @property
-    def box(self) -> Box:
-        return Box(0.0, math.inf, mirrored=True, smoothing=0.5)
+    def interval(self) -> Interval:
+        return Interval(0.0, math.inf, mirrored=True, rounding=0.5)
 
     def targets(self, y: Floats) -> Floats:
         return signs(self, y)

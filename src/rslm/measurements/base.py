@@ -1,81 +1,85 @@
-"""What every measurement offers that is at hand: one value for every observation, and linear functions of W.
+"""What every measurement offers: one value per observation, and linear functions of W.
 
-    apply(X, V)   M W for W = X Vᵀ, one number for every observation
-    adjoint(z)    M*z, the d × T matrix with ⟨M W, z⟩ = ⟨W, M*z⟩ for all W, sparse as a rule
+    apply(X, V)   M W for W = X Vᵀ, one number per observation
+    adjoint(z)    M*z, the d × T matrix with ⟨M W, z⟩ = ⟨W, M*z⟩ for all W, usually sparse
 
-A measurement of one's own needs these two, `shape` and `values`; `rslm.testing.check_measurement` tries them out.
+A measurement of your own needs these two, `shape` and `values`; `rslm.testing.check_measurement` tests them.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import ABC
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.runtime.types import Floats
+from rslm.data.prepared.manifest import checksums
+from rslm.runtime.types import Floats, Indices64
+
+WIDTH = 64  # columns of a matrix of full rank that are measured at a time
 
 
 class Measurement(ABC):
     """Linear functions of W, of shape (d, T), with the values observed through them."""
 
-    values: Floats  #: one for every observation
+    values: Floats  #: one per observation
     #: Every column has an intercept, which is added to its predictions and not penalised.
     intercept: bool = False
-    _loss: object = None  # whose targets the values are
-    _checked = False  # whether the values have been looked at
+    #: What specialised inner solvers can rely on: "entries", "features", "tasks", "sides".
+    traits: ClassVar[frozenset[str]] = frozenset()
+    #: Whether the observations are in this process. If not, `remote_solver` and `remote_term` ask for sums over them.
+    at_hand: bool = True
+    #: Where parameters of a linear structure are observed, not functions of W: how many parameters there are.
+    parameters: int | None = None
+    _loss: object = None  # the loss that the values are targets of
+    _checked = False  # whether the values have been validated
+
+    # ---- values ------------------------------------------------------------------------------------------------------
 
     def with_values(self, values: Floats) -> Self:
-        """The same observations with other `values`."""
-        other = self.__class__.__new__(self.__class__)
-        other.__dict__.update(self.__dict__)
-        other.values, other._checked = values, False
-        return other
+        """A copy with other `values`."""
+        return self._copy(values=values, _loss=None, _checked=False)
 
     def map(self, function: Callable[[Floats], Floats]) -> Self:
-        """The same observations with the values that a `function` makes of them."""
+        """A copy with the values that `function` returns for them."""
         return self.with_values(function(self.values))
 
-    def as_targets(self, loss: object, function: Callable[[Floats], Floats]) -> Self:
-        """The same observations with what a `loss` makes of their values, by a `function`, unless they are that."""
+    def as_targets(self, loss: object, targets: Callable[[Floats], Floats]) -> Self:
+        """A copy whose values are the `targets` of a loss; they are made once."""
         if self._loss is loss:
             return self
-        targets = function(self.values)
-        if targets is self.values:
-            return self
-        other = self.with_values(targets)
-        other._loss = loss
-        return other
+        return self.with_values(targets(self.values))._copy(_loss=loss)
 
-    def checked(self, function: Callable[[Floats], Floats]) -> Self:
-        """The same observations with their values as a `function` accepts them, which is asked once."""
-        if self._checked:
-            return self
-        accepted = function(self.values)
-        loss = self._loss
-        other = self if accepted is self.values else self.with_values(accepted)
-        other._loss, other._checked = loss, True
+    def checked(self, accept: Callable[[Floats], Floats]) -> Self:
+        """A copy with the values as `accept` returns them, or its error; they are validated once."""
+        return self if self._checked else self._copy(values=accept(self.values), _checked=True)
+
+    def _copy(self, **changes: Any) -> Self:
+        other = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(other, name, value)  # it may be a frozen dataclass
         return other
 
     def sample(self, size: int) -> Floats:
         """Values of about `size` observations, evenly spaced."""
         return self.values[:: len(self.values) // size + 1]
 
+    def __len__(self) -> int:
+        return len(self.values)
+
     # ---- linear functions of W ---------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
         """(d, T)"""
-        raise TypeError(f"{self!r} does not know the shape of W")
-
-    def __len__(self) -> int:
-        return len(self.values)
+        raise TypeError(f"{type(self).__name__} needs an attribute shape, (d, T)")
 
     def apply(self, X: Floats, V: Floats, threads: int = 1) -> Floats:
         """M W for W = X Vᵀ, with X of shape (d, k) and V of shape (T, k), by at most `threads` threads."""
-        raise NotImplementedError(f"{type(self).__name__} needs a method apply(X, V)")
+        raise NotImplementedError(f"{type(self).__name__} needs a method apply(X, V, threads=1)")
 
     def adjoint(self, z: Floats) -> Any:
         """M*z of shape (d, T): a sparse matrix, an array, or a LinearOperator."""
@@ -86,49 +90,135 @@ class Measurement(ABC):
         return np.asarray(self.adjoint(z) @ Y)
 
     def adjoint_transposed_times(self, z: Floats, X: Floats, threads: int = 1) -> Floats:
-        """(M*z)ᵀ X for X of shape (d, k) and `z` with a number an observation, by at most `threads` threads."""
+        """(M*z)ᵀ X for X of shape (d, k) and `z` with one number per observation, by at most `threads` threads."""
         return np.asarray(self.adjoint(z).T @ X)
 
-    def by_column(self, b: Floats) -> Floats:
-        """b[t] for every observation of column t; only where columns have intercepts."""
-        raise TypeError(f"{self!r} has no intercepts")
+    def adjoint_gram(
+        self, z: Floats, column_weights: Floats | None, threads: int
+    ) -> Callable[[Floats, Floats | None], Floats]:
+        """(X, Y) ↦ S (SᵀX + Y) with S = M*z diag(1/√q) for `column_weights` q, by at most `threads` threads.
 
-    def sums_by_column(self, z: Floats) -> Floats:
-        """The sum of z over the observations of every column, the adjoint of `by_column`."""
-        raise TypeError(f"{self!r} has no intercepts")
+        Y, if given, is overwritten by SᵀX + Y.
+        """
+        scale = 1.0 if column_weights is None else (1.0 / np.sqrt(column_weights))[:, None]
+
+        def gram(X: Floats, Y: Floats | None = None) -> Floats:
+            product = scale * self.adjoint_transposed_times(z, X, threads)
+            if Y is not None:
+                Y += product
+                product = Y
+            return self.adjoint_times(z, scale * product, threads)
+
+        return gram
+
+    def of_matrix(self, W: Floats) -> Floats:
+        """M W for a dense W, some columns at a time."""
+        total, unit = np.zeros(len(self)), np.eye(W.shape[1])
+        for k in range(0, W.shape[1], WIDTH):
+            total += self.apply(np.ascontiguousarray(W[:, k : k + WIDTH]), unit[:, k : k + WIDTH].copy())
+        return total
 
     @property
     def gain(self) -> float:
-        """How large M*M is along an entry, where each observation is of one entry: a preconditioner wants it."""
+        """The size of M*M relative to a measurement of single entries; preconditioners use it."""
         return 1.0
 
-    def arrays(self) -> dict[str, list[NDArray[Any]]]:
-        """All numbers that it consists of, by what they are: a checkpoint is one of the same numbers.
+    # ---- functions of the parameters of a linear structure P ---------------------------------------------------------
 
-        Of a measurement whose parts are not known, what it makes of some random matrix tells it from others.
+    def index_in(self, structure: Any) -> Indices64 | None:
+        """Which parameter of a `structure` each observation is; None where they are not single parameters."""
+        return None
+
+    def of_parameters(self, structure: Any, w: Floats) -> Floats:
+        """M P(w) for a linear `structure` P."""
+        return self.of_matrix(structure.matrix(w))
+
+    def to_parameters(self, structure: Any, z: Floats) -> Floats:
+        """P*(M*z) for a linear `structure` P."""
+        unit = np.eye(structure.shape[1])
+        parts = (unit[:, k : k + WIDTH].copy() for k in range(0, len(unit), WIDTH))
+        return np.asarray(sum(structure.adjoint(self.adjoint_times(z, Y), Y) for Y in parts))
+
+    # ---- intercepts --------------------------------------------------------------------------------------------------
+
+    def by_column(self, b: Floats) -> Floats:
+        """b[t] for every observation of column t; needed only where columns have intercepts."""
+        raise NotImplementedError(f"{type(self).__name__} has intercepts, so it needs a method by_column(b)")
+
+    def sums_by_column(self, z: Floats) -> Floats:
+        """The sum of z over the observations of every column, the adjoint of `by_column`."""
+        raise NotImplementedError(f"{type(self).__name__} has intercepts, so it needs a method sums_by_column(z)")
+
+    def centred(self, values: Floats) -> Floats:
+        """The `values` of the observations minus the mean over their column."""
+        counts = np.maximum(self.sums_by_column(np.ones(len(self))), 1.0)
+        return np.asarray(values - self.by_column(self.sums_by_column(values) / counts))
+
+    # ---- fingerprints, and observations in other processes -----------------------------------------------------------
+
+    def arrays(self) -> dict[str, list[NDArray[Any]]]:
+        """All numbers that it consists of, by name.
+
+        For a measurement of the user's own, its values on a random matrix stand for its parts.
         """
         rng, (d, T) = np.random.default_rng(0), self.shape
         some = self.apply(rng.standard_normal((d, 2)), rng.standard_normal((T, 2)))
         return {"values": [self.values], "positions": [np.asarray(some)]}
 
+    def fingerprint(self) -> dict[str, str]:
+        """Checksums of the numbers that it consists of, by name."""
+        return {name: checksums(*arrays) for name, arrays in self.arrays().items()}
 
-def try_out(data: Measurement, tol: float = 1e-8) -> None:
-    """Look at a measurement of a user's own before the fit: an error that says which part of it is wrong."""
-    if not (isinstance(data.values, np.ndarray) and data.values.ndim == 1 and data.values.dtype.kind == "f"):
-        raise TypeError(f"values of {data!r} must be a 1-D array of floats; got {type(data.values).__name__}")
-    rng, (d, T), n = np.random.default_rng(0), data.shape, len(data.values)
+    def remote_solver(self, problem: Any) -> Any:
+        """The inner solver of a `problem` with observations in other processes; None where they are at hand."""
+        return None
+
+    def remote_term(self, problem: Any) -> Any:
+        """The data term of a `problem` with observations in other processes; None where they are at hand."""
+        return None
+
+    def validate(self, structure: Any) -> None:
+        """Raise an error if a part is wrong, or cannot be combined with a `structure`.
+
+        Measurements of this package are tested, so only others are tried out.
+        """
+        if not type(self).__module__.startswith("rslm."):
+            _validate(self)
+
+
+def _validate(data: Measurement, tol: float = 1e-8) -> None:
+    values = data.values
+    if not (isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "f"):
+        got = f"{values.dtype} of shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
+        raise TypeError(f"values of {data!r} must be a 1-D array of floats; got {got}")
+    if isinstance(getattr(type(data), "values", None), property):
+        raise TypeError(
+            f"values of {data!r} must be an attribute, because copies are given other values, not a property"
+        )
+    if not (isinstance(data.shape, tuple) and len(data.shape) == 2 and min(data.shape) >= 1):
+        raise TypeError(f"shape of {data!r} must be (d, T), two whole numbers ≥ 1; got {data.shape!r}")
+    rng, (d, T), n = np.random.default_rng(0), data.shape, len(values)
     X, V, z = rng.standard_normal((d, 2)), rng.standard_normal((T, 2)), rng.standard_normal(n)
-    w = data.apply(X, V)
+    try:
+        w = data.apply(X, V, 1)
+    except TypeError as error:
+        raise TypeError(f"apply of {data!r} must accept (X, V, threads): {error}") from error
     if not (isinstance(w, np.ndarray) and w.shape == (n,)):
         got = f"an array of shape {w.shape}" if isinstance(w, np.ndarray) else type(w).__name__
-        raise ValueError(f"apply of {data!r} must give an array of {n} numbers, one an observation; got {got}")
+        raise ValueError(f"apply of {data!r} must return an array of {n} numbers, one per observation; got {got}")
+    if data.intercept:
+        b, of_b = rng.standard_normal(T), data.by_column
+        _agree(data, "sums_by_column", "⟨by_column(b), z⟩", float(of_b(b) @ z), float(b @ data.sums_by_column(z)), 1.0)
     one, size = float(w @ z), float(np.linalg.norm(w) * np.linalg.norm(z))
     for product, other in (data.adjoint_times(z, V), X), (data.adjoint_transposed_times(z, X), V):
-        if product.shape != other.shape:
-            raise ValueError(f"adjoint of {data!r} must be of shape {(d, T)}; a product with it is of {product.shape}")
-        two = float(np.vdot(product, other))
-        if not abs(one - two) <= tol * size:
-            raise ValueError(
-                f"the adjoint of {data!r} is wrong: ⟨M W, z⟩ is {one:.6g}, but ⟨W, M*z⟩ is {two:.6g} for the same "
-                "random W and z; they have to be equal for all. rslm.testing.check_measurement looks closer"
-            )
+        if np.shape(product) != other.shape:
+            raise ValueError(f"adjoint of {data!r} must have shape {(d, T)}; a product with it has {np.shape(product)}")
+        _agree(data, "adjoint", "⟨M W, z⟩", one, float(np.vdot(product, other)), tol * size)
+
+
+def _agree(data: Measurement, part: str, name: str, one: float, two: float, error: float) -> None:
+    if not abs(one - two) <= max(error, 1e-8 * abs(one)):
+        raise ValueError(
+            f"{part} of {data!r} is wrong: {name} is {one:.6g}, but the adjoint gives {two:.6g} for the same random "
+            "numbers; they must be equal. rslm.testing.check_measurement reports more"
+        )

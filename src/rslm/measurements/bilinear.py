@@ -28,6 +28,8 @@ class Bilinear(Measurement):
         The features of both sides; a `Side` may have indicators too. None for indicators alone.
     """
 
+    traits = frozenset({"features", "sides"})
+
     def __init__(self, Y: Any, rows: Any = None, cols: Any = None) -> None:
         by_columns = ObservedMatrix.from_any(Y).transposed()
         m, n = by_columns.shape
@@ -56,6 +58,10 @@ class Bilinear(Measurement):
     def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
         """F = Ã U, by `threads` threads; that of a `direction` is no other."""
         return self.rows.lift(U, threads)
+
+    def parted(self, U: Floats, V: Floats) -> tuple[Floats, None]:
+        """V, and no intercepts, whatever U."""
+        return V, None
 
     def lower(self, G: Floats, threads: int) -> Floats:
         """Ãᵀ G, by `threads` threads."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ class Entries(Measurement):
     Y : ObservedMatrix, scipy.sparse matrix or array
         The d × T matrix. Stored entries of a sparse matrix are observed, zeros included; NaN in an array is missing.
     """
+
+    traits = frozenset({"entries"})
 
     def __init__(self, Y: Any) -> None:
         by_columns = ObservedMatrix.from_any(Y).transposed()
@@ -51,6 +54,28 @@ class Entries(Measurement):
 
     def adjoint_transposed_times(self, z: Floats, X: Floats, threads: int = 1) -> Floats:
         return self.columns.gather(z, X, threads)
+
+    def adjoint_gram(
+        self, z: Floats, column_weights: Floats | None, threads: int
+    ) -> Callable[[Floats, Floats | None], Floats]:
+        values = self.columns.divided(z, column_weights)
+
+        def gram(X: Floats, Y: Floats | None = None) -> Floats:
+            return self.columns.gram(values, X, threads, Y)
+
+        return gram
+
+    def index_in(self, structure: Any) -> Indices64 | None:
+        index: Indices64 | None = structure.place(*self.places())
+        return index
+
+    def of_parameters(self, structure: Any, w: Floats) -> Floats:
+        entries: Floats = structure.entries(w, *self.places())
+        return entries
+
+    def to_parameters(self, structure: Any, z: Floats) -> Floats:
+        parameters: Floats = structure.spread(z, *self.places())
+        return parameters
 
     def arrays(self) -> dict[str, list[NDArray[Any]]]:
         return {"values": [self.values], "positions": [self.columns.indptr, self.columns.index]}

@@ -28,7 +28,14 @@ class Samples(Measurement):
         if not len(self.index):
             raise ValueError(f"all {len(flat)} samples are missing" if len(flat) else "there are no samples")
         self.values: Floats = flat[self.index]
-        self.size = len(flat)
+        self.parameters = len(flat)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        raise TypeError("samples are parameters of a linear structure, such as Hankel(window, windows); got none")
+
+    def index_in(self, structure: Any) -> Indices64:
+        return self.index
 
     def arrays(self) -> dict[str, list[NDArray[Any]]]:
         return {"values": [self.values], "positions": [self.index]}
@@ -37,4 +44,4 @@ class Samples(Measurement):
         return len(self.index)
 
     def __repr__(self) -> str:
-        return f"Samples({len(self)} of {self.size})"
+        return f"Samples({len(self)} of {self.parameters})"

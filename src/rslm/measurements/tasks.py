@@ -6,6 +6,7 @@ of X W is observed for every row p, and for several t where tasks share their ro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +37,8 @@ class Tasks(Measurement):
     intercept : bool
         Whether every task has an intercept, which is not penalised.
     """
+
+    traits = frozenset({"features", "tasks"})
 
     def __init__(self, X: Any, y: Any, tasks: Any, *, intercept: bool = False) -> None:
         codes = np.asarray(tasks)
@@ -141,6 +144,13 @@ class Tasks(Measurement):
         F -= self.features.mean @ U
         return np.hstack([F, np.full((len(F), 1), 0.0 if direction else OFFSET)])
 
+    def parted(self, U: Floats, V: Floats) -> tuple[Floats, Floats | None]:
+        """V without the coefficients of the constant column of F, and the intercepts that these stand for at U."""
+        if not self.intercept:
+            return V, None
+        rest = np.ascontiguousarray(V[:, :-1])
+        return rest, np.asarray(OFFSET * V[:, -1] - rest @ (self.features.mean @ U))
+
     def lower(self, G: Floats, threads: int) -> Floats:
         """The adjoint of `lift` for directions, at G of the shape of F, by `threads` threads."""
         if not self.intercept:
@@ -183,6 +193,25 @@ class Tasks(Measurement):
     def arrays(self) -> dict[str, list[NDArray[Any]]]:
         positions: list[NDArray[Any]] = [self.columns.indptr, self.columns.index]
         return {"values": [self.values], "positions": positions, "features": self.features.arrays()}
+
+    def adjoint_gram(
+        self, z: Floats, column_weights: Floats | None, threads: int
+    ) -> Callable[[Floats, Floats | None], Floats]:
+        columns, features = self.columns, self.features
+        values = columns.divided(z, column_weights)
+        S = self.dual_matrix(values, threads)
+
+        def gram(X: Floats, Y: Floats | None = None) -> Floats:
+            if S is None:
+                F = features.times(X, threads)
+                return features.transposed_times(columns.gram(values, F, threads, Y), threads)
+            product: Floats = S @ X
+            if Y is not None:
+                Y += product
+                product = Y
+            return np.asarray(S.T @ product)
+
+        return gram
 
     def dual_matrix(self, z: Floats, threads: int) -> Floats | None:
         """Sᵀ with the rows X_tᵀ z_t, for z with a number an observation, by `threads` threads.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rslm.certificate.relaxation import amounts_by_iteration
 from rslm.linalg.low_rank import singular_values
 from rslm.runtime.types import Floats
 
@@ -56,10 +57,10 @@ def plot_convergence(model: Any, ax: Any = None) -> Any:
     return ax
 
 
-def _first_of_last_objective(history: dict[str, Floats]) -> int:
+def _first_of_last_objective(history: dict[str, Any]) -> int:
     """From which record on the objective is the one of the end."""
-    columns = [history[name] for name in ("C", "rounding", "softness", "smoothing")]
-    # A number that a stage was computed to have may differ by rounding; NaN says that the problem is an easier one.
+    columns = [history["C"], *amounts_by_iteration(history["relaxations"]).values()]
+    # A number that was computed for a stage may differ by rounding.
     same = [np.isclose(column, column[-1], rtol=SAME, atol=0.0, equal_nan=True) for column in columns]
     other = np.flatnonzero(~np.all(same, axis=0))
     return int(other[-1]) + 1 if len(other) else 0

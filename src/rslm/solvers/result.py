@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from rslm.linalg.low_rank import singular_values
 from rslm.problem import Problem
 from rslm.runtime.outcome import Outcome
 from rslm.runtime.types import Floats
+
+History = dict[str, Any]
 
 NEGLIGIBLE = 1e-7  # a singular value this small relative to the largest one is what a converged solver leaves of zero
 
@@ -27,7 +30,7 @@ class Result:
     value: float  #: g(U)
     outcome: Outcome
     certificate: Certificate
-    history: dict[str, Floats]
+    history: History  #: one number per iteration by name, and `relaxations`, a list of them per iteration
     n_iter: int
 
     @property

@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
+from rslm.certificate.relaxation import Relaxations
 from rslm.evaluation.objective import Evaluation
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.outcome import Outcome
@@ -26,11 +27,9 @@ class Progress:
     seconds: float
     evaluations: int
     hessian_products: int
-    C: float  #: smaller than the problem's while the solver comes from easier problems
-    rounding: float  #: δ by which the kinks of the loss are rounded; not a number while the problem is an easier one
-    softness: float  #: ε by which the bounds of W are softened; not a number while there are none yet
-    smoothing: float  #: δ by which a linear structure is smoothed
-    relative_gap: float  #: as it was when last looked at, now and then; not a number before
+    C: float  #: smaller than the one asked for while the solver warm-starts from smaller C
+    relaxations: Relaxations  #: what makes the present problem easier than the one that was asked for
+    relative_gap: float  #: as last computed, which is done now and then; NaN before
     evaluation: Evaluation
 
     @property

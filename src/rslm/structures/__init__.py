@@ -1,7 +1,9 @@
 """Sets that the learned matrix lies in."""
 
 from rslm.structures.affine import Affine
+from rslm.structures.base import Structure
 from rslm.structures.box import Box
+from rslm.structures.free import Free
 from rslm.structures.hankel import Hankel
 from rslm.structures.linear import Linear, LinearStructure
 from rslm.structures.smooth import Smooth
@@ -14,6 +16,7 @@ from rslm.structures.weighted import WeightedStructure
 __all__ = [
     "Affine",
     "Box",
+    "Free",
     "Hankel",
     "Linear",
     "LinearStructure",
@@ -21,6 +24,7 @@ __all__ = [
     "Smooth",
     "Smoothed",
     "SoftBox",
+    "Structure",
     "Symmetric",
     "Toeplitz",
     "WeightedStructure",

@@ -25,16 +25,18 @@ class Affine(LinearStructure):
     def __init__(self, structure: LinearStructure, offset: Any) -> None:
         if not isinstance(structure, LinearStructure):
             raise TypeError(f"structure must be a linear structure such as Symmetric(n); got {structure!r}")
-        is_sparse = bool(sparse.issparse(offset))
-        given: Any = sparse.csr_array(offset) if is_sparse else np.array(offset, dtype=np.float64)
-        if given.shape != structure.shape:
-            raise ValueError(f"offset must have the shape of the structure, {structure.shape}; got {given.shape}")
-        if not np.isfinite(given.data if is_sparse else given).all():
-            raise ValueError("offset must be finite")
+        self.structure, self.shape, self.size, self.tested = (
+            structure,
+            structure.shape,
+            structure.size,
+            structure.tested,
+        )
+        self.offset = offset.tocsr() if bool(sparse.issparse(offset)) else np.array(offset)
+        self.check_offset()
+        self.offset = self.offset.astype(np.float64)
         if structure.offset is not None:  # both are added
-            given = structure.offset_matrix() + (given.toarray() if is_sparse else given)
-        self.structure, self.offset = structure, given
-        self.shape, self.size = structure.shape, structure.size
+            structure.check_offset()
+            self.offset = structure.offset_matrix() + self.offset_matrix()
 
     def times(self, w: Any, Y: Floats) -> Floats:
         return self.structure.times(w, Y)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rslm.runtime.magnitudes import LARGEST
 from rslm.runtime.types import Floats
+from rslm.structures.base import Observed, Structure
+from rslm.structures.inward import candidates
 
 
 class ObservedBeyond(NamedTuple):
@@ -24,7 +27,7 @@ class ObservedBeyond(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Box(Structure):
     """All matrices with entries between two bounds.
 
     Parameters
@@ -35,6 +38,8 @@ class Box:
     strict : bool
         Whether observed values beyond the bounds are an error.
     """
+
+    form: ClassVar[str] = "bounds"
 
     lower: ArrayLike | None = None
     upper: ArrayLike | None = None
@@ -74,6 +79,42 @@ class Box:
     def trivial(self) -> bool:
         """Whether there is no bound at all."""
         return bool((self._lower == -math.inf).all() and (self._upper == math.inf).all())
+
+    @property
+    def box(self) -> Box:
+        return self
+
+    def check(self, data: Observed) -> None:
+        self.planes(data.shape)  # an error if it has another shape
+        if (farthest := float(np.abs(self.finite()).max(initial=0.0))) > LARGEST:
+            raise ValueError(
+                f"bounds must be between −{LARGEST:g} and {LARGEST:g}, one is ±{farthest:.3g}; use None or ±inf for no "
+                "bound"
+            )
+
+    def simplest(self, shape: tuple[int, int]) -> tuple[Floats, Floats] | None:
+        if min(self.shape) > 1:
+            return None
+        (d, T), near = shape, np.clip(0.0, *self.planes(self.shape))
+        left = np.broadcast_to(near if near.shape[1] == 1 else 1.0, (d, 1))
+        return left, np.broadcast_to(near.T if near.shape[1] > 1 else 1.0, (T, 1))
+
+    def inward(self, X: Floats, V: Floats, misfit: Callable[[Floats, Floats], float]) -> tuple[Floats, Floats] | None:
+        """X and V with products within the bounds, near the given ones; of several the one with the least misfit.
+
+        None where neither all columns nor all rows can be equal within the bounds.
+        """
+        lower, upper = self.of_rows()
+        if (lower <= upper).all():
+            return min(candidates(lower, upper, X, V), key=lambda found: misfit(*found))
+        lower, upper = self.transposed().of_rows()
+        if (lower <= upper).all():
+            turned = [(x, v) for v, x in candidates(lower, upper, V, X)]
+            return min(turned, key=lambda found: misfit(*found))
+        return None
+
+    def arrays(self) -> list[NDArray[Any]]:
+        return [np.asarray(plane) for plane in self.planes(self.shape)]
 
     @property
     def shape(self) -> tuple[int, int]:

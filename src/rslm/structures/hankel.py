@@ -5,6 +5,7 @@ All products are correlations, done by FFT: O(k n log n) for k columns, where th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,11 @@ class Transformed:
     values: NDArray[Any]
 
 
+def transformed(given: Any, transform: Callable[[], NDArray[Any]]) -> Transformed:
+    """What is transformed already, as it is; else the result of `transform`."""
+    return given if isinstance(given, Transformed) else Transformed(transform())
+
+
 class Hankel(LinearStructure):
     """Hankel matrices, or several of them side by side: [H(h₁) … H(h_m)], series with the same dynamics.
 
@@ -37,12 +43,15 @@ class Hankel(LinearStructure):
         How many series there are: w is h₁ … h_m one after the other, and T is channels · windows.
     """
 
+    tested = True
+
     def __init__(self, window: int, windows: int, channels: int = 1) -> None:
         self.window, self.windows = checked_count("window", window), checked_count("windows", windows)
         self.channels = checked_count("channels", channels)
         self.samples = self.window + self.windows - 1  #: of one series
         self.shape = (self.window, self.channels * self.windows)
         self.size = self.channels * self.samples
+        self.bandwidth = self.window
         self._length = next_fast_len(self.samples, real=True)
 
     def _transform(self, rows: Floats) -> Floats:
@@ -51,32 +60,30 @@ class Hankel(LinearStructure):
     def _back(self, transformed: Floats, length: int) -> Floats:
         return np.asarray(irfft(transformed, self._length)[..., :length])
 
-    def parameters(self, w: Floats | Transformed) -> Transformed:
+    def parameters(self, w: Any) -> Transformed:
         """w by (channel, frequency)."""
-        return w if isinstance(w, Transformed) else Transformed(self._transform(w.reshape(self.channels, self.samples)))
+        return transformed(w, lambda: self._transform(w.reshape(self.channels, self.samples)))
 
-    def left(self, X: Floats | Transformed) -> Transformed:
+    def left(self, X: Any) -> Transformed:
         """X by (column, frequency)."""
-        return X if isinstance(X, Transformed) else Transformed(self._transform(np.ascontiguousarray(X.T)))
+        return transformed(X, lambda: self._transform(np.ascontiguousarray(X.T)))
 
-    def right(self, Y: Floats | Transformed) -> Transformed:
+    def right(self, Y: Any) -> Transformed:
         """Y by (column, channel, frequency)."""
-        if isinstance(Y, Transformed):
-            return Y
-        pieces = np.ascontiguousarray(Y.T).reshape(Y.shape[1], self.channels, self.windows)
-        return Transformed(self._transform(pieces))
+        shape = -1, self.channels, self.windows
+        return transformed(Y, lambda: self._transform(np.ascontiguousarray(Y.T).reshape(shape)))
 
-    def times(self, w: Floats | Transformed, Y: Floats | Transformed) -> Floats:
+    def times(self, w: Any, Y: Any) -> Floats:
         h, y = self.parameters(w).values, self.right(Y).values
         product = h * y[:, 0].conj() if self.channels == 1 else np.einsum("cf,kcf->kf", h, y.conj())
         return self._back(product, self.window).T
 
-    def transposed_times(self, w: Floats | Transformed, X: Floats | Transformed) -> Floats:
+    def transposed_times(self, w: Any, X: Any) -> Floats:
         h, x = self.parameters(w).values, self.left(X).values
         found = self._back(h[None] * x.conj()[:, None], self.windows)
         return found.reshape(len(found), -1).T
 
-    def adjoint(self, X: Floats | Transformed, Y: Floats | Transformed) -> Floats:
+    def adjoint(self, X: Any, Y: Any) -> Floats:
         total = np.einsum("kf,kcf->cf", self.left(X).values, self.right(Y).values)
         return self._back(total, self.samples).ravel()
 

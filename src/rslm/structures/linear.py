@@ -7,27 +7,83 @@ inner solver of `rslm.inner.smoothed_linear` needs no more than these.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
 
 from rslm.runtime.types import Floats, Indices64
+from rslm.structures.base import Observed, Structure
 
 
-class LinearStructure(ABC):
+class LinearStructure(Structure):
     """All matrices P(w) of shape (d, T), for w of length `size`.
 
     One's own needs `shape`, `size`, the products `times`, `transposed_times` and `adjoint`, `gram` and `counts`. Where
     every entry of P(w) is one parameter, `place` says which, and what follows from it is quick.
     """
 
+    form = "linear"
+    couples_columns = True
+    #: Whether the adjoint is tested by this package, so that a fit need not test it.
+    tested: bool = False
+    #: The bandwidth of P*XP for any d × d matrix X; None where it has no bands.
+    bandwidth: int | None = None
+
     shape: tuple[int, int]
     size: int
     #: W₀ of an affine structure, all matrices P(w) + W₀: an array or sparse array of shape (d, T); None for 0.
     offset: Any = None
+
+    @property
+    def linear(self) -> LinearStructure:
+        return self
+
+    def shape_of(self, data: Observed) -> tuple[int, int]:
+        return self.shape
+
+    def simplest(self, shape: tuple[int, int]) -> None:
+        return None
+
+    def check(self, data: Observed) -> None:
+        self.check_shape(data)
+        self.check_offset()
+        if not (self.tested and type(self).__module__.startswith("rslm.")):
+            check_adjoint(self)
+
+    def check_shape(self, data: Observed) -> None:
+        """Raise an error if the data are not those of such matrices."""
+        super().check(data)
+        if len(self.shape) != 2 or min(*self.shape, self.size) < 1:
+            raise ValueError(f"{self!r} needs a shape and a size of at least 1; they are {self.shape} and {self.size}")
+        if data.parameters is None and data.shape != self.shape:
+            raise ValueError(f"{self!r} has shape {self.shape}, but the data have shape {data.shape}")
+        if data.parameters not in (None, self.size):
+            raise ValueError(f"{self!r} has {self.size} parameters, but there are {data.parameters} samples")
+
+    def check_offset(self) -> None:
+        """Raise an error if W₀ is not a finite matrix of the right shape."""
+        given: Any = self.offset
+        if given is None:
+            return
+        if not isinstance(given, np.ndarray) and not bool(sparse.issparse(given)):
+            raise TypeError(f"offset of {self!r} must be an array or a sparse array; got {type(given).__name__}")
+        if given.shape != self.shape or given.dtype.kind not in "fiub":
+            raise ValueError(
+                f"offset of {self!r} must be real and of shape {self.shape}; got {given.dtype} of shape {given.shape}"
+            )
+        if not np.isfinite(self.offset_matrix()).all():
+            raise ValueError(f"offset of {self!r} must be finite")
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """A product with random numbers, to nine digits: products by FFT differ in the last ones."""
+        rng = np.random.default_rng(0)
+        product = self.whole_times(rng.standard_normal(self.size), rng.standard_normal((self.shape[1], 2)))
+        return [np.array([float(f"{float(np.vdot(product, rng.standard_normal(product.shape))):.9g}")])]
 
     @abstractmethod
     def times(self, w: Any, Y: Any) -> Floats:

@@ -8,12 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from rslm.runtime.types import Floats
+from rslm.structures.base import Observed, Structure
+from rslm.structures.linear import checked_count
+
+LANCZOS = 100  # restarts for the least eigenvalue
 
 
-class Smooth:
+class Smooth(Structure):
     """All matrices, with a cost of not being smooth.
 
     Parameters
@@ -28,6 +34,9 @@ class Smooth:
     Smooth(rows=None, columns=100)
     """
 
+    form = "penalty"
+    couples_columns = True
+
     def __init__(self, L_rows: Any = None, L_columns: Any = None) -> None:
         if L_rows is None and L_columns is None:
             raise ValueError("Smooth needs L_rows or L_columns; both are None")
@@ -36,11 +45,15 @@ class Smooth:
     @staticmethod
     def path(n: int, weight: float = 1.0) -> sparse.csr_array:
         """The Laplacian of a path: neighbours of `n` points in time are alike, with this `weight`."""
+        n = checked_count("n", n)
+        if n == 1:
+            return sparse.csr_array((1, 1))
         steps: Any = sparse.diags_array([-1.0, 1.0], offsets=[0, 1], shape=(n - 1, n))
         return sparse.csr_array(weight * (steps.T @ steps))
 
-    def check(self, shape: tuple[int, int]) -> None:
-        """A ValueError if it is not for matrices of this shape."""
+    def check(self, data: Observed) -> None:
+        super().check(data)
+        shape = data.shape
         for name, L, n in (("L_rows", self.rows, shape[0]), ("L_columns", self.columns, shape[1])):
             if L is not None and L.shape != (n, n):
                 raise ValueError(f"{name} must have shape {(n, n)} for W of shape {shape}; got {L.shape}")
@@ -50,7 +63,12 @@ class Smooth:
         """The curvature along an entry, on the average."""
         return sum(float(L.diagonal().mean()) for L in (self.rows, self.columns) if L is not None)
 
-    def value(self, A: Floats, B: Floats) -> float:
+    def arrays(self) -> list[NDArray[Any]]:
+        rng = np.random.default_rng(0)
+        given = [L for L in (self.rows, self.columns) if L is not None]
+        return [np.asarray(L @ rng.standard_normal(L.shape[0])) for L in given]
+
+    def penalty(self, A: Floats, B: Floats) -> float:
         """½⟨W, 𝓛W⟩ for W = A Bᵀ with thin A and B."""
         total = 0.0
         if self.rows is not None:
@@ -89,6 +107,8 @@ def _checked(name: str, given: Any) -> Any:
     if given is None:
         return None
     is_sparse = bool(sparse.issparse(given))
+    if (given if is_sparse else np.asarray(given)).dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be a matrix of real numbers; got {type(given).__name__}")
     L: Any = sparse.csr_array(given).astype(np.float64) if is_sparse else np.array(given, dtype=np.float64)
     if L.ndim != 2 or L.shape[0] != L.shape[1] or L.shape[0] == 0:
         raise ValueError(f"{name} must be a square matrix; got shape {np.shape(given)}")
@@ -110,6 +130,9 @@ def _refuse_indefinite(name: str, L: Any, size: float) -> None:
         diagonal = L.diagonal()
         least = float((diagonal - (np.asarray(abs(L).sum(axis=1)).ravel() - np.abs(diagonal))).min())
         if least < -1e-9 * size:
-            least = float(sparse.linalg.eigsh(L, k=1, which="SA", return_eigenvectors=False, tol=1e-6)[0])
+            try:
+                least = float(eigsh(L, k=1, which="SA", return_eigenvectors=False, tol=1e-6, maxiter=LANCZOS)[0])
+            except ArpackNoConvergence:  # as it does for eigenvalues near 0; nothing shows that it is indefinite
+                return
     if least < -1e-8 * size * n:
         raise ValueError(f"{name} must be positive semidefinite; its least eigenvalue is {least:.3g}")

@@ -9,10 +9,11 @@ method of multipliers. In the dual there is a term −(ε/2C) ‖a − a⁰‖²
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rslm.kernels import Columns
 from rslm.runtime.types import Floats
+from rslm.structures.base import Observed, Structure
 from rslm.structures.box import Box
 
 
@@ -24,10 +25,12 @@ class Multipliers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SoftBox:
+class SoftBox(Structure):
     """A `Box` softened by ε > 0."""
 
-    box: Box
+    form: ClassVar[str] = "soft bounds"
+
+    hard: Box
     softness: float  #: ε
     expected: Multipliers | None = None  #: a⁰, 0 if None
 
@@ -37,4 +40,11 @@ class SoftBox:
 
     def planes(self, shape: tuple[int, int]) -> tuple[Floats, Floats]:
         """The bounds of every entry of a matrix of this shape, as `Box.planes`."""
-        return self.box.planes(shape)
+        return self.hard.planes(shape)
+
+    @property
+    def box(self) -> Box:
+        return self.hard
+
+    def check(self, data: Observed) -> None:
+        self.hard.check(data)

@@ -17,6 +17,8 @@ class Symmetric(LinearStructure):
         d = T.
     """
 
+    tested = True
+
     def __init__(self, side: int) -> None:
         side = checked_count("side", side)
         self.shape, self.size = (side, side), side * (side + 1) // 2

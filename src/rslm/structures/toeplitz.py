@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rslm.runtime.types import Floats, Indices64
-from rslm.structures.hankel import Hankel, Transformed
+from rslm.structures.hankel import Hankel, transformed
 from rslm.structures.linear import LinearStructure
 
 
@@ -18,6 +18,8 @@ class Toeplitz(LinearStructure):
         d and T.
     """
 
+    tested = True
+
     def __init__(self, rows: int, columns: int) -> None:
         self._hankel = Hankel(rows, columns)
         self.shape, self.size = self._hankel.shape, self._hankel.size
@@ -26,7 +28,7 @@ class Toeplitz(LinearStructure):
         return self._hankel.parameters(w)
 
     def left(self, X: Any) -> Any:
-        return X if isinstance(X, Transformed) else self._hankel.left(X[::-1])
+        return transformed(X, lambda: self._hankel.left(X[::-1]).values)
 
     def right(self, Y: Any) -> Any:
         return self._hankel.right(Y)

@@ -87,3 +87,8 @@ def is_prepared(path: str | os.PathLike[str]) -> bool:
 def checksum(array: NDArray[Any]) -> int:
     """CRC-32 of the bytes of an array."""
     return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data) if array.size else 0
+
+
+def checksums(*arrays: NDArray[Any]) -> str:
+    """Those of several arrays, as text."""
+    return " ".join(f"{checksum(array):08x}" for array in arrays)

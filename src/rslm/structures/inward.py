@@ -7,12 +7,9 @@ columns of the rest are made shorter until |y_j| |f_t|, in a norm that suits the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from rslm.runtime.types import Floats
-from rslm.structures import Box
 
 ASIDE = 0.1  # part of the way between two bounds that the means keep from them
 SHARE = 0.5  # of the room around the means that the part along the average column may take
@@ -21,24 +18,8 @@ LITTLE = 1e-4  # an average this small relative to the columns says nothing, and
 QUANTILES = (0.5, 0.9, 1.0)  # of the lengths of columns up to which they are not made shorter: what fits best is taken
 
 
-def drawn_inward(
-    box: Box, X: Floats, V: Floats, misfit: Callable[[Floats, Floats], float]
-) -> tuple[Floats, Floats] | None:
-    """X and V whose products are within the bounds, near those that are given; of some the one with the least misfit.
-
-    None where neither all columns nor all rows can be alike within the bounds.
-    """
-    lower, upper = box.of_rows()
-    if (lower <= upper).all():
-        return min(_candidates(lower, upper, X, V), key=lambda found: misfit(*found))
-    lower, upper = box.transposed().of_rows()
-    if (lower <= upper).all():
-        turned = [(x, v) for v, x in _candidates(lower, upper, V, X)]
-        return min(turned, key=lambda found: misfit(*found))
-    return None
-
-
-def _candidates(lower: Floats, upper: Floats, X: Floats, V: Floats) -> list[tuple[Floats, Floats]]:
+def candidates(lower: Floats, upper: Floats, X: Floats, V: Floats) -> list[tuple[Floats, Floats]]:
+    """Several X and V whose products are within bounds of the rows of X, near the given ones."""
     average = V.mean(axis=0)
     square = float(average @ average)
     if not (square > LITTLE**2 * float(np.mean(np.sum(V * V, axis=1))) and np.isfinite(X).all()):

@@ -1,0 +1,105 @@
+"""What is known of the optimal value, and what that means in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from rslm.certificate.relaxation import Relaxations, amount_of
+
+SAYS_NOTHING = 0.995  # share of the objective from which on a gap rules out nothing: it would be shown as 100 %
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Bounds of the optimal value of the convex problem."""
+
+    primal: float  #: objective at the learned W
+    dual: float  #: no W has a smaller objective
+    sigma_max: float  #: σ₁(S) with the residual of its computation added, so as not to be too small
+    scaling: float  #: α, by which the dual variables were scaled
+    method: str  #: how σ₁ was obtained
+    rank: int  #: the limit on the rank
+    stationary: bool  #: whether the solver found a stationary point at that rank
+    tol: float  #: the relative gap up to which the answer counts as a global optimum
+    gap: float  #: primal − dual: the objective is above the optimum by at most this
+    relative_gap: float  #: gap / |dual|
+    #: What was relaxed to find the answer. Primal and dual values are those of the problem without relaxations.
+    relaxations: Relaxations = ()
+
+    def relaxed(self, of: str) -> float:
+        """By how much "loss", "bounds" or "structure" was relaxed; 0 if not at all."""
+        return amount_of(self.relaxations, of)
+
+    def scaled(self, scale: float) -> Certificate:
+        """The certificate for data that are `scale` times as large; the relative gap is free of scale."""
+        if scale == 1.0:
+            return self
+        return replace(
+            self,
+            primal=self.primal * scale * scale,  # not by its square, which may be beyond all numbers
+            dual=self.dual * scale * scale,
+            gap=self.gap * scale * scale,
+            sigma_max=self.sigma_max * scale,
+        )
+
+    def shifted(self, constant: float) -> Certificate:
+        """The certificate for an objective that is larger by a constant."""
+        primal, dual = self.primal + constant, self.dual + constant
+        return replace(self, primal=primal, dual=dual, relative_gap=relative(self.gap, dual))
+
+    @property
+    def verdict(self) -> str:
+        """What the numbers mean, in a sentence."""
+        if self.relative_gap <= self.tol:
+            return f"Global optimum of the convex problem, to a relative gap of {self.relative_gap:.1e}."
+        if self.stationary:
+            also = ["the limit on the rank", *(relaxation.cost for relaxation in self.relaxations)]
+            limits = f"{also[0]} costs" if len(also) == 1 else f"{', '.join(also[:-1])} and {also[-1]} together cost"
+            return (
+                f"Stationary at rank {self.rank}; {limits} at most {self.gap:.3g} (relative gap "
+                f"{self.relative_gap:.2g}) against the convex problem without {'it' if len(also) == 1 else 'them'}."
+            )
+        if self.gap == math.inf:
+            return f"Not converged; how far above the optimum of the convex problem is {self.method}."
+        return (
+            f"Not converged: above the optimum of the convex problem by at most {self.gap:.3g} "
+            f"(relative gap {self.relative_gap:.2g})."
+        )
+
+    @property
+    def meaning(self) -> str:
+        """What the verdict means to somebody who only wants to use the answer."""
+        objective = "objective (misfit and size of the matrix together, weighed by C)"
+        elsewhere = "only data that were held out tell how well it predicts."
+        if self.relative_gap <= self.tol:
+            return (
+                f"Nothing better exists for this C: no matrix, of whatever rank, has a noticeably lower {objective}. "
+                f"That is about the data that were given; {elsewhere}"
+            )
+        if not math.isfinite(self.gap):
+            return "How far this answer is from the best one is not known: no bound could be computed."
+        share = self.gap / self.primal if self.primal > 0 else 1.0
+        most = f"by at most {100 * share:.2g} %" if share < SAYS_NOTHING else "and the bound cannot say by how much"
+        if self.stationary:
+            return (
+                "No small change makes this answer better. Another matrix, most often one of higher rank, may have a "
+                f"lower {objective}, {most}. That need not predict better: {elsewhere}"
+            )
+        return (
+            f"The solver ended before it had found a point that no small change makes better. The {objective} may "
+            f"still become lower, {most}: with more iterations or more time, or from another start."
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.verdict}\n"
+            f"primal {self.primal:.10g}, dual {self.dual:.10g}, gap {self.gap:.3g}\n"
+            f"σ₁ = {self.sigma_max:.10g} ({self.method}), dual variables scaled by {self.scaling:.6g}"
+            + "".join(f"\n{relaxation}" for relaxation in self.relaxations)
+        )
+
+
+def relative(gap: float, dual: float) -> float:
+    """gap / |dual|; 0 where both are 0."""
+    return gap / abs(dual) if dual != 0 else (0.0 if gap == 0.0 else math.inf)

@@ -1,0 +1,103 @@
+"""The loss of the observations, C Σ ℓ(y, M W + b), by the sums over them that everything else needs.
+
+The observations are in this process, or in others: `rslm.distributed.remote_term`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from rslm.evaluation.dual import Duals, DualSums, StructuredDuals, balanced, conjugate_part, dual_gram, sum_in_blocks
+from rslm.inner.base import InnerSolution
+from rslm.inner.smoothed_linear import observed_parameters
+from rslm.losses.checked import CheckedLoss
+from rslm.problem import Problem
+from rslm.runtime.types import Floats
+
+
+class Factored(Protocol):
+    """A matrix W = U Vᵀ, with the rows of U divided by √p, and what is known of it."""
+
+    @property
+    def U(self) -> Floats: ...
+
+    @property
+    def V(self) -> Floats: ...
+
+    @property
+    def intercepts(self) -> Floats | None: ...
+
+    @property
+    def solution(self) -> InnerSolution | None:
+        """The inner solution that it comes from, if it does."""
+
+
+class DataTerm(Protocol):
+    """The observations and the loss of one problem."""
+
+    def value(self, W: Factored) -> float:
+        """C Σ ℓ(y, M W + b)."""
+
+    def least_loss(self) -> float:
+        """C Σ min_w ℓ(y, w)."""
+
+    def sample(self, W: Factored, size: int) -> tuple[Floats, Floats]:
+        """Targets of about `size` observations, evenly spaced, and their predictions."""
+
+    def duals(self, W: Factored) -> DualSums:
+        """The dual variables of the inner solution that W comes from."""
+
+    def guess(self, usual: float) -> Callable[[Floats], Floats]:
+        """X ↦ Y YᵀX for a first guess Y of W, from data of this usual size."""
+
+
+class LocalTerm:
+    """Observations in this process."""
+
+    def __init__(self, problem: Problem, n_threads: int) -> None:
+        self.problem, self.n_threads = problem, n_threads
+
+    def predictions(self, W: Factored) -> Floats:
+        known = None if W.solution is None else W.solution.predictions
+        return self.problem.predict(W.U, W.V, self.n_threads, W.intercepts) if known is None else known
+
+    def value(self, W: Factored) -> float:
+        y, w, loss = self.problem.data.values, self.predictions(W), self.problem.loss
+        return self.problem.C * sum_in_blocks(lambda at: loss.value(y[at].astype(np.float64), w[at]), len(y))
+
+    def least_loss(self) -> float:
+        return conjugate_part(self.problem, np.zeros(len(self.problem.data)), 0.0)
+
+    def sample(self, W: Factored, size: int) -> tuple[Floats, Floats]:
+        w = self.predictions(W)
+        return self.problem.data.sample(size), w[:: len(w) // size + 1]
+
+    def duals(self, W: Factored) -> Duals:
+        problem, solution = self.problem, W.solution
+        assert solution is not None
+        z = solution.dual()
+        if problem.data.intercept:
+            z = balanced(problem, z)
+        if solution.structured_dual is not None:
+            return StructuredDuals(problem, z, self.n_threads, solution.structured_dual)
+        return Duals(problem, z, self.n_threads, solution.multipliers(), (W.U * problem.row_scale, W.V))
+
+    def guess(self, usual: float) -> Callable[[Floats], Floats]:
+        problem, data, linear = self.problem, self.problem.data, self.problem.structure.linear
+        values = CheckedLoss(problem.loss).guess(data.values, usual)
+        if data.intercept:
+            values = data.centred(values)
+        if linear is None:
+            return dual_gram(problem, values, self.n_threads)
+        w = observed_parameters(problem, values)
+        return lambda X: linear.whole_times(w, linear.whole_transposed_times(w, X))
+
+
+def term_of(problem: Problem, n_threads: int) -> DataTerm:
+    """The data term of a problem."""
+    remote: Any = problem.data.remote_term(problem)
+    term: DataTerm = LocalTerm(problem, n_threads) if remote is None else remote
+    return term

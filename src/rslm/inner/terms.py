@@ -1,0 +1,175 @@
+"""Functions of W that are added up in an inner problem: the loss, the cost of violating soft bounds, a penalty.
+
+A term f is known by its dual matrix −∇f(W) and by the derivative of that, each as products with thin matrices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from rslm.kernels import Columns
+from rslm.linalg.products import Products, Quadratic, Sparse
+from rslm.losses.checked import CheckedLoss
+from rslm.measurements import Measurement
+from rslm.problem import Problem
+from rslm.runtime.interrupts import look
+from rslm.runtime.types import Floats
+from rslm.structures import Smooth, SoftBox
+
+BLOCK = 1 << 20  # entries of W that exist at a time
+
+
+class State(Products, Protocol):
+    """A term at one W, by the products with its dual matrix."""
+
+    @property
+    def value(self) -> float: ...
+
+    def moved(self, A: Floats, B: Floats, b: Floats | None) -> Products:
+        """The derivative of the dual matrix along A Bᵀ, and along b for the intercepts."""
+
+    def curvature(self) -> Floats | float:
+        """The average second derivative by an entry of each column, for a preconditioner."""
+
+
+class Term(Protocol):
+    def at(self, X: Floats, V: Floats, b: Floats | None) -> State: ...
+
+
+# ---- the loss ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Adjoint:
+    """M*z by its products."""
+
+    data: Measurement
+    z: Floats
+    threads: int
+
+    def times(self, Y: Floats) -> Floats:
+        return self.data.adjoint_times(self.z, Y, self.threads)
+
+    def transposed_times(self, X: Floats) -> Floats:
+        return self.data.adjoint_transposed_times(self.z, X, self.threads)
+
+    def sums(self) -> Floats:
+        """Σ z of every column: minus the derivative by its intercept."""
+        return self.data.sums_by_column(self.z)
+
+
+class LossTerm:
+    """C Σ ℓ(y, M W + b)."""
+
+    def __init__(self, problem: Problem, n_threads: int) -> None:
+        self.data, self.C, self.loss, self.threads = problem.data, problem.C, CheckedLoss(problem.loss), n_threads
+        self.y = np.asarray(problem.data.values, dtype=np.float64)
+
+    def apply(self, X: Floats, V: Floats, b: Floats | None) -> Floats:
+        w = self.data.apply(X, V, self.threads)
+        return w if b is None else np.asarray(w + self.data.by_column(b))
+
+    def at(self, X: Floats, V: Floats, b: Floats | None) -> LossState:
+        return LossState(self, self.apply(X, V, b))
+
+
+class LossState(Adjoint):
+    def __init__(self, term: LossTerm, w: Floats) -> None:
+        self.term, self.w = term, w
+        with np.errstate(all="ignore"):  # a step that is too long overflows
+            self.value = term.C * float(np.sum(term.loss("value", term.y, w)))
+            z = -term.C * term.loss("gradient", term.y, w)
+        super().__init__(term.data, z, term.threads)
+
+    @cached_property
+    def D(self) -> Floats:
+        """C ℓ'' of every observation."""
+        return np.asarray(self.term.C * self.term.loss("hessian", self.term.y, self.w))
+
+    def moved(self, A: Floats, B: Floats, b: Floats | None) -> Adjoint:
+        return Adjoint(self.data, -self.D * self.term.apply(A, B, b), self.threads)
+
+    def curvature(self) -> float:
+        d, T = self.data.shape
+        return float(self.D.sum()) / (d * T) * self.data.gain
+
+
+# ---- bounds --------------------------------------------------------------------------------------------------------
+
+
+class BoundsTerm:
+    """(C/2ε) Σ distance(w − ε a⁰/C)² of every entry of W from its bounds; see `rslm.structures.soft_box`."""
+
+    def __init__(self, problem: Problem, soft: SoftBox, n_threads: int) -> None:
+        self.stiffness, self.threads, self.shape = problem.C / soft.softness, n_threads, problem.shape
+        self.lower, self.upper = soft.planes(problem.shape)
+        self.expected, self.constant = soft.expected, 0.0
+        if soft.expected is not None:
+            self.constant = 0.5 * float(soft.expected.values @ soft.expected.values) / self.stiffness
+
+    def at(self, X: Floats, V: Floats, b: Floats | None) -> BoundsState:
+        rows, values, counts = [], [], []
+        step = max(BLOCK // len(X), 1)
+        for start in range(0, len(V), step):
+            look()
+            at = slice(start, min(start + step, len(V)))
+            W = X @ V[at].T
+            if self.expected is not None:
+                entries = self.expected.entries
+                own = slice(entries.indptr[at.start], entries.indptr[at.stop])
+                column = np.repeat(np.arange(at.stop - at.start), np.diff(entries.indptr[at.start : at.stop + 1]))
+                W[entries.index[own], column] -= self.expected.values[own] / self.stiffness
+            beyond = (W - np.clip(W, self.lower[:, at], self.upper[:, at])).T
+            column, row = np.nonzero(beyond)
+            rows.append(row)
+            values.append(beyond[column, row])
+            counts.append(np.bincount(column, minlength=at.stop - at.start))
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
+        pattern = Columns(indptr, np.concatenate(rows).astype(np.int32), len(X))
+        return BoundsState(self, pattern, np.concatenate(values))
+
+
+class BoundsState(Sparse):
+    def __init__(self, term: BoundsTerm, entries: Columns, beyond: Floats) -> None:
+        super().__init__(entries, -term.stiffness * beyond, term.threads)
+        object.__setattr__(self, "term", term)
+        object.__setattr__(self, "value", 0.5 * term.stiffness * float(beyond @ beyond) - term.constant)
+
+    term: BoundsTerm
+    value: float
+
+    def moved(self, A: Floats, B: Floats, b: Floats | None) -> Sparse:
+        change = self.entries.predict(A, B, self.threads)
+        return Sparse(self.entries, -self.term.stiffness * change, self.threads)
+
+    def curvature(self) -> Floats:
+        return self.term.stiffness / self.term.shape[0] * np.diff(self.entries.indptr)
+
+
+# ---- a quadratic penalty --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PenaltyState(Quadratic):
+    penalty: Smooth
+    value: float
+
+    def moved(self, A: Floats, B: Floats, b: Floats | None) -> Quadratic:
+        return Quadratic(self.penalty, A, B)
+
+    def curvature(self) -> float:
+        return self.penalty.average
+
+
+@dataclass(frozen=True)
+class PenaltyTerm:
+    """½⟨W, 𝓛W⟩."""
+
+    smooth: Smooth
+
+    def at(self, X: Floats, V: Floats, b: Floats | None) -> PenaltyState:
+        return PenaltyState(self.smooth, X, V, self.smooth.penalty(X, V))

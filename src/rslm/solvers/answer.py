@@ -1,0 +1,202 @@
+"""The answer to the problem that was asked for, from a point of a stage on the path to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from rslm.certificate import Certificate, bare_certificate, certify, no_certificate
+from rslm.continuation.path import stand_in
+from rslm.continuation.stage import Stage
+from rslm.evaluation.data_term import LocalTerm
+from rslm.evaluation.objective import Evaluation, Objective, primal
+from rslm.kernels import Stopped
+from rslm.problem import Problem
+from rslm.runtime.interrupts import Interrupt
+from rslm.runtime.outcome import Outcome
+from rslm.runtime.types import Floats
+from rslm.solvers.cost import seconds_for_bounds
+from rslm.solvers.loop import Loop
+from rslm.solvers.point import Point
+from rslm.structures import Free
+
+WORSE = 1e-9  # an objective larger than that of the simplest matrix by this share is worse
+ENDED_FROM_OUTSIDE = (Outcome.TIME, Outcome.INTERRUPTED)
+PART_FOR_BOUNDS = 0.5  # share of the time after the end in which the best way to keep bounds is tried
+SLOW = 0.2  # seconds of an evaluation with bounds from which on it is not tried
+
+
+@dataclass(frozen=True)
+class Answer:
+    U: Floats
+    V: Floats
+    parameters: Floats | None
+    intercepts: Floats | None
+    value: float
+    outcome: Outcome
+    certificate: Certificate
+
+
+def better(new: Answer, old: Answer, tol: float) -> bool:
+    """Whether a finer problem has given the better answer: a smaller gap, and found, not stalled."""
+    gap = new.certificate.relative_gap
+    return gap < old.certificate.relative_gap and (new.outcome is Outcome.STATIONARY or gap <= tol)
+
+
+def answer(
+    problem: Problem,
+    stage: Stage | None,
+    *,
+    point: Point,
+    objective: Objective,
+    tol: float,
+    outcome: Outcome,
+    wanted: bool = True,
+) -> Answer:
+    """What a point means for the problem that was asked for, and not only for the stage that it was found in."""
+    if stage is None or not stage.answers:
+        stage = stand_in(problem)
+        objective = Objective(stage.problem, objective.n_threads)
+        point = Point(objective.evaluate(point.U))
+    evaluation = point.evaluation
+    kept = evaluation.within_bounds()
+    found: Evaluation | Candidate = kept
+    simple = simplest(problem, evaluation.U.shape[1], objective.n_threads)
+    if simple is not None and not kept.value - simple.value <= WORSE * abs(simple.value):
+        found, certificate = simple, certify(problem, evaluation, tol, False, simple.primal(problem))
+        if not math.isfinite(evaluation.value):
+            outcome = Outcome.FAILED
+        elif outcome not in ENDED_FROM_OUTSIDE:
+            outcome = Outcome.STALLED
+    elif math.isfinite(kept.value) and not wanted:
+        certificate = no_certificate(problem, kept, tol, "it was not asked for")
+    elif math.isfinite(kept.value):
+        certificate = certify(problem, evaluation, tol, outcome is Outcome.STATIONARY, kept.primal(problem))
+    else:
+        why = "bounds are not kept" if problem.structure.box is not None else "objective is not a finite number"
+        certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
+    certificate = replace(certificate, relaxations=stage.relaxations)
+    parameters = evaluation.solution.parameters
+    return Answer(found.U, found.V, parameters, found.intercepts, found.value, outcome, certificate)
+
+
+def concluded(
+    problem: Problem,
+    rank: int,
+    loop: Loop,
+    stage: Stage | None,
+    interrupt: Interrupt,
+    tol: float,
+    outcome: Outcome,
+    wanted: bool,
+) -> Answer:
+    """The answer where the fit was ended from outside: as good as always, if there is time for that."""
+    bounds = problem.structure.box is not None
+    hopeless = bounds and interrupt.hurries and seconds_for_bounds(problem.shape, rank, loop.n_threads) > SLOW
+    if loop.problem is not None and not hopeless:
+        try:
+            with interrupt.ending(PART_FOR_BOUNDS if bounds else 1.0):
+                own = partial(answer, problem, stage, point=loop.point, objective=loop.objective)
+                return own(tol=tol, outcome=outcome, wanted=wanted)
+        except (Stopped, KeyboardInterrupt):
+            outcome = Outcome.INTERRUPTED if interrupt.pending else outcome
+    try:
+        with interrupt.ending():
+            kept = at_hand(problem, rank, loop)
+    except Stopped:  # workers have not finished what they were asked before, and without them nothing is known
+        with interrupt.ending(math.inf):
+            kept = at_hand(problem, rank, loop)
+    certificate, least = None, -math.inf
+    try:
+        with interrupt.ending():
+            if problem.data.at_hand:
+                least = LocalTerm(problem, loop.n_threads).least_loss()
+            if wanted and bounds and loop.problem is not None:
+                # Without multipliers the dual variables of the problem without bounds are feasible too.
+                free = None if stage is not None else Objective(replace(problem, structure=Free()), loop.n_threads)
+                evaluation = loop.point.evaluation if free is None else free.evaluate(loop.point.U)
+                certificate = certify(problem, evaluation, tol, False, kept.primal(problem))
+    except (Stopped, KeyboardInterrupt):
+        pass
+    if certificate is None:
+        why = "the fit was interrupted" if outcome is Outcome.INTERRUPTED else "there was no time left"
+        certificate = bare_certificate(kept.value, least, rank, tol, why)
+    if not kept.within:
+        outcome = Outcome.FAILED
+    return Answer(kept.U, kept.V, kept.parameters, kept.intercepts, kept.value, outcome, certificate)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A matrix that may be the answer, without an inner solution."""
+
+    U: Floats
+    V: Floats
+    intercepts: Floats | None
+    n_threads: int
+    value: float = math.inf
+    within: bool = True  #: the bounds
+    parameters: Floats | None = None  #: of a linear structure
+    solution: None = None
+
+    def _of_data(self, problem: Problem) -> float:
+        return LocalTerm(problem, self.n_threads).value(self)
+
+    def objective(self, problem: Problem) -> float:
+        """C·L(W) + ½‖V‖² + penalty, as the solver would have it at U."""
+        q = 1.0 if problem.column_weights is None else problem.column_weights[:, None]
+        return primal(problem, self, self._of_data(problem), 0.5 * float(np.sum(q * self.V * self.V)))
+
+    def primal(self, problem: Problem) -> float:
+        """The objective of W."""
+        return primal(problem, self, self._of_data(problem))
+
+
+def simplest(problem: Problem, rank: int, n_threads: int) -> Candidate | None:
+    """The simplest W, which an answer must not be worse than: 0, or the nearest to it within the bounds.
+
+    None where that may not have rank 1, because bounds vary by rows and by columns, or where data are not at hand.
+    """
+    found, (d, T) = problem.structure.simplest(problem.shape), problem.shape
+    if found is None or not problem.data.at_hand:
+        return None
+    U, V = np.full((d, rank), 1.0 / math.sqrt(d * rank)), np.zeros((T, rank))
+    left = found[0] / problem.row_scale
+    if (size := float(np.linalg.norm(left))) > 0:
+        U, V = np.zeros((d, rank)), np.zeros((T, rank))
+        U[:, :1], V[:, :1] = left / size, found[1] * size
+    kept = Candidate(U, V, np.zeros(T) if problem.data.intercept else None, n_threads)
+    return replace(kept, value=kept.objective(problem))
+
+
+def at_hand(problem: Problem, rank: int, loop: Loop) -> Candidate:
+    """The answer from what is known already, in a pass or two over the data; zero, or constant, if that is nothing."""
+    (d, T), structure = problem.shape, problem.structure
+    evaluation = None if loop.problem is None else loop.point.evaluation
+    kept = Candidate(np.full((d, rank), 1.0 / math.sqrt(d * rank)), np.zeros((T, rank)), None, loop.n_threads)
+    if evaluation is not None:
+        kept = replace(kept, U=evaluation.U, V=evaluation.V, intercepts=evaluation.intercepts, value=evaluation.value)
+    elif problem.data.intercept:
+        kept = replace(kept, intercepts=np.zeros(T))
+    if (linear := structure.linear) is not None:
+        if evaluation is not None:
+            return replace(kept, value=evaluation.primal(problem), parameters=evaluation.solution.parameters)
+        return replace(kept, parameters=np.zeros(linear.size))
+    if not problem.data.at_hand and structure.box is None:
+        return kept
+    scale = problem.row_scale
+
+    def value_of(kept: Candidate) -> float:
+        return kept.objective(problem) if problem.data.at_hand else math.inf
+
+    def at(X: Floats, V: Floats) -> Candidate:
+        size = float(np.linalg.norm(X / scale)) or 1.0
+        return replace(kept, U=X / scale / size, V=V * size)
+
+    if structure.box is not None:
+        found = structure.inward(kept.U * scale, kept.V, lambda X, V: value_of(at(X, V)))
+        kept = replace(kept, within=False) if found is None else at(*found)
+    return replace(kept, value=value_of(kept))

@@ -1,0 +1,90 @@
+"""What every structure offers: the set that W lies in, or the penalty that it pays.
+
+A structure has a form, by which inner solvers and continuation know how to treat it:
+
+    free          all matrices
+    bounds        lower ≤ W ≤ upper; solved as `soft bounds`, which W may violate at a cost
+    linear        W = P(w) + W₀; solved `smoothed`, with W of low rank only nearly
+    penalty       all matrices, with a quadratic cost
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm.runtime.types import Floats
+
+if TYPE_CHECKING:
+    from rslm.structures.box import Box
+    from rslm.structures.linear import LinearStructure
+
+
+class Observed(Protocol):
+    """What a structure asks of a measurement."""
+
+    @property
+    def intercept(self) -> bool: ...
+
+    @property
+    def at_hand(self) -> bool: ...
+
+    @property
+    def parameters(self) -> int | None: ...
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+
+class Structure(ABC):
+    """A convex set of matrices, or a convex penalty on them."""
+
+    form: ClassVar[str]
+    #: Whether columns of W depend on one another, so that they cannot be shared among processes.
+    couples_columns: ClassVar[bool] = False
+
+    @property
+    def box(self) -> Box | None:
+        """The bounds, hard or soft; None where there are none."""
+        return None
+
+    @property
+    def linear(self) -> LinearStructure | None:
+        """The linear structure, smoothed or not; None where there is none."""
+        return None
+
+    def shape_of(self, data: Observed) -> tuple[int, int]:
+        """(d, T) of W, for these `data`."""
+        return data.shape
+
+    def check(self, data: Observed) -> None:
+        """Raise an error if this structure and these `data` do not fit."""
+        if self.couples_columns and not data.at_hand:
+            raise TypeError(
+                f"{self!r} couples the columns of W, so they cannot be shared among processes; fit it in one process, "
+                "without a client"
+            )
+
+    def penalty(self, A: Floats, B: Floats) -> float:
+        """What the matrix W with factors A and B pays."""
+        return 0.0
+
+    def simplest(self, shape: tuple[int, int]) -> tuple[Floats, Floats] | None:
+        """Columns a and b with a bᵀ of this `shape`, in the set and nearest to 0; None if that is not of rank 1."""
+        d, T = shape
+        return np.zeros((d, 1)), np.zeros((T, 1))
+
+    def inward(self, X: Floats, V: Floats, misfit: Callable[[Floats, Floats], float]) -> tuple[Floats, Floats] | None:
+        """X and V with X Vᵀ in the set, near the given ones, found in one pass; None where that is not possible.
+
+        Of several, the one with the least `misfit`.
+        """
+        return X, V
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """The numbers that it consists of. A checkpoint keeps their checksums."""
+        return []
