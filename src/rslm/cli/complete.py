@@ -21,7 +21,7 @@ from rslm.estimators.bounds import cost_in_words
 from rslm.estimators.choices import as_loss
 from rslm.estimators.defaults import usual_C, with_width
 from rslm.report import completion_report, write_report
-from rslm.storage.atomic import appearing
+from rslm.storage.atomic import atomic_text
 
 MOST_TO_TRY = 5_000_000  # entries up to which C is found by trying, unless --tune asks for it
 FEW = 20  # entries up to which none are held out
@@ -195,7 +195,7 @@ def result(
 def write_filled(model: MatrixCompletion, matrix: ObservedMatrix, path: Path) -> None:
     """All entries, observed ones as they are, a block of rows at a time."""
     known = matrix.to_csr()
-    with appearing(path) as file:
+    with atomic_text(path) as file:
         writer = csv.writer(file)
         names = range(1, matrix.shape[1] + 1) if matrix.col_ids is None else matrix.col_ids
         writer.writerow(["", *names])

@@ -19,7 +19,7 @@ from rslm.cli.output import claim, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data.files import read_table
 from rslm.report import series_report, write_report
-from rslm.storage.atomic import appearing
+from rslm.storage.atomic import atomic_text
 
 LEVEL = 0.9  # of the intervals
 STEADY = 0.1  # part by which a size changes over the whole series, up to which that is no change
@@ -63,7 +63,7 @@ def denoise(
     back = np.exp if log else np.asarray
     ahead = [back(part) for part in fitted.forecast(forecast, LEVEL)] if forecast else []
     if out is not None:
-        with appearing(out) as file:
+        with atomic_text(out) as file:
             write_series(file, y, back(fitted.signal_), ahead)
         facts["written"] = str(out)
     if model is not None:

@@ -20,7 +20,7 @@ from rslm.data import ObservedMatrix, read_source
 from rslm.data.files import read_pairs
 from rslm.data.files.roles import names_ids
 from rslm.data.numbers import plain_number
-from rslm.storage.atomic import appearing
+from rslm.storage.atomic import atomic_text
 
 
 def predict(
@@ -54,7 +54,7 @@ def predict(
     except (KeyError, ValueError) as error:
         hint = "" if header is not None else "; if the first line names the columns, say --header"
         raise ValueError(f"{pairs}: {str(error.args[0]).rstrip('.')}{hint}") from None
-    with nullcontext(sys.stdout) if out is None else appearing(out) as file:
+    with nullcontext(sys.stdout) if out is None else atomic_text(out) as file:
         writer = csv.writer(file)
         writer.writerow(["row", "column", "prediction"])
         writer.writerows(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
 
-from rslm.storage.atomic import appearing_bytes
+from rslm.storage.atomic import atomic_bytes
 
 Progress = Callable[[int, int | None], None]  #: called with the bytes that have come, and those of all if known
 
@@ -21,7 +21,7 @@ def fetch(url: str, target: Path, sha256: str, progress: Progress | None = None)
     """Download `url` to `target`, which appears only if all has come and has this SHA-256."""
     target.parent.mkdir(parents=True, exist_ok=True)
     digest, done = hashlib.sha256(), 0
-    with appearing_bytes(target) as file:
+    with atomic_bytes(target) as file:
         for block, total in _blocks(url, target):
             file.write(block)
             digest.update(block)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rslm.storage.atomic import appearing, appearing_bytes
+from rslm.storage.atomic import atomic_bytes, atomic_text
 
 DPI = 130
 COLOURS = 40  # of a picture: a third of the bytes, and nothing that the eye would miss
@@ -104,13 +104,13 @@ def write_report(text: str, path: str | os.PathLike[str]) -> None:
         HTML, as `completion_report` returns it.
     path : path
     """
-    with appearing(path) as file:
+    with atomic_text(path) as file:
         file.write(text)
 
 
 def write_picture(drawn: bytes, path: str | os.PathLike[str]) -> None:
     """Write a picture; the file appears whole or not at all."""
-    with appearing_bytes(path) as file:
+    with atomic_bytes(path) as file:
         file.write(drawn)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rslm.data.convert import Duplicates, canonical
 from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, Manifest, Shard, checksum, ids_file, is_prepared
 from rslm.data.prepared.table import Table, duckdb, line_of
-from rslm.storage.atomic import UNFINISHED, beginning_of_unfinished, hold, unheld
+from rslm.storage.atomic import UNFINISHED, lock, try_lock, unfinished_prefix
 
 SHARD = 4_000_000  # entries that are in memory at a time
 OLD = 86_400  # seconds after which nobody works in a folder, on whichever machine
@@ -69,14 +69,14 @@ def prepare(
         )
         raise FileExistsError(f"{target} exists; {remedy}")
     if not target.absolute().parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
+        raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first")
     if target.exists() and (others := sorted({p.name for p in target.iterdir()} - OURS)):
         raise FileExistsError(f"{target} holds {others[0]!r}, which is none of ours; move it away to replace the rest")
     report = progress or (lambda _: None)
-    _remove_left_behind(target.absolute())
-    prefix = f"{beginning_of_unfinished(target)}{os.getpid()}."
+    _remove_abandoned(target.absolute())
+    prefix = f"{unfinished_prefix(target)}{os.getpid()}."
     work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=prefix, suffix=UNFINISHED))
-    with _held(work):
+    with _locked(work):
         try:
             table = Table.of(path, delimiter, header, encoding, rows, cols, values, work)
             manifest = _written(table, work, target, duplicates, memory, report)
@@ -97,24 +97,24 @@ def _written(table: Table, work: Path, target: Path, duplicates: Duplicates, mem
     return manifest
 
 
-def _remove_left_behind(target: Path) -> None:
+def _remove_abandoned(target: Path) -> None:
     """Work folders of processes that were killed: nobody holds them, or they are a day old."""
     for other in target.parent.glob(f".{glob.escape(target.name)}.*{UNFINISHED}"):
         if other.is_dir():
-            with suppress(OSError), unheld(other) as free:
-                ours = other.name.startswith(beginning_of_unfinished(target))
+            with suppress(OSError), try_lock(other) as free:
+                ours = other.name.startswith(unfinished_prefix(target))
                 if (ours and free) or time.time() - other.stat().st_mtime > OLD:
                     shutil.rmtree(other, ignore_errors=True)
 
 
 @contextmanager
-def _held(work: Path) -> Iterator[None]:
+def _locked(work: Path) -> Iterator[None]:
     """As long as this process runs, nobody takes the folder for left behind."""
     if os.name != "posix":
         yield
         return
     handle = os.open(work, os.O_RDONLY)
-    hold(handle)
+    lock(handle)
     try:
         yield
     finally:
