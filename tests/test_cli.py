@@ -399,7 +399,9 @@ def test_rows_and_columns_without_ids_count_from_one_everywhere(monkeypatch, cap
 
 def test_one_file_for_two_things(monkeypatch, ratings):
     path = str(ratings.parent / "one")
-    assert "is named for two different outputs" in run(monkeypatch, "complete", str(ratings), "--model", path, "--fill", path)
+    assert "is named for two different outputs" in run(
+        monkeypatch, "complete", str(ratings), "--model", path, "--fill", path
+    )
     assert not (ratings.parent / "one").exists()
 
 
