@@ -93,7 +93,7 @@ def plot_spectrum(model: Any, ax: Any = None) -> Any:
 
 
 def plot_residuals(model: Any, ax: Any = None) -> Any:
-    """A histogram of the residuals at observed entries, with a normal distribution of the same median and interquartile range.
+    """A histogram of the residuals, with the normal distribution of the same median and interquartile range.
 
     Parameters
     ----------
