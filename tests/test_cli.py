@@ -58,7 +58,7 @@ def test_a_wrong_instruction_set_matters_to_what_computes(tmp_path):
     complete = ["complete", str(tmp_path / "t.csv"), "--rank", "1"]
     done = rslm_with("mmx", *complete)
     assert done.returncode == 1
-    said = "Error: the environment variable RSLM_INSTRUCTION_SET is 'mmx', but this machine has baseline"
+    said = "Error: the environment variable RSLM_INSTRUCTION_SET is 'mmx', and this machine has baseline"
     assert done.stderr.startswith(said)
     assert done.stderr.count("\n") == 1
     assert rslm_with("baseline", *complete).returncode == 0

@@ -23,8 +23,8 @@ _wanted = os.environ.get("RSLM_INSTRUCTION_SET")
 if _wanted:  # by default the best one is used
     if _wanted not in instruction_sets():
         raise ValueError(
-            f"the environment variable RSLM_INSTRUCTION_SET is {_wanted!r}, but this machine has "
-            f"{', '.join(instruction_sets())}; set it to one of these, or unset it to use the best"
+            f"the environment variable RSLM_INSTRUCTION_SET is {_wanted!r}, and this machine has "
+            f"{', '.join(instruction_sets())}: set it to one of these, or leave it out for the best"
         )
     use_instruction_set(_wanted)
 

@@ -110,8 +110,8 @@ def _data_facts(train: ObservedMatrix, test: ObservedMatrix | None, how: str) ->
 
 def _how_good(certificate: Certificate | None) -> str:
     found = "No order explains the series better than noise does, so the signal is zero."
-    told = verdict(found) if certificate is None else verdict(certificate.verdict) + sentence(certificate.meaning)
-    return f"<h2>How good the answer is</h2>{told}"
+    text = verdict(found) if certificate is None else verdict(certificate.verdict) + sentence(certificate.meaning)
+    return f"<h2>How good the answer is</h2>{text}"
 
 
 def _held_out(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> str:
@@ -131,14 +131,14 @@ def _held_out(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> str:
     else:
         wrong = {name: float(np.sqrt(np.mean((w - test.values) ** 2))) for name, w in guesses.items()}
         shown, measure = {name: f"{error:.5g}" for name, error in wrong.items()}, "RMSE"
-    told = table([list(row) for row in shown.items()], ["predicted by", measure])
+    text = table([list(row) for row in shown.items()], ["predicted by", measure])
     better = [f"{name} ({shown[name]})" for name in wrong if name != THE_MODEL and not wrong[THE_MODEL] <= wrong[name]]
     if better:
-        told += warning(
+        text += warning(
             f"The model ({measure}: {shown[THE_MODEL]}) predicts worse than {' and '.join(better)}. Do not rely on "
             "it: try another C or another rank. If none is better, these entries may have no structure of low rank."
         )
-    return told
+    return text
 
 
 def _worst(model: Any, train: ObservedMatrix) -> list[list[str]]:
