@@ -655,7 +655,7 @@ def test_complete_goes_on(run, tmp_path):
     assert run(*words)[0] == 0
     said = run(*words, "--weighting", 0)[0]
     assert "another fit; weighting of rows: " in said
-    assert "named twice" in run(*words, "--model", path)[0]
+    assert "named for two different outputs" in run(*words, "--model", path)[0]
     for search in ([], ["--tune", "--C", 30]):
         said = run("complete", table, *search, "--checkpoint", tmp_path / "other")[0]
         assert re.search(r"give --C.*--C [\d.]+ is usual", said), said
