@@ -1,4 +1,4 @@
-"""For the reference: what the sources say in a form that its reader does not know."""
+"""An extension for the reference pages: attribute comments, which griffe does not read."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import griffe
 
 
 class Comments(griffe.Extension):
-    """Comments that begin with `#:` behind an attribute."""
+    """Reads comments that begin with `#:` after an attribute."""
 
     def on_attribute(self, *, attr: griffe.Attribute, **_: Any) -> None:
-        """Let `name: type  #: what it is` count as a docstring of `name`."""
+        """Use the comment in `name: type  #: what it is` as the docstring of `name`."""
         if attr.docstring is None and attr.lineno is not None:
             found = re.search(r"#:\s*(.+)$", "".join(attr.lines[-1:]))
             if found:

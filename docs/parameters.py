@@ -1,4 +1,4 @@
-"""For the reference: types and defaults as docstrings and signatures have them, parameter by parameter."""
+"""An extension for the reference pages: the type and default of each parameter from docstrings and signatures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ITEM = re.compile(r"^(?P<names>[\w*]+(?:, [\w*]+)*)(?: : (?P<type>.+?))?(?:, opt
 
 
 class Parameters(griffe.Extension):
-    """Mends what the reader of docstrings does.
+    """Corrects errors of griffe's docstring parser.
 
-    It gives all names of `rank, C, tol` the type and the default of the first, takes the first of `{"a", "b"}` for the
-    default, and reads English as Python: `arrays (n, rank)` becomes a call.
+    The parser gives all names of `rank, C, tol` the type and the default of the first, takes the first of `{"a", "b"}`
+    for the default, and parses English as Python: `arrays (n, rank)` becomes a call.
     """
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """When all signatures are known; `dataclasses` has to come before, which makes those of dataclasses."""
+        """Runs when all signatures are known; the extension `dataclasses`, which adds theirs, must come before."""
         for obj in below(pkg):
             if obj.docstring is not None:
                 mend(obj, obj.docstring)
@@ -33,7 +33,7 @@ def below(obj: griffe.Object) -> Iterator[griffe.Object]:
 
 
 def mend(obj: griffe.Object, docstring: griffe.Docstring) -> None:
-    """Change the parsed docstring, which is parsed only once."""
+    """Correct the parsed docstring in place; it is parsed only once."""
     written = dict(types(docstring))
     signature = obj.parameters if isinstance(obj, griffe.Function | griffe.Class) else griffe.Parameters()
     for section in docstring.parsed:
@@ -51,7 +51,7 @@ def mend(obj: griffe.Object, docstring: griffe.Docstring) -> None:
 
 
 def types(docstring: griffe.Docstring) -> Iterator[tuple[str, str]]:
-    """Names with the types that are written behind them; groups of names as a whole too, as attributes have them."""
+    """Names with the types written after them; also whole groups of names, as in lists of attributes."""
     for line in docstring.lines:
         found = ITEM.match(line)
         if found and found["type"]:

@@ -32,8 +32,8 @@ from rslm.evaluation.objective import Objective
 from rslm.losses import Absolute, Huber, Logistic, Loss, Square
 from rslm.measurements import Bilinear, Entries, Samples, Tasks
 from rslm.solvers import Outcome, loop
-from rslm.storage.atomic import beginning_of_unfinished
-from rslm.storage.container import read_sealed, write_sealed
+from rslm.storage.atomic import unfinished_prefix
+from rslm.storage.container import read_container, write_container
 from rslm.structures import Box, Hankel, Linear, Symmetric
 
 RNG = np.random.default_rng(3)
@@ -190,7 +190,7 @@ def test_other_threads_and_limits(path):
 def test_a_limit_that_is_met_where_a_stage_ends(path):
     """The method of a stage that goes on to a smaller tolerance is not lost."""
     whole = solved("bounds", checkpoint=path)
-    ended = [iteration for _, iteration in read_sealed(path, checkpoint.CHECKPOINT)[0]["ended"]]
+    ended = [iteration for _, iteration in read_container(path, checkpoint.CHECKPOINT)[0]["ended"]]
     for most in ended[:-1]:
         path.unlink()
         solved("bounds", checkpoint=path, max_iter=most)
@@ -224,7 +224,7 @@ def test_writing_takes_a_small_part_of_the_time(path, monkeypatch):
         now[0] += 1.0
         written.append(facts["iteration"])
 
-    monkeypatch.setattr(checkpoint, "write_sealed", write)
+    monkeypatch.setattr(checkpoint, "write_container", write)
     monkeypatch.setattr(checkpoint.time, "perf_counter", lambda: now[0])
 
     def told(progress):
@@ -316,7 +316,7 @@ def test_killed_at_any_moment(tmp_path):
 
 
 def test_what_a_killed_process_leaves_is_taken_away(path):
-    (path.parent / f"{beginning_of_unfinished(path)}1.x.unfinished").write_bytes(b"half")
+    (path.parent / f"{unfinished_prefix(path)}1.x.unfinished").write_bytes(b"half")
     solved("square", checkpoint=path)
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
@@ -487,11 +487,11 @@ def test_something_else(path):
 
 def test_another_version(path):
     solve(Problem(**PLAIN), 3, random_state=0, checkpoint=path)
-    facts, arrays = read_sealed(path, checkpoint.CHECKPOINT)
+    facts, arrays = read_container(path, checkpoint.CHECKPOINT)
     facts["settings"]["version of rslm"] = "0.0.1"
-    write_sealed(path, checkpoint.CHECKPOINT, facts, arrays)
+    write_container(path, checkpoint.CHECKPOINT, facts, arrays)
     refused(path, "version of rslm: 0.0.1 in the checkpoint")
-    write_sealed(path, checkpoint.CHECKPOINT, facts | {"version": 99}, arrays)
+    write_container(path, checkpoint.CHECKPOINT, facts | {"version": 99}, arrays)
     with pytest.raises(ValueError, match="format version 99"):
         solve(Problem(**PLAIN), 3, checkpoint=path)
 
@@ -518,9 +518,9 @@ DAMAGED = {
 def test_parts_that_are_missing_or_wrong(kind, path):
     """With a checksum that is right."""
     solve(Problem(**PLAIN), 3, random_state=0, checkpoint=path, max_iter=2)
-    facts, arrays = read_sealed(path, checkpoint.CHECKPOINT)
+    facts, arrays = read_container(path, checkpoint.CHECKPOINT)
     DAMAGED[kind](facts, arrays)
-    write_sealed(path, checkpoint.CHECKPOINT, facts, arrays)
+    write_container(path, checkpoint.CHECKPOINT, facts, arrays)
     before = path.read_bytes()
     refused(path, "is damaged: .* is missing or wrong. Delete it")
     assert path.read_bytes() == before
@@ -658,7 +658,7 @@ def test_complete_goes_on(run, tmp_path):
     assert run(*words)[0] == 0
     said = run(*words, "--weighting", 0)[0]
     assert "another fit; weighting of rows: " in said
-    assert "named twice" in run(*words, "--model", path)[0]
+    assert "named for two different outputs" in run(*words, "--model", path)[0]
     for search in ([], ["--tune", "--C", 30]):
         said = run("complete", table, *search, "--checkpoint", tmp_path / "other")[0]
         assert re.search(r"give --C.*--C [\d.]+ is usual", said), said

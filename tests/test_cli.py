@@ -192,7 +192,7 @@ def test_known_entries_are_read_as_other_data_are(monkeypatch, capsys, tmp_path)
     shown = capsys.readouterr()
     assert {found["id"] for found in json.loads(shown.out)} == {"film 3", "film 4", "film 5", "film 6"}
     assert "in utf-16-le" in " ".join(shown.err.split())
-    assert "--encoding: this is about the data of --known" in run(
+    assert "--encoding: only for the data of --known" in run(
         monkeypatch, "recommend", model, "--for", "Jörg 1", "--encoding", "utf-8"
     )
 
@@ -303,7 +303,7 @@ def test_info_and_certify(monkeypatch, capsys, ratings):
         (["info", "none.rslm"], "none.rslm does not exist"),
         (["info", "."], ".: Is a directory"),
         (["prepare", "{ratings}", "{model}.folder"], "exists; force=True or --force replaces it"),
-        (["recommend", "{model}", "--for", "nobody"], "'nobody' is no row of the model"),
+        (["recommend", "{model}", "--for", "nobody"], "'nobody' is not a row of the model"),
     ],
 )
 def test_what_goes_wrong_is_told_in_one_line(monkeypatch, capsys, ratings, arguments, said):
@@ -392,14 +392,16 @@ def test_rows_and_columns_without_ids_count_from_one_everywhere(monkeypatch, cap
     cell = (tmp_path / "filled.csv").read_text().splitlines()[1 + empty[0]].split(",")[1 + empty[1]]
     assert float(cell) == pytest.approx(W[empty], rel=1e-5)
     (tmp_path / "pairs.csv").write_text("0,1\n1,1\n")
-    assert "a number from 1 to 12; got 0" in run(monkeypatch, "predict", "m", "pairs.csv")
+    assert "a number from 1 to 12 is needed; got 0" in run(monkeypatch, "predict", "m", "pairs.csv")
     (tmp_path / "pairs.csv").write_text("13,1\n1,1\n")
-    assert "a number from 1 to 12; got 13" in run(monkeypatch, "predict", "m", "pairs.csv")
+    assert "a number from 1 to 12 is needed; got 13" in run(monkeypatch, "predict", "m", "pairs.csv")
 
 
 def test_one_file_for_two_things(monkeypatch, ratings):
     path = str(ratings.parent / "one")
-    assert "is named twice" in run(monkeypatch, "complete", str(ratings), "--model", path, "--fill", path)
+    assert "is named for two different outputs" in run(
+        monkeypatch, "complete", str(ratings), "--model", path, "--fill", path
+    )
     assert not (ratings.parent / "one").exists()
 
 
@@ -434,7 +436,7 @@ def test_a_first_pair_that_is_unknown_is_not_dropped(monkeypatch, ratings, first
     pairs.write_text(f"{first}\nuser 3,film 4\nuser 5,film 6\n")
     said = run(monkeypatch, "predict", str(model), str(pairs))
     assert "Unknown row id" in said
-    assert "say --header" in said
+    assert "add --header" in said
     assert run(monkeypatch, "predict", str(model), str(pairs), "--header") == 0
 
 

@@ -219,7 +219,7 @@ def test_incomplete_archives(pack: Callable[..., bytes], tmp_path: Path) -> None
     many = "".join(f"{k}\t{a}\t{b}\t{c}\n" for k, (a, b, c) in enumerate(noise)).encode()
     whole = pack({"ml-100k/u.data": many})
     (tmp_path / "x").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match=r"x is a damaged archive, or none.*Fetch it again"):
+    with pytest.raises(ValueError, match=r"x is damaged, or not an archive.*Download it again"):
         load_movielens("100k", tmp_path / "x")
 
 
@@ -230,7 +230,7 @@ def test_an_archive_whose_directory_is_nowhere(tmp_path: Path) -> None:
     for size in (0xFFFF, 0xFFFFFFF0):
         whole[at : at + 4] = struct.pack("<I", size)
         (tmp_path / "ml-100k.zip").write_bytes(whole)
-        with pytest.raises(ValueError, match="is a damaged archive"):
+        with pytest.raises(ValueError, match="is damaged, or not an archive"):
             load_movielens("100k", tmp_path / "ml-100k.zip")
 
 
@@ -238,7 +238,7 @@ def test_an_archive_with_a_wrong_byte(tmp_path: Path) -> None:
     content = bytearray(zipped({"u.data": text_of("100k")}))
     content[content.index(b"u.data") + 12] ^= 0xFF  # within the compressed text
     (tmp_path / "x.zip").write_bytes(content)
-    with pytest.raises(ValueError, match="damaged archive"):
+    with pytest.raises(ValueError, match="damaged, or not an archive"):
         load_movielens("100k", tmp_path / "x.zip")
 
 
@@ -257,7 +257,7 @@ def test_single_compressed_files(ending: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="renamed, line 2: "):
         load_movielens("100k", tmp_path / "renamed")
     (tmp_path / "cut").write_bytes(PACKED[ending](text_of("100k") * 100)[:-9])
-    with pytest.raises(ValueError, match=r"cut is a damaged archive, or none.*Fetch it again"):
+    with pytest.raises(ValueError, match=r"cut is damaged, or not an archive.*Download it again"):
         load_movielens("100k", tmp_path / "cut")
     (tmp_path / "empty").write_bytes(PACKED[ending](b""))
     with pytest.raises(ValueError, match="empty has no ratings in it"):
@@ -338,7 +338,7 @@ def test_other_compression_inside_zips(method: int, tmp_path: Path) -> None:
     middle = len(content) // 2
     content[middle : middle + 8] = bytes(b ^ 0xFF for b in content[middle : middle + 8])
     (tmp_path / "x.zip").write_bytes(content)
-    with pytest.raises(ValueError, match=r"x\.zip is a damaged archive, or none.*Fetch it again"):
+    with pytest.raises(ValueError, match=r"x\.zip is damaged, or not an archive.*Download it again"):
         load_movielens("100k", tmp_path / "x.zip")
 
 
@@ -349,7 +349,7 @@ def test_other_errors_are_not_about_archives(tmp_path: Path) -> None:
 
 
 def test_wrong_path_and_set(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"There is no .*nowhere\.zip"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.zip does not exist"):
         load_movielens("1m", tmp_path / "nowhere.zip")
     with pytest.raises(FileNotFoundError, match=r"has no ratings\.dat in it"):
         load_movielens("1m", tmp_path)
@@ -363,8 +363,8 @@ def test_wrong_path_and_set(tmp_path: Path) -> None:
 def test_absent_data_tell_terms_and_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RSLM_DATA", str(tmp_path / "sets"))
     message = (
-        r"MovieLens 1M is not here\. It may be used for research.*ml-1m-README\.txt\. Pass download=True to fetch 6 MB "
-        r"from https://files\.grouplens\.org/datasets/movielens/ml-1m\.zip into .*sets, or path="
+        r"MovieLens 1M is not in .*sets\. It may be used for research.*ml-1m-README\.txt\. Pass download=True to "
+        r"download 6 MB from https://files\.grouplens\.org/datasets/movielens/ml-1m\.zip, or path="
     )
     with pytest.raises(FileNotFoundError, match=message):
         load_movielens("1m")
@@ -372,7 +372,7 @@ def test_absent_data_tell_terms_and_remedy(tmp_path: Path, monkeypatch: pytest.M
         load_parkinsons()
     with pytest.raises(FileNotFoundError, match=r"School is not in .*sets\. There is no download.*MALSAR"):
         load_school()
-    with pytest.raises(FileNotFoundError, match=r"There is no .*kaggle\.com/datasets/netflix-inc"):
+    with pytest.raises(FileNotFoundError, match=r"does not exist.*kaggle\.com/datasets/netflix-inc"):
         load_netflix(tmp_path / "netflix")
     assert list(tmp_path.iterdir()) == []
 
@@ -382,12 +382,12 @@ def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ml-100k" / "u.data").write_bytes(text_of("100k"))
     monkeypatch.setenv("RSLM_DATA", str(tmp_path))
     check_ratings(load_movielens("100k"))
-    with pytest.raises(FileNotFoundError, match="is not here"):
+    with pytest.raises(FileNotFoundError, match="is not in "):
         load_movielens("100k", folder=tmp_path / "other")
     monkeypatch.delenv("RSLM_DATA")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"into .*\.cache.rslm, or"):
+    with pytest.raises(FileNotFoundError, match=r"is not in .*\.cache.rslm\."):
         load_movielens("100k")
 
 
@@ -496,7 +496,7 @@ def test_terms_are_logged(
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("missing", "ml-100k.zip could not be fetched: the server answered 404 Not Found"),
+        ("missing", "ml-100k.zip could not be downloaded: the server answered 404 Not Found"),
         ("truncated", r"the connection ended after \d+ of \d+ bytes|IncompleteRead"),
         ("stalled", "the server was silent for 0.2 seconds"),
     ],
@@ -517,7 +517,7 @@ def test_nobody_answers(offer: Any, tmp_path: Path) -> None:
     with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         offer("good", f"http://127.0.0.1:{taken.getsockname()[1]}/ml-100k.zip")
-        with pytest.raises(ConnectionError, match=r"could not be fetched: .*refused.*Try again later"):
+        with pytest.raises(ConnectionError, match=r"could not be downloaded: .*refused.*Try again later"):
             load_movielens("100k", download=True, folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -539,7 +539,7 @@ def test_wrong_checksum(server: Server, offer: Callable[[str], None], tmp_path: 
     server.content = published("100k", RATINGS[:-1])
     got = hashlib.sha256(server.content).hexdigest()
     with pytest.raises(
-        ValueError, match=f"SHA-256 is {got}, but {expected} is expected. Nothing was kept. Fetch it by"
+        ValueError, match=f"SHA-256 is {got}, but {expected} is expected. Nothing was kept. Download it by"
     ):
         load_movielens("100k", download=True, folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -550,7 +550,9 @@ def test_a_download_that_changed_later(server: Server, offer: Callable[[str], No
     load_movielens("100k", download=True, folder=tmp_path)
     file = tmp_path / "ml-100k.zip"
     file.write_bytes(published("100k", RATINGS[:-1]))
-    with pytest.raises(ValueError, match=r"ml-100k\.zip is not what http.* Delete it and pass download=True, or pass"):
+    with pytest.raises(
+        ValueError, match=r"ml-100k\.zip is not the file that http.* Delete it and pass download=True, or pass"
+    ):
         load_movielens("100k", folder=tmp_path)
     check_ratings(load_movielens("100k", file), RATINGS[:-1])  # the user's own responsibility
 
@@ -645,7 +647,7 @@ def test_netflix_in_every_form(size: int, tmp_path: Path, monkeypatch: pytest.Mo
         (b"1:\n99999999,3,2005-09-06\n", "line 2"),
         (b"1:\n7,3,2005-09-06\n\n8,3,2005-09-06\n", "line 3: ''"),
         (b"1:\n7,3,2005-09-06\n7,4,2005-09-07\n", "row 7, column 1"),
-        (b"1:\n7,3,2005-09-06\n2:\n1:\n8,3,2005-09-06\n", "film 1 comes twice.*not both"),
+        (b"1:\n7,3,2005-09-06\n2:\n1:\n8,3,2005-09-06\n", "film 1 occurs twice.*not both"),
         (b"1:\n30878\n2647871\n", "line 2: '30878'"),
     ],
 )
@@ -663,7 +665,7 @@ def test_no_netflix_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="has no ratings"):
         load_netflix(tmp_path)
     (tmp_path / "x.zip").write_bytes(zipped({"combined_data_1.txt": b"1:\n"})[:40])
-    with pytest.raises(ValueError, match="damaged archive"):
+    with pytest.raises(ValueError, match="damaged, or not an archive"):
         load_netflix(tmp_path / "x.zip")
 
 
@@ -710,7 +712,7 @@ def test_wrong_schools(X: list[Any], y: list[Any], tmp_path: Path) -> None:
 
 def test_no_school(tmp_path: Path) -> None:
     (tmp_path / "school.mat").write_bytes(b"no MATLAB at all" * 20)
-    with pytest.raises(ValueError, match=r"school\.mat is damaged or no MATLAB file"):
+    with pytest.raises(ValueError, match=r"school\.mat is damaged or not a MATLAB file"):
         load_school(tmp_path)
     scipy.io.savemat(tmp_path / "school.mat", {"X": np.ones(3)})
     with pytest.raises(ValueError, match="no such cells"):

@@ -171,11 +171,11 @@ def test_drawn_frequencies_are_apart() -> None:
     ("options", "error", "message"),
     [
         ({"n_samples": 1}, ValueError, "n_samples is 1.*at least 2"),
-        ({"frequencies": 25}, ValueError, "25 frequencies.*100 samples can tell 0 to 24 apart"),
+        ({"frequencies": 25}, ValueError, "25 frequencies.*100 samples can distinguish 0 to 24"),
         ({"frequencies": -1}, ValueError, "-1 frequencies"),
         ({"frequencies": 0.1}, TypeError, "float"),
         ({"frequencies": [0.1, 0.5]}, ValueError, r"\[0.1, 0.5\].*below 0.5"),
-        ({"dampings": [0.1]}, ValueError, r"shape \(1,\).*or 2: one an oscillation"),
+        ({"dampings": [0.1]}, ValueError, r"shape \(1,\).*or 2: one per oscillation"),
         ({"dampings": -0.1}, ValueError, "-0.1.*0 or more"),
         ({"noise": -1}, ValueError, "noise is -1"),
         ({"missing": 1}, ValueError, "missing is 1.*below 1"),

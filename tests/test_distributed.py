@@ -355,7 +355,7 @@ def test_the_command(client, table, tmp_path, capsys, monkeypatch):
     assert load(model).row_ids_.tolist() == sorted(set(table.user))
     code, shown = run(*words, "--checkpoint", kept)
     assert "Resuming from" in shown.out
-    assert "--report would need the entries here" in run(*words, "--report", tmp_path / "r.html")[0]
+    assert "--report cannot be combined with --scheduler" in run(*words, "--report", tmp_path / "r.html")[0]
     monkeypatch.setattr("rslm.cli.cluster.PATIENCE", 0.5)
     nobody = "tcp://127.0.0.1:1"
     assert f"no Dask scheduler answers at {nobody}" in run("complete", "r.parquet", "--scheduler", nobody)[0]

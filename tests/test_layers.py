@@ -105,7 +105,7 @@ ALL_ROOMS = {*ONLY, *NEVER, *FREE} - {"rslm"}
         ("kernels/columns.py", "import rslm"),
         ("kernels/columns.py", "from rslm.runtime.threads import thread_count"),
         ("kernels/columns.py", "from rslm.runtime import log"),
-        ("kernels/columns.py", "from rslm.storage.atomic import appearing"),
+        ("kernels/columns.py", "from rslm.storage.atomic import atomic_text"),
         ("runtime/types.py", "from rslm.kernels import Columns"),
         ("runtime/log.py", "from rslm.data import parts"),
         ("storage/container.py", "from rslm.data import parts"),

@@ -58,7 +58,7 @@ def drawn(ax, name):
 def test_convergence(model):
     ax = plot_convergence(model)
     np.testing.assert_array_equal(drawn(ax, "gradient")[1], model.history_["relative_gradient"])
-    at, above = drawn(ax, "above its end")
+    at, above = drawn(ax, "above its final value")
     objective = model.history_["objective"]
     np.testing.assert_allclose(above, (objective[at] - objective[-1]) / objective[-1])
     assert len(at) == len(objective) - 1  # all but the end itself
@@ -83,7 +83,7 @@ def test_an_objective_on_the_way_is_not_compared_with_that_of_the_end(staged):
     other = np.flatnonzero((ends != ends[:, -1:]).any(axis=0))
     assert (ends[0, other] == ends[0, -1]).any()  # C alone does not tell
     ax = plot_convergence(staged)
-    at, above = drawn(ax, "above its end")
+    at, above = drawn(ax, "above its final value")
     assert len(at) > 1
     assert at.min() > other.max()
     assert (np.diff(above) <= 0).all()  # a step that was refused leaves it as it is
@@ -106,7 +106,7 @@ def ended(history):
 
 def test_zero_is_not_drawn_as_a_small_number():
     ax = plot_convergence(ended(history([3.0, 2.0, 1.0, 1.0, 1.0], gradient=[1.0, 0.1, 0.0, 1e-8, 0.0])))
-    assert drawn(ax, "above its end")[0].tolist() == [0, 1]
+    assert drawn(ax, "above its final value")[0].tolist() == [0, 1]
     assert drawn(ax, "gradient")[0].tolist() == [0, 1, 3]
 
 
@@ -122,7 +122,7 @@ def test_zero_is_not_drawn_as_a_small_number():
 )
 def test_where_the_last_objective_begins(columns, first):
     ax = plot_convergence(ended(history([9.0, 8.0, 7.0, 6.0, 5.0], **columns)))
-    assert drawn(ax, "above its end")[0].tolist() == list(range(first, 4))
+    assert drawn(ax, "above its final value")[0].tolist() == list(range(first, 4))
     assert len(ax.patches) == (first > 0)
 
 

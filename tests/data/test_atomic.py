@@ -11,14 +11,14 @@ import pytest
 
 from rslm.data.prepared.opened import open_prepared
 from rslm.data.prepared.write import prepare
-from rslm.storage.atomic import appearing, appearing_bytes, beginning_of_unfinished, remove_left_behind
+from rslm.storage.atomic import atomic_bytes, atomic_text, remove_abandoned, unfinished_prefix
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs processes that can be killed, and locks")
 
 WRITING = """
     import sys, time
-    from rslm.storage.atomic import appearing_bytes
-    with appearing_bytes(sys.argv[1], over_and_over=sys.argv[2] == "True") as file:
+    from rslm.storage.atomic import atomic_bytes
+    with atomic_bytes(sys.argv[1], repeated=sys.argv[2] == "True") as file:
         file.write(b"half")
         file.flush()
         print("writing", flush=True)
@@ -51,20 +51,20 @@ def names(folder):
     return sorted(p.name for p in folder.iterdir())
 
 
-@pytest.mark.parametrize("over_and_over", [False, True])
-def test_a_file(tmp_path, over_and_over):
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_file(tmp_path, repeated):
     path = tmp_path / "model.rslm"
-    child = started(WRITING, path, over_and_over)
+    child = started(WRITING, path, repeated)
     (unfinished,) = names(tmp_path)
     assert unfinished.startswith(".model.rslm.")
     assert unfinished.endswith(".unfinished")
-    with appearing(path) as file:  # somebody else writes it at the same time: both may
+    with atomic_text(path) as file:  # somebody else writes it at the same time: both may
         file.write("whole")
     assert names(tmp_path) == [unfinished, "model.rslm"]
     killed(child)
-    remove_left_behind(tmp_path / "other")
+    remove_abandoned(tmp_path / "other")
     assert names(tmp_path) == [unfinished, "model.rslm"]
-    with appearing_bytes(path) as file:
+    with atomic_bytes(path) as file:
         assert len(names(tmp_path)) == 2
         file.write(b"again")
     assert names(tmp_path) == ["model.rslm"]
@@ -84,14 +84,14 @@ def test_a_prepared_folder(tmp_path):
 
 def test_names_that_are_long(tmp_path):
     path = tmp_path / ("a" * 250)
-    with appearing(path) as file:
+    with atomic_text(path) as file:
         file.write("whole")
     assert names(tmp_path) == [path.name]
 
 
 def test_a_folder_of_such_a_name_is_left_alone(tmp_path):
     path = tmp_path / "model.rslm"
-    (tmp_path / f"{beginning_of_unfinished(path)}1.unfinished").mkdir()
-    with appearing(path) as file:
+    (tmp_path / f"{unfinished_prefix(path)}1.unfinished").mkdir()
+    with atomic_text(path) as file:
         file.write("whole")
     assert len(names(tmp_path)) == 2

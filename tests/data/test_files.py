@@ -134,14 +134,14 @@ def test_series(kind, tmp_path):
 BAD_SERIES = {
     "an empty last column": ("t,y\n1,\n2,\n", None, "data.csv: column 'y' is empty"),
     "an empty column, named": ("y,t\n,1\n,2\n", "y", "data.csv: column 'y' is empty"),
-    "percent in the last column": ("t,y\n1,5%\n2,6%\n", None, "line 2: '5%' is no number"),
-    "true in the last column": ("t,y\n1,true\n2,false\n", None, "line 2: 'true' is no number"),
-    "a word among numbers": ("t,y\n1,5\n2,oops\n3,4\n4,5\n", None, "line 3: 'oops' is no number"),
-    "words alone": ("Lorem\nipsum\n", None, "line 1: 'Lorem' is no number"),
+    "percent in the last column": ("t,y\n1,5%\n2,6%\n", None, "line 2: '5%' is not a number"),
+    "true in the last column": ("t,y\n1,true\n2,false\n", None, "line 2: 'true' is not a number"),
+    "a word among numbers": ("t,y\n1,5\n2,oops\n3,4\n4,5\n", None, "line 3: 'oops' is not a number"),
+    "words alone": ("Lorem\nipsum\n", None, "line 1: 'Lorem' is not a number"),
     "one column and an empty line": ("1.5\n\n3\n", None, "line 2 is empty; write NA"),
     "one column of decimal commas": ("y\n1,5\n2,5\n3,5\n", None, "line 1: 1 cell, .* decimals with a point"),
     "zip": (saved(lambda f: zipped(f, "r.csv", b"1")), None, "unpack it first"),
-    "half a Parquet file": (b"PAR1" + bytes(40), None, "no Parquet file"),
+    "half a Parquet file": (b"PAR1" + bytes(40), None, "not a Parquet file"),
 }
 
 
@@ -238,7 +238,7 @@ def test_blanks_in_ids_are_no_delimiter(tmp_path):
 
 def test_line_ends_in_quotes_count_for_the_line_of_a_fault(tmp_path):
     path = written(tmp_path, entries('"a\nb",x,1', '"a\nb",y,2', "c,x,bad"))
-    with pytest.raises(ValueError, match="line 6: 'bad' is no number"):
+    with pytest.raises(ValueError, match="line 6: 'bad' is not a number"):
         read_source(path)
 
 
@@ -382,7 +382,7 @@ def test_a_parquet_file_that_ends_the_process_which_reads_it(tmp_path, monkeypat
 def test_a_damaged_end_of_a_parquet_file(tmp_path, at):
     content = bytearray(PARQUET)
     content[at] ^= 0xFF
-    with pytest.raises(ValueError, match=r"a\.parquet is damaged or no Parquet file"):
+    with pytest.raises(ValueError, match=r"a\.parquet is damaged or not a Parquet file"):
         read_source(written(tmp_path, bytes(content), "a.parquet"))
 
 
@@ -504,16 +504,16 @@ BAD = {
     "one line of numbers": ("a.csv", b"3\n", "no delimiter found"),
     "one column": ("a.csv", b"a\nb\nc\n", "no delimiter found"),
     "prose": ("a.txt", b"Lorem\nipsum\n", "no delimiter found"),
-    "wrong delimiter given": ("a.csv", table(";").encode(), "one column only.*delimiter", {"delimiter": ","}),
+    "wrong delimiter given": ("a.csv", table(";").encode(), "only one column.*delimiter", {"delimiter": ","}),
     "a cell too many": ("a.csv", b"user,item,rating\na,x,1\nb,x,2,9\nb,y,2\n", "line 3: 4 cells"),
     "a cell too few": ("a.csv", b"user,item,rating\na,x,1\nb,x\nb,y,2\n", "line 3: 2 cells"),
-    "a word for a value": ("a.csv", b"user,item,rating\na,x,1\nb,x,good\nb,y,2\n", "line 3: 'good' is no number"),
+    "a word for a value": ("a.csv", b"user,item,rating\na,x,1\nb,x,good\nb,y,2\n", "line 3: 'good' is not a number"),
     "a word late": (
         "a.csv",
         b"user,item,rating\n" + b"a,x,1\n" * 1 + b"".join(b"b,%d,2\n" % k for k in range(11_000)) + b"c,x,?!\n",
-        "line 11003: '[?]!' is no number",
+        "line 11003: '[?]!' is not a number",
     ),
-    "no value": ("a.csv", b"user,item,rating\na,x,1\nb,x,\nb,y,2\n", "line 3: '' is no number"),
+    "no value": ("a.csv", b"user,item,rating\na,x,1\nb,x,\nb,y,2\n", "line 3: '' is not a number"),
     "no user": ("a.csv", b"user,item,rating\na,x,1\n,x,2\nb,y,2\n", "line 3: cell 1 is empty, where an id"),
     "an open quote": ("a.csv", b'user,item,rating\nc,z,1\na,"x,1\nb,x,2\nb,y,2\n', "line 3: a quote opens"),
     "an open quote in the last line": ("a.csv", b'user,item,rating\na,x,1\nb,y,"2\n', "line 3: a quote opens"),
@@ -523,15 +523,15 @@ BAD = {
         "line 6: a quote opens",
     ),
     "NUL late": ("a.csv", LONG + b"q\0q,b1,2\n", "line 9002: there is a NUL byte.*remove it"),
-    "damaged UTF-8": ("a.csv", LONG + "ü,ö,1\n".encode() + b"J\xf6rg,b1,2\n", "line 9003: the byte 0xf6 is no UTF-8"),
+    "damaged UTF-8": ("a.csv", LONG + "ü,ö,1\n".encode() + b"J\xf6rg,b1,2\n", "line 9003: the byte 0xf6 is not UTF-8"),
     "not the encoding that was told": (
         "a.csv",
         LONG + b"J\xf6rg,b1,2\n",
-        "line 9002: the byte 0xf6 is no UTF-8",
+        "line 9002: the byte 0xf6 is not UTF-8",
         {"encoding": "utf-8"},
     ),
-    "an encoding that does not fit": ("a.csv", table().encode("utf-16"), "a.csv.* no ascii", {"encoding": "ascii"}),
-    "a quote in a cell": ("a.csv", table().encode() + b'bob,"12" disk",1\neva,"x",1\n', "line 6: a quote is within"),
+    "an encoding that does not fit": ("a.csv", table().encode("utf-16"), "a.csv.* not ascii", {"encoding": "ascii"}),
+    "a quote in a cell": ("a.csv", table().encode() + b'bob,"12" disk",1\neva,"x",1\n', "line 6: a quote is inside"),
     "escaped quotes and a line too short": (
         "a.csv",
         b'user,item,rating\n"a","\\"x",1\n"b","y"\n"c","\\"z",1\n',
@@ -540,33 +540,33 @@ BAD = {
     "separator of thousands": (
         "a.csv",
         b'user,item,rating\na,x,"1,234.5"\nb,x,2\n',
-        "line 2: '1,234.5' is no number; wr",
+        "line 2: '1,234.5' is not a number; wr",
     ),
     "thousands by semicolon": (
         "a.csv",
         b"a;x;1,234.5\na;y;2,345.6\nb;x;1,000.0\n",
-        "line 1: '1,234.5' is no number; wr",
+        "line 1: '1,234.5' is not a number; wr",
     ),
-    "percent": ("a.csv", b"user,item,rating\na,x,5%\nb,x,6%\nb,y,7%\n", "line 2: '5%' is no number; .*percent"),
-    "percent in a matrix": ("a.csv", b"a,b\n1,2\n3,5%\n", "line 3: '5%' is no number; .*percent sign$"),
+    "percent": ("a.csv", b"user,item,rating\na,x,5%\nb,x,6%\nb,y,7%\n", "line 2: '5%' is not a number; .*percent"),
+    "percent in a matrix": ("a.csv", b"a,b\n1,2\n3,5%\n", "line 3: '5%' is not a number; .*percent sign$"),
     "true and false": (
         "a.csv",
         b"user,item,rating\na,x,true\nb,x,false\n",
-        "line 2: 'true' is no number; write 1 and 0",
+        "line 2: 'true' is not a number; write 1 and 0",
     ),
-    "underscores": ("a.csv", b"user,item,rating\na,x,1\nb,x,1_000\n", "line 3: '1_000' is no number; write"),
+    "underscores": ("a.csv", b"user,item,rating\na,x,1\nb,x,1_000\n", "line 3: '1_000' is not a number; write"),
     "a title": ("a.csv", b"Ratings of 2020\nuser,item,rating\na,x,1\nb,x,2\n", "line 1: 1 cell, .* title"),
     "a comment": (
         "a.csv",
         b"# by me, you, us\nuser,item,rating\na,x,1\nb,x,2\n",
-        "line 2: 'rating' is no number; mend",
+        "line 2: 'rating' is not a number; correct",
     ),
     "decimals or thousands": (
         "a.csv",
         b"user;item;rating\na;x;1,234\nb;x;2,345\n",
-        "line 2: '1,234' may have .* write 1.234",
+        "line 2: the comma in '1,234' may be .* write 1.234",
     ),
-    "two delimiters": ("a.csv", b"5;1,2,3,4\n6;1,2,3,4\n7;1,2,3,4\n", "by comma or by semicolon; say which: delimiter"),
+    "two delimiters": ("a.csv", b"5;1,2,3,4\n6;1,2,3,4\n7;1,2,3,4\n", "by comma or by semicolon; give the delimiter"),
     "a zipped table": ("a.zip", ZIPPED, r"is a zip archive \(r.csv\); unpack it first"),
     "bzip2": ("a.csv.bz2", bz2.compress(b"user,item,rating\na,x,1\n"), "bzip2; unpack it first"),
     "xz": ("a.csv.xz", lzma.compress(b"user,item,rating\na,x,1\n"), "xz; unpack it first"),
@@ -577,26 +577,26 @@ BAD = {
     "UTF-16 without a mark": ("a.csv", "user,item,rating\na,x,1\n".encode("utf-16-le"), "NUL byte.*utf-16-le"),
     "infinite": ("a.csv", b"user,item,rating\na,x,1\nb,x,inf\nb,y,2\n", "NaN or infinite"),
     "far too large": ("a.csv", b"user,item,rating\na,x,1\nb,x,1e999\nb,y,2\n", "infinite"),
-    "words in a matrix": ("a.csv", b"a,b,c,d,e\n1,2,3,4,x\n5,6,7,8,y\n", "line 2: 'x' is no number; a matrix"),
+    "words in a matrix": ("a.csv", b"a,b,c,d,e\n1,2,3,4,x\n5,6,7,8,y\n", "line 2: 'x' is not a number; a matrix"),
     "truncated gzip": ("a.csv.gz", gzip.compress(table().encode())[:-9], "compressed content ends too early"),
     "broken gzip": ("a.csv.gz", b"\x1f\x8b\x08\x00nonsense", "compressed content"),
-    "truncated Parquet": ("a.parquet", PARQUET[: len(PARQUET) // 2], "no Parquet file"),
-    "Parquet by name only": ("a.parquet", b"user,item,rating\n", "no Parquet file"),
-    "truncated npz": ("a.npz", NPZ[: len(NPZ) // 2], "damaged or no npz"),
+    "truncated Parquet": ("a.parquet", PARQUET[: len(PARQUET) // 2], "not a Parquet file"),
+    "Parquet by name only": ("a.parquet", b"user,item,rating\n", "not a Parquet file"),
+    "truncated npz": ("a.npz", NPZ[: len(NPZ) // 2], "damaged or not an npz"),
     "npz of objects": ("a.npz", saved(lambda f: np.savez(f, X=np.array([{}], dtype=object))), "Python objects"),
     "npz that claims 10 GB": ("a.npz", npy((40_000, 40_000)), "claims shape"),
     "npy of objects": ("a.npy", saved(lambda f: np.save(f, np.array([{}], dtype=object))), "holds Python objects"),
     "npy that claims 10 GB": ("a.npy", npy_header((40_000, 40_000)) + b"\0" * 80, "claims shape"),
     "npy of a line": ("a.npy", saved(lambda f: np.save(f, np.ones(4))), r"shape \(4,\) and type float64; a matrix"),
     "truncated npy": ("a.npy", saved(lambda f: np.save(f, np.ones((4, 4))))[:-8], "claims shape|damaged"),
-    "npy by name only": ("a.npy", b"1,2\n3,4\n", "damaged or no npy file"),
+    "npy by name only": ("a.npy", b"1,2\n3,4\n", "damaged or not an npy file"),
     "npz of a line": ("a.npz", saved(lambda f: np.savez(f, X=np.ones(4))), "one matrix of numbers"),
     "market without its title": ("a.mtx", b"2 2 1\n1 1 3.0\n", "line 1: a MatrixMarket file begins"),
     "market that claims 10 GB": ("a.mtx", MARKET + b"100000 100000 1000000000\n1 1 3.0\n", "more than the file"),
-    "market that ends early": ("a.mtx", MARKET + b"2 2 3\n1 1 3.0\n", "no MatrixMarket file that can be read"),
-    "market beyond its size": ("a.mtx", MARKET + b"2 2 1\n3 1 3.0\n", "no MatrixMarket file that can be read"),
-    "market with words": ("a.mtx", MARKET + b"2 2 1\n1 1 three\n", "no MatrixMarket file that can be read"),
-    "no MATLAB file": ("a.mat", b"MATLAB 5.0 nonsense" * 20, "no MATLAB file"),
+    "market that ends early": ("a.mtx", MARKET + b"2 2 3\n1 1 3.0\n", "not a valid MatrixMarket file"),
+    "market beyond its size": ("a.mtx", MARKET + b"2 2 1\n3 1 3.0\n", "not a valid MatrixMarket file"),
+    "market with words": ("a.mtx", MARKET + b"2 2 1\n1 1 three\n", "not a valid MatrixMarket file"),
+    "no MATLAB file": ("a.mat", b"MATLAB 5.0 nonsense" * 20, "not a MATLAB file"),
     "truncated MATLAB file": (
         "a.mat",
         saved(lambda f: scipy.io.savemat(f, {"X": np.ones((30, 30))}))[:400],
@@ -605,12 +605,12 @@ BAD = {
     "an npz with a header that is no header": (
         "a.npz",
         saved(lambda f: zipped(f, "X.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((((")),
-        "damaged or no npz file",
+        "damaged or not an npz file",
     ),
     "an npz with a file in it that is none": (
         "a.npz",
         saved(lambda f: zipped(f, "X.npy", b"")),
-        "damaged or no npz file",
+        "damaged or not an npz file",
     ),
     "no such column": ("a.csv", table().encode(), "no column 'stars'", {"values": "stars"}),
     "one column twice": ("a.csv", table().encode(), "three different columns", {"rows": "item", "cols": "item"}),
@@ -662,5 +662,5 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 def test_no_line_with_cells_is_said():
-    with pytest.raises(ValueError, match=r"f\.csv holds no table: there is no line with cells in it"):
+    with pytest.raises(ValueError, match=r"f\.csv has no table in it: all lines are empty"):
         _check_alike([], ",", "f.csv")

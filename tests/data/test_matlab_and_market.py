@@ -131,15 +131,18 @@ def test_market(kind, block, monkeypatch):
 
 TITLE = b"%%MatrixMarket matrix coordinate real general\n"
 WRONG = {
-    "NUL": (TITLE + b"2 2 2\n1 1 3\0\n2 2 1\n", "line 3: .* is in no number"),
+    "NUL": (TITLE + b"2 2 2\n1 1 3\0\n2 2 1\n", "line 3: .* is not part of a number"),
     "too few numbers in a line": (TITLE + b"2 2 2\n1 1\n2 2 1 1\n", "line 3: 2 numbers, where 3 are needed"),
     "too many entries": (TITLE + b"2 2 1\n1 1 3\n2 2 1\n", "line 2 claims 1 entry, but there are 2"),
-    "a word": (TITLE + b"2 2 2\n1 1 3\n\n2 2 1e\n", "line 5: '1e' is no number"),
+    "a word": (TITLE + b"2 2 2\n1 1 3\n\n2 2 1e\n", "line 5: '1e' is not a number"),
     "half a position": (TITLE + b"2 2 1\n1.5 1 3\n", "line 3: the row is 1.5, where a whole number from 1 to 2"),
     "a position beyond all": (TITLE + b"2 2 1\n1 1e30 3\n", "line 3: the column is 1e\\+30"),
     "a negative size": (TITLE + b"2 -2 1\n1 1 3\n", "line 2: the size"),
     "a size that is too large": (TITLE + b"2000000000 2 1\n1 1 3\n", "nearly all rows or columns"),
-    "another symmetry": (TITLE.replace(b"general", b"lopsided") + b"2 2 1\n1 1 3\n", "line 1: 'lopsided' is none of"),
+    "another symmetry": (
+        TITLE.replace(b"general", b"lopsided") + b"2 2 1\n1 1 3\n",
+        "line 1: 'lopsided' is not one of",
+    ),
     "no square": (
         TITLE.replace(b"general", b"symmetric") + b"2 3 1\n1 1 3\n",
         "line 2: a symmetric matrix cannot be 2 × 3",
@@ -151,7 +154,7 @@ WRONG = {
         TITLE + b"% by me\n3 2 3\n1 1 3\n\n2 2 4\n\n3 3 5\n",
         "line 8: the column is 3, where a whole number from 1 to 2",
     ),
-    "empty lines before the title": (b"\n\n" + TITLE + b"2 2 1\n1 1 x\n", "line 5: 'x' is in no number"),
+    "empty lines before the title": (b"\n\n" + TITLE + b"2 2 1\n1 1 x\n", "line 5: 'x' is not part of a number"),
     "one number": (TITLE + b"2 2 1\n       1\n", "line 3: 1 number, where 3 are needed"),
     "two numbers in a line of an array": (
         TITLE.replace(b"coordinate", b"array") + b"2 1\n1 2\n",

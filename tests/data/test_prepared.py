@@ -97,7 +97,7 @@ def test_an_old_folder_is_replaced_only_if_asked(tmp_path):
     prepare(tmp_path / "u.csv", tmp_path / "out", rows="who", force=True)
     assert "who" in Manifest.read(tmp_path / "out").how
     (tmp_path / "mine").mkdir()
-    with pytest.raises(FileExistsError, match="no prepared data"):
+    with pytest.raises(FileExistsError, match="not prepared data"):
         prepare(tmp_path / "t.csv", tmp_path / "mine", force=True)
     assert list((tmp_path / "mine").iterdir()) == []
 
@@ -231,7 +231,7 @@ def test_what_is_not_ours_is_not_thrown_away(tmp_path):
     (tmp_path / "t.csv").write_text(table())
     prepare(tmp_path / "t.csv", tmp_path / "out")
     (tmp_path / "out" / "fit.checkpoint").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"holds 'fit\.checkpoint', which is none of ours"):
+    with pytest.raises(FileExistsError, match=r"holds 'fit\.checkpoint', which is not prepared data"):
         prepare(tmp_path / "t.csv", tmp_path / "out", force=True)
 
 
@@ -252,7 +252,7 @@ def test_options_of_a_file_are_refused(tmp_path):
 
 
 def test_a_folder_that_is_something_else(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no prepared data"):
+    with pytest.raises(FileNotFoundError, match="not prepared data"):
         open_prepared(tmp_path)
 
 

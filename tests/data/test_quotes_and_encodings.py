@@ -111,7 +111,7 @@ def test_blanks_before_quotes_belong_to_no_cell(tmp_path, way, delimiter, lines)
 
 GOOD = "".join(f"{k % 50},item {k},{k % 5}\n" for k in range(3000))
 UNCLOSED = {
-    "and no other": (f'user,item,rating\n{GOOD}7,"bad,3\n{GOOD}', 3002, "does not close"),
+    "and no other": (f'user,item,rating\n{GOOD}7,"bad,3\n{GOOD}', 3002, "is never closed"),
     "then a cell in quotes in the next line": (
         f'user,item,rating\n{GOOD}7,"bad,3\n8,"good",3\n9,x,1\n',
         3002,
@@ -122,10 +122,10 @@ UNCLOSED = {
         3002,
         "the next one is within line 3004; close it",
     ),
-    "after a cell of two lines": (f'user,item,rating\n{GOOD}"u\nv","bad,3\n', 3003, "does not close"),
+    "after a cell of two lines": (f'user,item,rating\n{GOOD}"u\nv","bad,3\n', 3003, "is never closed"),
     "after a blank": (f'user,item,rating\n{GOOD}7, "a, b",3\n8,"bad,3\n9,"x",3\n', 3003, "the next one is within"),
-    "blanks after a cell": (f'user,item,rating\n{GOOD}7,"a, b" ,3\n', 3002, "blanks follow a cell in quotes"),
-    "a quote within": (f'user,item,rating\n{GOOD}"u\nv","a"b",3\n', 3003, "a quote is within a cell"),
+    "blanks after a cell": (f'user,item,rating\n{GOOD}7,"a, b" ,3\n', 3002, "blanks follow a quoted cell"),
+    "a quote within": (f'user,item,rating\n{GOOD}"u\nv","a"b",3\n', 3003, "a quote is inside a quoted cell"),
 }
 
 
@@ -191,7 +191,7 @@ def test_an_encoding_that_is_told(tmp_path, encoding):
 
 @pytest.mark.parametrize("encoding", ["nonsense", "hex", "a\0b", ""])
 def test_an_encoding_that_does_not_exist(tmp_path, encoding):
-    with pytest.raises(ValueError, match="there is no encoding"):
+    with pytest.raises(ValueError, match="is not known; use one such as"):
         read_source(written(tmp_path, b"a,b\n1,2\n"), encoding=encoding)
 
 

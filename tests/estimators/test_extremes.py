@@ -280,7 +280,7 @@ def test_an_objective_that_is_no_number_is_infinite():
     [
         (X.ravel(), ValueError, r"Expected a matrix of two dimensions .* got shape \(63,\)\. Reshape your data"),
         (X.astype("M8[s]"), TypeError, "real numbers are needed"),
-        (X.astype("M8[s]").tolist(), TypeError, "not only real numbers in it"),
+        (X.astype("M8[s]").tolist(), TypeError, "values that are not real numbers"),
     ],
     ids=["vector", "dates", "list of dates"],
 )

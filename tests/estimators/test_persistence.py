@@ -16,7 +16,7 @@ import rslm
 from rslm import InductiveCompletion, MatrixCompletion, ObservedMatrix, load
 from rslm.estimators import persistence
 from rslm.losses import Huber, Square
-from rslm.storage.container import write_sealed
+from rslm.storage.container import write_container
 
 
 def data(seed=0):
@@ -330,7 +330,7 @@ def rewritten(path, change, *, checked=True):
     header = json.loads(arrays.pop("header").tobytes())
     change(header, arrays)
     if checked:
-        write_sealed(path, persistence.MODEL, header, arrays)
+        write_container(path, persistence.MODEL, header, arrays)
         return
     with path.open("wb") as out:
         np.savez(out, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
@@ -488,7 +488,7 @@ def test_a_link_leads_to_the_file(path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
 def test_what_is_no_file_is_not_replaced(path):
     os.mkfifo(path)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         fitted().save(path)
     assert path.is_fifo()
 

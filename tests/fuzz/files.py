@@ -38,7 +38,7 @@ from rslm.data.prepared.write import prepare
 from rslm.estimators.persistence import MODEL
 from rslm.losses import Absolute, Huber, Square
 from rslm.measurements import Entries
-from rslm.storage.container import read_sealed, write_sealed
+from rslm.storage.container import read_container, write_container
 from rslm.structures import Box
 
 EXPECTED = (ValueError, TypeError, MemoryError)  # and any OSError
@@ -171,7 +171,7 @@ def _places(facts: Any) -> Any:
 
 def damaged_sealed(path: Path, kind: Any, rng: random.Random) -> None:
     """Change a part, and seal the file again."""
-    header, arrays = read_sealed(path, kind)
+    header, arrays = read_container(path, kind)
     header = {k: v for k, v in header.items() if k not in ("format", "version", "library")}
     for _ in range(rng.choice((1, 1, 2))):
         if rng.random() < 0.5 and arrays:
@@ -182,7 +182,7 @@ def damaged_sealed(path: Path, kind: Any, rng: random.Random) -> None:
                 arrays[name] = damaged_array(arrays[name], rng)
         else:
             header = damaged_facts(header, rng)
-    write_sealed(path, kind, header, arrays)
+    write_container(path, kind, header, arrays)
 
 
 # ---- text ------------------------------------------------------------------------------------------------------

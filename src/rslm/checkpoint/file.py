@@ -20,8 +20,8 @@ from rslm.data import parts
 from rslm.runtime.log import logger
 from rslm.runtime.outcome import Outcome
 from rslm.runtime.types import Floats
-from rslm.storage.atomic import UNFINISHED, beginning_of_unfinished, remove_left_behind, target_of
-from rslm.storage.container import Arrays, Facts, Kind, read_sealed, write_sealed
+from rslm.storage.atomic import UNFINISHED, remove_abandoned, target_of, unfinished_prefix
+from rslm.storage.container import Arrays, Facts, Kind, read_container, write_container
 
 CHECKPOINT = Kind(
     "checkpoint",
@@ -100,12 +100,12 @@ class Checkpoint:
         if self._latest is None:
             return
         began = time.perf_counter()
-        write_sealed(self.path, CHECKPOINT, *_packed(self._latest, self._settings), over_and_over=True)
+        write_container(self.path, CHECKPOINT, *_packed(self._latest, self._settings), repeated=True)
         self._latest, now = None, time.perf_counter()
         self._next = now + (now - began) / PART
 
     def _read(self) -> Snapshot:
-        header, arrays = read_sealed(self.path, CHECKPOINT)
+        header, arrays = read_container(self.path, CHECKPOINT)
         settings = header.get("settings")
         if not isinstance(settings, dict):
             raise _damaged(self.path, "settings")
@@ -129,7 +129,7 @@ def iterations_and_seconds(path: str | os.PathLike[str]) -> tuple[int, float] | 
     """How far the fit of a checkpoint has come; None if there is no such file."""
     if not target_of(path).exists():
         return None
-    header = read_sealed(path, CHECKPOINT)[0]
+    header = read_container(path, CHECKPOINT)[0]
     try:
         return parts.whole(header, "iteration"), parts.number(header, "seconds", least=0.0)
     except (KeyError, ValueError) as error:
@@ -140,8 +140,8 @@ def _try_out(path: str | os.PathLike[str]) -> None:
     """An error now, not after hours, if no file can be written there; and what a killed process has left is gone."""
     target = target_of(path)
     try:
-        remove_left_behind(target)
-        prefix = beginning_of_unfinished(target)
+        remove_abandoned(target)
+        prefix = unfinished_prefix(target)
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=prefix, suffix=UNFINISHED):
             pass
     except OSError as error:

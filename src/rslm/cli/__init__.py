@@ -1,4 +1,4 @@
-"""The command line. It talks to estimators and data only."""
+"""The command line. It uses only the public estimators, data and reports."""
 
 from rslm.cli.app import main
 from rslm.cli.interrupts import program

@@ -17,7 +17,7 @@ NEEDED = "The command line needs some more packages: pip install 'rslm[cli]'"
 def main() -> None:
     try:
         run()
-    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:  # a sentence, not a traceback
+    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:  # a message, not a traceback
         sys.exit(f"Error: {sentence(error)}")
 
 
@@ -26,7 +26,7 @@ def run() -> None:
         import typer
     except ModuleNotFoundError:
         sys.exit(NEEDED)
-    with instruction_set_unseen():
+    with without_instruction_set():
         from rslm import __version__
         from rslm.cli.complete import complete
         from rslm.cli.demo import demo
@@ -63,8 +63,8 @@ def run() -> None:
 
 
 @contextmanager
-def instruction_set_unseen() -> Iterator[None]:
-    """Import without looking at `RSLM_INSTRUCTION_SET`. A wrong one is an error of the import, and help needs none."""
+def without_instruction_set() -> Iterator[None]:
+    """Import with `RSLM_INSTRUCTION_SET` unset: a wrong value would fail the import, and so also `--help`."""
     name = os.environ.pop(INSTRUCTION_SET, None)
     try:
         yield
@@ -74,7 +74,7 @@ def instruction_set_unseen() -> Iterator[None]:
 
 
 def computing(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that computes, with the instruction set that the environment names."""
+    """Wrap a command that computes, so that it uses the instruction set named in the environment."""
 
     @wraps(command)
     def run(*args: object, **options: object) -> None:
@@ -87,10 +87,10 @@ def computing(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def sentence(error: Exception) -> str:
-    """What an error says, of the system's own without their number."""
+    """The message of an error, without the error number if it comes from the operating system."""
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename} does not exist"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    without_words = "there is not enough memory" if isinstance(error, MemoryError) else "it failed and gave no reason"
+    without_words = "there is not enough memory" if isinstance(error, MemoryError) else "it failed without a message"
     return str(error) or without_words

@@ -1,4 +1,4 @@
-"""`rslm complete --scheduler`: the fit of a cluster, which reads the data itself."""
+"""`rslm complete --scheduler`: a fit on a cluster whose workers read the data themselves."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rslm.cli.progress import FitProgress
 from rslm.estimators.choices import as_loss, needs_distributed
 from rslm.estimators.defaults import usual_C, with_width
 
-PATIENCE = 10  # seconds to find the scheduler, and a worker
-SAMPLE = 100_000  # values from which the usual C follows
+PATIENCE = 10  # seconds to wait for the scheduler and for a worker
+SAMPLE = 100_000  # values from which the default C is computed
 
 
 @contextmanager
@@ -56,14 +56,14 @@ def complete_on_cluster(
     before: int,
     json: bool,
 ) -> None:
-    """Share the data out, fit, and say how good the answer is; `before` are iterations that a checkpoint brings."""
+    """Distribute the data, fit, and show how good the result is; `before`: iterations already in the checkpoint."""
     with connected(scheduler) as client:
         from rslm.distributed import distribute
 
-        with console.status(f"Sharing out {data} …"):
+        with console.status(f"Distributing {data} …"):
             matrix = distribute(data, client, holdout=held, seed=shared["random_state"])
         n, m = matrix.shape
-        console.print(f"{data}: shared out among {len(matrix.parts)} workers of {scheduler}")
+        console.print(f"{data}: distributed among {len(matrix.parts)} workers of {scheduler}")
         console.print(f"{n:,} × {m:,}, {len(matrix):,} entries to fit ({100 * len(matrix) / (n * m):.3g} %)")
         some: Any = matrix.measurement().sample(SAMPLE)
         shared["loss"] = with_width(shared["loss"], some)

@@ -1,4 +1,4 @@
-"""`rslm complete`: from a file with some entries of a matrix to a model, its error on others, a filled table."""
+"""`rslm complete`: fit a model to some entries of a matrix, show its error on others, write the filled matrix."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rslm.estimators.bounds import cost_in_words
 from rslm.estimators.choices import as_loss
 from rslm.estimators.defaults import usual_C, with_width
 from rslm.report import completion_report, write_report
-from rslm.storage.atomic import appearing
+from rslm.storage.atomic import atomic_text
 
-MOST_TO_TRY = 5_000_000  # entries up to which C is found by trying, unless --tune asks for it
-FEW = 20  # entries up to which none are held out
+MOST_TO_TRY = 5_000_000  # at most this many entries: C is found by cross-validation even without --tune
+FEW = 20  # at most this many entries: none are held out
 ROWS_AT_ONCE, ENTRIES_AT_ONCE = 256, 1 << 17
 
 
@@ -32,7 +32,7 @@ def complete(
     data: o.DataFile,
     rank: Annotated[int, typer.Option(min=1, help="Maximum rank of the completed matrix.")] = 10,
     c: Annotated[
-        float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. Found if not given.")
+        float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. Chosen if not given.")
     ] = None,
     loss: Annotated[
         str, typer.Option(help="square, absolute, huber, epsilon_insensitive, quantile:0.9, logistic, hinge …")
@@ -84,7 +84,10 @@ def complete(
     if scheduler is not None:
         here = {"--tune": tune, "--fill": fill, "--report": report, "--rows": rows, "--cols": cols, "--values": values}
         if given := [name for name, value in here.items() if value]:
-            raise ValueError(f"{', '.join(given)} would need the entries here; with --scheduler workers have them")
+            raise ValueError(
+                f"{', '.join(given)} cannot be combined with --scheduler, as only the workers have the entries; leave "
+                f"{'it' if len(given) == 1 else 'them'} out"
+            )
         complete_on_cluster(console, data, scheduler, rank, c, held, shared, model, checkpoint, before, json)
         return
     with console.status(f"Reading {data} …"):
@@ -113,7 +116,7 @@ def complete(
     searched = tune or (c is None and FEW < len(train) <= MOST_TO_TRY)
     if searched and checkpoint is not None:
         raise ValueError(
-            f"--checkpoint {checkpoint} is of one fit, and {'--tune' if tune else 'to find C'} takes many; give --C"
+            f"--checkpoint {checkpoint} is for one fit, but {'--tune' if tune else 'finding C'} takes many; give --C"
             f"{' and leave --tune out' if tune else ''}: --C {usual:.4g} is usual for such data"
         )
     if searched:
@@ -137,7 +140,7 @@ def complete(
         if report is not None:
             write_report(completion_report(estimator, train, test, title=Path(data).name, how=source.how), report)
             facts["report"] = str(report)
-    finally:  # after Ctrl-C too: it says which files are there
+    finally:  # also after Ctrl-C: it lists the files that were written
         show(console, "Result", facts, json)
     console.print(estimator.certificate_.verdict)
     if facts.get("held_out_RMSE", 0.0) > facts.get("RMSE_of_the_mean", np.inf):
@@ -150,7 +153,7 @@ def rmse(model: Any, data: ObservedMatrix) -> float:
 
 
 def root_mean_square(errors: NDArray[np.float64]) -> float:
-    """Also of errors whose squares are not finite."""
+    """The root mean square, also if squares overflow."""
     size = float(np.abs(errors).max(initial=0.0))
     return size * float(np.sqrt(np.mean((errors / size) ** 2))) if size > 0 else 0.0
 
@@ -160,7 +163,7 @@ def accuracy(model: Any, data: ObservedMatrix) -> float:
 
 
 def learned(model: Any, data: ObservedMatrix) -> NDArray[np.float64]:
-    """The learned matrix at the entries of one of its shape."""
+    """The learned matrix at the entries of `data`, which has the same shape."""
     rows, found = data.rows_of_entries(), np.empty(len(data))
     for start in range(0, len(data), ENTRIES_AT_ONCE):
         at = slice(start, start + ENTRIES_AT_ONCE)
@@ -169,14 +172,14 @@ def learned(model: Any, data: ObservedMatrix) -> NDArray[np.float64]:
 
 
 def held_out_facts(model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix) -> dict[str, float]:
-    """The error on held-out entries, and that of the simplest guess."""
+    """The error on held-out entries, and that of the simplest prediction."""
     if model.classes_ is not None:
         ones = float(np.mean(test.values > 0))
         guess = ones if np.mean(train.values > 0) > 0.5 else 1.0 - ones
         return {"held_out_accuracy": accuracy(model, test), "accuracy_of_the_more_frequent_class": guess}
     mean = root_mean_square(test.values - train.values.mean())
     facts = {"held_out_RMSE": rmse(model, test), "RMSE_of_the_mean": mean}
-    if model.loss != "square":  # of which a few gross errors may be all
+    if model.loss != "square":  # a few gross errors may dominate the RMSE
         facts["held_out_median_error"] = float(np.median(np.abs(learned(model, test) - test.values)))
     return facts
 
@@ -193,9 +196,9 @@ def result(
 
 
 def write_filled(model: MatrixCompletion, matrix: ObservedMatrix, path: Path) -> None:
-    """All entries, observed ones as they are, a block of rows at a time."""
+    """Write all entries, observed ones unchanged, a block of rows at a time."""
     known = matrix.to_csr()
-    with appearing(path) as file:
+    with atomic_text(path) as file:
         writer = csv.writer(file)
         names = range(1, matrix.shape[1] + 1) if matrix.col_ids is None else matrix.col_ids
         writer.writerow(["", *names])

@@ -1,4 +1,4 @@
-"""`rslm demo`: what the project is for, on data that it generates or that scikit-learn brings along."""
+"""`rslm demo`: what rslm can do, on generated data and an image that comes with scikit-learn."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ PARTS: dict[str, Callable[[Sizes, int, Console], Part]] = {
 REPORT = "demo.html"
 INTRODUCTION = (
     "<p>Written by <code>rslm demo</code>. "
-    "Every fit chooses its rank, order or C on the data to learn from, among a few that were tried out before on such "
-    "data. What is generated is of the kind that the models are made for.</p>"
+    "Every fit chooses its rank, order or C on the training data, from a few candidates that are known to suit such "
+    "data. The generated data are of the kind that the models are made for.</p>"
 )
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder to write the report and its pictures into.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Folder for the report and its pictures.")] = Path("out"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
 ) -> None:
     """Repair an image, predict ratings, forecast a series, learn related regressions: half a minute, one report.
@@ -46,7 +46,7 @@ def demo(
     Example: rslm demo --out out
     """
     console = Console()
-    figure()  # without Matplotlib there is no report: fail before any work
+    figure()  # fail before any work if Matplotlib is missing
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     try:
@@ -60,7 +60,7 @@ def demo(
 
 
 def tour(sizes: Sizes, seed: int, console: Console) -> list[Part]:
-    """All parts, each shown when it is done."""
+    """Run all parts and show each when it is done."""
     parts = []
     for number, (title, part) in enumerate(PARTS.items(), 1):
         console.print(f"\n[bold]{number} of {len(PARTS)}: {title}[/bold]", highlight=False)
@@ -80,7 +80,7 @@ def as_table(part: Part) -> Table:
 
 
 def write(parts: list[Part], out: Path) -> Path:
-    """The pictures, then the report, which holds them too."""
+    """Write the pictures, then the report, which contains them too."""
     for part in parts:
         write_picture(part.picture, out / f"{part.name}.png")
     write_report(page("What rslm does", [INTRODUCTION, *(part.html() for part in parts)]), out / REPORT)

@@ -19,10 +19,10 @@ from rslm.cli.output import claim, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data.files import read_table
 from rslm.report import series_report, write_report
-from rslm.storage.atomic import appearing
+from rslm.storage.atomic import atomic_text
 
 LEVEL = 0.9  # of the intervals
-STEADY = 0.1  # part by which a size changes over the whole series, up to which that is no change
+STEADY = 0.1  # relative change of an amplitude over the whole series that counts as none
 
 
 def denoise(
@@ -53,7 +53,7 @@ def denoise(
     name, y = table.numbers(column)
     console.print(f"{series}: {table.how}; samples from {name!r}, {len(y):,} of them, {int(np.isnan(y).sum())} missing")
     if log and not (y[~np.isnan(y)] > 0).all():
-        raise ValueError(f"{series}: --log needs positive samples; the least is {np.nanmin(y):g}")
+        raise ValueError(f"{series}: --log needs positive samples; the smallest is {np.nanmin(y):g}")
     began = time.perf_counter()
     fitted = HankelModel("auto" if rank is None else rank, max_time=max_time)
     with remarks_on(console):
@@ -63,7 +63,7 @@ def denoise(
     back = np.exp if log else np.asarray
     ahead = [back(part) for part in fitted.forecast(forecast, LEVEL)] if forecast else []
     if out is not None:
-        with appearing(out) as file:
+        with atomic_text(out) as file:
             write_series(file, y, back(fitted.signal_), ahead)
         facts["written"] = str(out)
     if model is not None:
@@ -85,7 +85,7 @@ def denoise(
 
 
 def oscillations(model: HankelModel) -> Table:
-    """The parts of the signal: each pair of conjugate poles once."""
+    """A table of the oscillations, each pair of conjugate poles once."""
     table = Table("period (samples)", "half-life (samples)", "amplitude", title="Oscillations")
     for k, frequency in enumerate(model.frequencies_):
         if frequency < 0:

@@ -1,4 +1,4 @@
-"""`rslm info` and `rslm certify`: what a model is, and how good it is on some data."""
+"""`rslm info` and `rslm certify`: the facts about a model, and its certificate on given data."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Ctrl-C outside fits: one line and exit code 130, never a traceback. `rslm.runtime.interrupts` is about fits.
+"""Ctrl-C outside of fits: one line and exit code 130, never a traceback. For fits see `rslm.runtime.interrupts`.
 
-Nothing slow is imported here: until `program` runs, Ctrl-C is a traceback of Python's.
+Nothing slow is imported here: until `program` runs, Ctrl-C gives a Python traceback.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ LINE = "Interrupted.\n"
 
 
 def program() -> None:
-    """The program `rslm`. A handler comes first, since the imports take seconds on a busy machine.
+    """The program `rslm`. The signal handler is set first, since the imports take seconds on a busy machine.
 
-    An exception would not do: extension modules that are being imported print it, or replace it by an ImportError.
+    The handler must not raise: extension modules that are being imported would print the exception, or replace it by
+    an ImportError.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a script's background jobs ignore it
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # background jobs of a script ignore it
         signal.signal(signal.SIGINT, leave)
-        # The last to run. While Python takes modules apart, the signal would end a command that is done.
+        # Registered first, so it runs last: a signal while Python shuts down would fail a command that has succeeded.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     from rslm.cli.app import main
 
@@ -32,13 +33,13 @@ def program() -> None:
 
 
 def leave(number: int, frame: FrameType | None) -> None:
-    """A handler that ends the process at once, for moments when nothing has to be cleaned up."""
+    """A signal handler that ends the process at once, for use when nothing has to be cleaned up."""
     os.write(2, LINE.encode())
     os._exit(INTERRUPTED)
 
 
 def interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that Ctrl-C ends by an exception, so that unfinished files are removed and the cursor comes back."""
+    """Wrap a command so that Ctrl-C raises in it: unfinished files are removed and the cursor is restored."""
 
     @wraps(command)
     def run(*args: object, **options: object) -> None:
@@ -47,7 +48,7 @@ def interruptible(command: Callable[..., None]) -> Callable[..., None]:
             if ours:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             command(*args, **options)
-            sys.stdout.flush()  # `leave` would lose what is left
+            sys.stdout.flush()  # `leave` would lose buffered output
         except KeyboardInterrupt:
             sys.stderr.write(LINE)
             sys.exit(INTERRUPTED)

@@ -41,7 +41,7 @@ def multitask(
     force: o.Force = False,
     json: o.Json = False,
 ) -> None:
-    """Learn a regression for every task, all in a subspace of the features that they share.
+    """Learn a linear regression for every task, with coefficients in a shared subspace.
 
     Example: rslm multitask exams.csv --task school --target score
     """
@@ -61,7 +61,7 @@ def multitask(
     test = held_out(labels, held, seed)
     estimator = MultiTaskRegressor(min(rank, len(names)), c, loss=loss, random_state=seed, max_time=max_time)
     began = time.perf_counter()
-    scaled, known = (X - mean) / size, test & ~np.isnan(y)  # features of one size
+    scaled, known = (X - mean) / size, test & ~np.isnan(y)  # features of equal variance
     error = (lambda m: rmse(m, scaled[known], labels[known], y[known])) if known.any() else None
     with remarks_on(console):
         estimator.set_callbacks(FitProgress(console, error, before=before))
@@ -87,11 +87,11 @@ def rmse(model: MultiTaskRegressor, X: NDArray[Any], labels: NDArray[Any], y: ND
 
 
 def held_out(labels: NDArray[Any], part: float, seed: int) -> NDArray[np.bool_]:
-    """A part of the rows of every task, but never all of them."""
+    """Choose a fraction of the rows of every task, but never all of them."""
     rng = np.random.default_rng(seed)
     codes = np.unique(labels.astype(str), return_inverse=True)[1]
     order = rng.permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]  # task by task, shuffled within
+    order = order[np.argsort(codes[order], kind="stable")]  # sorted by task, in random order within a task
     counts = np.bincount(codes)
     place = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
     chosen = np.zeros(len(codes), dtype=bool)

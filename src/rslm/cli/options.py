@@ -32,11 +32,13 @@ TableLayout = Annotated[
     str | None, typer.Option("--layout", help="triplets: one entry a line; dense: a matrix.", rich_help_panel=READING)
 ]
 Variable = Annotated[
-    str | None, typer.Option(help="Which matrix of a MATLAB or npz file with several.", rich_help_panel=READING)
+    str | None, typer.Option(help="Name of the matrix, if a MATLAB or npz file has several.", rich_help_panel=READING)
 ]
-Duplicates = Annotated[str, typer.Option(help="error, sum, mean or last.", rich_help_panel=READING)]
+Duplicates = Annotated[
+    str, typer.Option(help="Of repeated entries: error, sum, mean or last.", rich_help_panel=READING)
+]
 MaxTime = Annotated[
-    float | None, typer.Option("--max-time", help="Seconds after which the best answer so far is kept.")
+    float | None, typer.Option("--max-time", help="Seconds after which the fit stops; the best result so far is kept.")
 ]
 Checkpoint = Annotated[
     Path | None,
@@ -45,7 +47,7 @@ Checkpoint = Annotated[
         rich_help_panel=WRITING,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files.", rich_help_panel=WRITING)]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.", rich_help_panel=WRITING)]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, and nothing else.", rich_help_panel=WRITING)
 ]

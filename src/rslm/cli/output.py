@@ -1,4 +1,4 @@
-"""Files that are not overwritten by accident; results for people and for machines."""
+"""Checks of output files before a command runs, and results as tables or JSON."""
 
 from __future__ import annotations
 
@@ -20,18 +20,15 @@ from rslm.storage.atomic import target_of
 
 
 def claim(force: bool, *paths: Path | None, read: Sequence[str | Path], checkpoint: Path | None = None) -> None:
-    """See that these files can be written, before any work that would be lost without them; a checkpoint may exist.
-
-    What is read is never overwritten.
-    """
+    """Check before any work that these files can be written. A checkpoint may exist; input is never overwritten."""
     for path in (*paths, checkpoint):
         if path is not None and path.resolve() in [Path(source).resolve() for source in read]:
             raise ValueError(f"{path} is read by this command and would be overwritten; write to another file")
     named = [path.resolve() for path in (*paths, checkpoint) if path is not None]
     if len(set(named)) < len(named):
         twice = next(path for path in named if named.count(path) > 1)
-        raise ValueError(f"{twice} is named twice, for two different things; give each a file of its own")
-    # What the same command has written before it was stopped it may write again; another fit will be refused.
+        raise ValueError(f"{twice} is named for two different outputs; give each its own file")
+    # A command that resumes may overwrite its own output; a checkpoint of another fit will be refused.
     goes_on = checkpoint is not None and target_of(checkpoint).exists()
     for path in paths:
         if path is not None and target_of(path).exists() and not (force or goes_on):
@@ -39,7 +36,7 @@ def claim(force: bool, *paths: Path | None, read: Sequence[str | Path], checkpoi
 
 
 def done_before(console: Console, checkpoint: Path | None) -> int:
-    """Iterations that a checkpoint brings, and a word about them."""
+    """Print how far the fit in a checkpoint has come, and return its number of iterations."""
     done = None if checkpoint is None else iterations_and_seconds(checkpoint)
     if done is None:
         return 0
@@ -48,13 +45,13 @@ def done_before(console: Console, checkpoint: Path | None) -> int:
 
 
 def screen(json: bool = False) -> Console:
-    """Where a command prints notes; with --json, standard error. Ids and names are shown as they are, not as markup."""
+    """The console for notes, on standard error with --json. Markup is off, so that ids are shown literally."""
     return Console(stderr=json, markup=False, highlight=False)
 
 
 @contextmanager
 def remarks_on(console: Console, words: dict[str, str] | None = None) -> Iterator[None]:
-    """What the library warns of becomes notes, once the work is done, in other words where these suit better."""
+    """Print warnings of the library as notes after the work is done; `words` are replaced in them."""
     with warnings.catch_warnings(record=True) as remarks:
         warnings.simplefilter("always")
         yield
@@ -65,15 +62,15 @@ def remarks_on(console: Console, words: dict[str, str] | None = None) -> Iterato
 
 
 def end(console: Console, model: Any, checkpoint: Path | None = None) -> None:
-    """Exit with the code that says how the fit has ended."""
+    """Exit with code 130 if the fit was interrupted."""
     if model.outcome_ == "interrupted":
         more = "" if checkpoint is None else " The same command resumes from it."
-        console.print(f"Interrupted: this is the best answer so far.{more}")
+        console.print(f"Interrupted: this is the best result so far.{more}")
         raise typer.Exit(INTERRUPTED)
 
 
 def as_json(value: Any) -> str:
-    """Strict JSON, which has no numbers for what is not finite."""
+    """Strict JSON: numbers that are not finite become text."""
     return json.dumps(_plain(value), allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""`rslm predict` and `rslm recommend`: what a model says of pairs, and which columns it puts first for a row."""
+"""`rslm predict` and `rslm recommend`: predictions for pairs, and the columns with the largest ones for a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rslm.data import ObservedMatrix, read_source
 from rslm.data.files import read_pairs
 from rslm.data.files.roles import names_ids
 from rslm.data.numbers import plain_number
-from rslm.storage.atomic import appearing
+from rslm.storage.atomic import atomic_text
 
 
 def predict(
@@ -36,7 +36,7 @@ def predict(
     encoding: o.Encoding = None,
     force: o.Force = False,
 ) -> None:
-    """Predict entries of a matrix, one a line.
+    """Predict entries of a matrix: one pair of a row and a column per line.
 
     Example: rslm predict ratings.rslm wanted.csv --out predicted.csv
     """
@@ -45,16 +45,16 @@ def predict(
     first, second, how = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
     pair = first[0], second[0]
     if header is None and len(first) > 1 and names_ids(*map(str, pair)) and not known_ids(fitted, *pair):
-        first, second = first[1:], second[1:]  # over words, where it does not stand out
+        first, second = first[1:], second[1:]  # a header above ids that are words, so it was not detected
         how = how.replace("without a header", "with a header")
-    screen(out is None).print(f"{pairs}: {how}")  # predictions have standard output for themselves
+    screen(out is None).print(f"{pairs}: {how}")  # standard output is for predictions only
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
     try:
         found = fitted.predict(counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of))
     except (KeyError, ValueError) as error:
-        hint = "" if header is not None else "; if the first line names the columns, say --header"
+        hint = "" if header is not None else "; if the first line names the columns, add --header"
         raise ValueError(f"{pairs}: {str(error.args[0]).rstrip('.')}{hint}") from None
-    with nullcontext(sys.stdout) if out is None else appearing(out) as file:
+    with nullcontext(sys.stdout) if out is None else atomic_text(out) as file:
         writer = csv.writer(file)
         writer.writerow(["row", "column", "prediction"])
         writer.writerows(
@@ -67,7 +67,7 @@ def recommend(
     whom: Annotated[str, typer.Option("--for", help="The row, by its id, or its number from 1.")],
     top: Annotated[int, typer.Option(min=1, help="How many to list.")] = 10,
     known: Annotated[
-        str | None, typer.Option(help="Data whose entries are left out, instead of those that the model knows.")
+        str | None, typer.Option(help="Data whose entries to leave out, instead of those that the model was fitted to.")
     ] = None,
     similar: Annotated[bool, typer.Option("--similar", help="List the rows most similar to this one instead.")] = False,
     rows: o.Rows = None,
@@ -96,7 +96,7 @@ def recommend(
     }
     given = [f"--{name}" for name, value in reading.items() if value is not None]
     if (known is None or similar) and given:
-        raise ValueError(f"{', '.join(given)}: this is about the data of --known, of which none are read here")
+        raise ValueError(f"{', '.join(given)}: only for the data of --known, but none are read here; leave it out")
     if known is not None and similar:
         raise ValueError("--known leaves out columns, and --similar lists rows; give one of them")
     fitted = completion(model)
@@ -115,7 +115,7 @@ def recommend(
             screen(json).print(f"{known}: {source.how}")
             seen = known_of_row(fitted, at, source.data, known)
         (ids,), (scores,) = fitted.recommend(row, top, seen)
-    numbered = (fitted.row_ids_ if similar else fitted.col_ids_) is None  # positions, that people count from 1
+    numbered = (fitted.row_ids_ if similar else fitted.col_ids_) is None  # positions, shown from 1
     found = [(plain_number(k + 1 if numbered else k), float(s)) for k, s in zip(ids, scores, strict=True)]
     if json:
         print(as_json([{"id": name, "score": value} for name, value in found]))
@@ -130,13 +130,13 @@ def recommend(
 
 
 def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArray[Any]:
-    """Ids as they are; without ids, numbers that count from 1 as positions."""
+    """The given ids; if the model has no ids, the positions that belong to numbers from 1."""
     if ids is not None:
         return given
     numbers = np.asarray(given)
     if numbers.dtype.kind not in "iu" or ((numbers < 1) | (numbers > count)).any():
         strange = next(v for v in numbers.tolist() if not isinstance(v, int) or not 1 <= v <= count)
-        raise ValueError(f"the model has no ids, so this is a number from 1 to {count}; got {strange!r}")
+        raise ValueError(f"the model has no ids, so a number from 1 to {count} is needed; got {strange!r}")
     return numbers - 1
 
 
@@ -154,19 +154,19 @@ def completion(path: Path) -> MatrixCompletion:
 
 
 def position(ids: NDArray[Any] | None, wanted: str, count: int) -> int:
-    """Where an id of the command line is; without ids, a number from 1."""
+    """The position of an id given on the command line; without ids, it is a number from 1."""
     if ids is None:
         if not wanted.isdecimal() or not 1 <= int(wanted) <= count:
-            raise ValueError(f"{wanted!r} is no row; rows are numbers from 1 to {count}")
+            raise ValueError(f"{wanted!r} is not a row; rows are numbers from 1 to {count}")
         return int(wanted) - 1
     at = [k for k, name in enumerate(ids.tolist()) if str(name) == wanted]
     if not at:
-        raise ValueError(f"{wanted!r} is no row of the model; there are {count}, such as {ids.tolist()[0]!r}")
+        raise ValueError(f"{wanted!r} is not a row of the model; there are {count}, such as {ids.tolist()[0]!r}")
     return at[0]
 
 
 def known_of_row(model: MatrixCompletion, at: int, data: ObservedMatrix, path: str) -> ObservedMatrix:
-    """The entries that the data have in this row, as a matrix like that of the model; `path` is for messages."""
+    """The entries of the data in this row, as a matrix of the model's shape; `path` is for messages."""
     columns = np.unique(seen_by(model, at, data, path)).astype(np.int32)
     rows, cols = len(model.row_factors_), len(model.col_factors_)
     indptr = np.where(np.arange(rows + 1) > at, len(columns), 0).astype(np.int64)
@@ -174,9 +174,9 @@ def known_of_row(model: MatrixCompletion, at: int, data: ObservedMatrix, path: s
 
 
 def seen_by(model: MatrixCompletion, at: int, data: ObservedMatrix, path: str) -> Any:
-    """The columns in which the data have an entry of this row."""
+    """The columns in which the data have an entry in this row."""
     if (model.row_ids_ is None) != (data.row_ids is None) or (model.col_ids_ is None) != (data.col_ids is None):
-        raise ValueError(f"{path} has no ids where the model has some, or the other way round; they cannot be compared")
+        raise ValueError(f"{path} has no ids where the model has some, or vice versa; they cannot be compared")
     if model.row_ids_ is None or data.row_ids is None:
         row = at if at < data.shape[0] else None
     else:

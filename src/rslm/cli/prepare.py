@@ -1,4 +1,4 @@
-"""`rslm prepare`: a table that is larger than memory, as a folder that all other commands take."""
+"""`rslm prepare`: convert a table that may exceed memory to a folder that all other commands read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def prepare(
         Path, typer.Argument(help="CSV, TSV, '::'-separated, also compressed, or Parquet: one entry a line.")
     ],
     out: Annotated[Path, typer.Argument(help="The folder to write.")],
-    memory: Annotated[str, typer.Option(help="Memory for sorting, such as 500MB; the rest goes to disk.")] = "1GB",
+    memory: Annotated[
+        str, typer.Option(help="Maximum memory for sorting, such as 500MB; the rest goes to disk.")
+    ] = "1GB",
     rows: o.Rows = None,
     cols: o.Cols = None,
     values: o.Values = None,
@@ -29,7 +31,7 @@ def prepare(
     force: o.Force = False,
     json: o.Json = False,
 ) -> None:
-    """Write a table as a folder from which it is fitted without being read into memory.
+    """Write a table as a folder that can be fitted without reading all of it into memory.
 
     Example: rslm prepare ratings.csv ratings/ and then rslm complete ratings/
     """

@@ -10,18 +10,18 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-EVERY = 0.5  # seconds between two looks at the error on what is held out
+EVERY = 0.5  # seconds between updates, as each computes the error on held-out data
 
 
 class FitProgress:
-    """A callback of scikit-learn's protocol: iteration, objective, gradient, gap and the error on what is held out."""
+    """A callback with scikit-learn's protocol: shows iteration, objective, gradient, gap and the held-out error."""
 
     def __init__(
         self,
         console: Console,
         error: Callable[[Any], float] | None = None,
         name: str = "held-out RMSE",
-        before: int = 0,  # iterations of the same fit, in a process that was stopped
+        before: int = 0,  # iterations of the same fit before it was resumed
     ) -> None:
         self._error, self._name = error, name
         self._iterations, self._shown = before, -math.inf

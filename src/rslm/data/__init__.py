@@ -1,4 +1,4 @@
-"""Matrices known at some of their entries, and how to split them."""
+"""Partially observed matrices, and how to split their entries."""
 
 from rslm.data.convert import Duplicates
 from rslm.data.files import Source, read_source

@@ -1,4 +1,4 @@
-"""Checks of what the user gave: what it was, what is needed, what to do."""
+"""Checks of arguments. Messages say what was given, what is needed and what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST = np.iinfo(np.int32).max  # rows and columns are numbered in 32 bits
 
 
 def real_numbers(array: NDArray[Any], what: str) -> Floats:
-    """float32 stays, other real numbers become float64."""
+    """The array as float32 if it is float32, else as float64; an error if it is not one of real numbers."""
     if array.dtype.kind == "c":
         # The wording is the one that scikit-learn's estimator checks expect.
         raise ValueError(f"Complex data not supported: {what} has dtype {array.dtype}. Use its real part or modulus.")

@@ -1,4 +1,4 @@
-"""From entries in any order, sparse matrices, arrays and tables to compressed rows."""
+"""Convert entries in any order, sparse matrices, arrays and tables to compressed rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def compress(
     if duplicates not in get_args(Duplicates):
         raise ValueError(f"duplicates is {duplicates!r}, but must be 'error', 'sum', 'mean' or 'last'.")
     coo: Any = sparse.coo_array((values, (rows, cols)), shape=shape)
-    coo.has_canonical_format = True  # or SciPy would sum repeated entries before they are seen
+    coo.has_canonical_format = True  # else SciPy would sum repeated entries before they can be detected
     csr: Any = coo.tocsr()
     del coo  # it may hold 32-bit copies of the positions
     if duplicates == "last":
-        csr = csr.tocsc().tocsr()  # sorts the columns too, and keeps equal ones in the order given
+        csr = csr.tocsc().tocsr()  # a stable sort by column: repeated entries stay in the order given
     else:
         csr.sort_indices()
     return canonical(csr.indptr, csr.indices, csr.data, duplicates, row_ids, col_ids)
@@ -45,7 +45,7 @@ def canonical(
     row_ids: Ids | None = None,
     col_ids: Ids | None = None,
 ) -> tuple[Indices64, Indices32, Floats]:
-    """Check the values of a matrix with sorted columns, and treat entries that occur more than once."""
+    """Check the values of a matrix with sorted columns, and merge or refuse repeated entries."""
     indptr, index = indptr.astype(np.int64, copy=False), index.astype(np.int32, copy=False)
 
     def place(at: int) -> str:
@@ -60,16 +60,16 @@ def canonical(
             f"{values[at]} at {place(at)}. Leave entries without a value out (NaN means missing only in a dense "
             "array or DataFrame) and replace infinite ones."
         )
-    again = index[1:] == index[:-1]  # the next entry is for the same column …
+    again = index[1:] == index[:-1]  # the next entry has the same column …
     ends = indptr[1:-1]
-    again[ends[(ends > 0) & (ends < len(index))] - 1] = False  # … and of the same row
+    again[ends[(ends > 0) & (ends < len(index))] - 1] = False  # … and is in the same row
     if not again.any():
         return indptr, index, values
     if duplicates == "error":
         raise ValueError(
             f"{np.count_nonzero(again)} of {len(index)} entries repeat an earlier one: the first is "
-            f"{place(int(np.argmax(again)))}. Give every pair once, or say what becomes of a "
-            "repeated one: duplicates sum, mean or last."
+            f"{place(int(np.argmax(again)))}. Give every pair once, or choose how repeated "
+            "ones are merged: duplicates sum, mean or last."
         )
     first = np.flatnonzero(np.concatenate([[True], ~again]))
     if duplicates == "last":
@@ -86,10 +86,10 @@ def from_sparse(X: Any) -> tuple[Indices64, Indices32, Floats, tuple[int, int]]:
     if X.format in ("csr", "csc", "bsr") and not _consistent(X):
         raise ValueError(
             f"X is a sparse matrix of shape {shape} whose indptr or indices point beyond its arrays; build it again "
-            "from its entries"
+            "from its entries."
         )
     if X.format == "csr":
-        # A new object around the arrays of X, so that the order and the flags of X stay as they are.
+        # A new object that shares the arrays of X, so that the order and the flags of X stay as they are.
         csr: Any = sparse.csr_array((real_numbers(X.data[: X.nnz], "X"), X.indices[: X.nnz], X.indptr), shape=shape)
         csr = csr if csr.has_sorted_indices else csr.sorted_indices()
         return *canonical(csr.indptr, csr.indices, csr.data), shape
@@ -102,7 +102,7 @@ def from_sparse(X: Any) -> tuple[Indices64, Indices32, Floats, tuple[int, int]]:
 
 
 def _consistent(X: Any) -> bool:
-    """Whether the arrays of a compressed matrix go together. If not, SciPy would read beyond them."""
+    """Whether the arrays of a compressed matrix are consistent. If not, SciPy would read beyond their ends."""
     rows, columns = (n // size for n, size in zip(X.shape, getattr(X, "blocksize", (1, 1)), strict=True))
     major, minor = (columns, rows) if X.format == "csc" else (rows, columns)
     indptr, indices = X.indptr, X.indices
@@ -113,7 +113,7 @@ def _consistent(X: Any) -> bool:
 
 
 def _diagonals(X: Any) -> tuple[Indices32, Indices32, NDArray[Any]]:
-    """The stored entries of a matrix in DIA format; SciPy's own conversion forgets the zeros among them."""
+    """The stored entries of a matrix in DIA format; SciPy's own conversion drops stored zeros."""
     column = np.arange(X.data.shape[1], dtype=np.int32)[None, :]
     row = column - X.offsets[:, None].astype(np.int32)
     inside = (row >= 0) & (row < X.shape[0]) & (column < X.shape[1])
@@ -135,11 +135,11 @@ def to_array(X: Any) -> NDArray[Any]:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"X has dtype object and not only real numbers in it: {error}.") from None
+        raise TypeError(f"X has dtype object and contains values that are not real numbers: {error}.") from None
 
 
 def as_numbers(X: Any) -> Any:
-    """X as scikit-learn's checks want it; what is no matrix of numbers is an error in our own words."""
+    """X in a form that scikit-learn's checks accept; anything but a matrix of numbers is an error with our message."""
     if X is None:
         raise TypeError("X is None, but a matrix of samples × features is needed")
     if hasattr(X, "columns"):
@@ -152,7 +152,7 @@ def as_numbers(X: Any) -> Any:
     if not sparse.issparse(X):
         X = to_array(X)
     if X.dtype.kind == "c":
-        return real_numbers(X[:0], "X")  # an error
+        return real_numbers(X[:0], "X")  # raises
     if X.dtype.kind in "USMmV":
         raise TypeError(f"X has dtype {X.dtype}, but real numbers are needed; convert it with X.astype(float)")
     matrix_shape(X.shape)
@@ -171,7 +171,7 @@ def table_to_array(table: Any) -> NDArray[Any]:
 
 
 def labels_of(labels: Any) -> Ids | None:
-    """The ids in the index of a DataFrame, None if it only counts from 0."""
+    """The ids in the index of a DataFrame; None if it is a plain range from 0."""
     plain = type(labels).__name__ == "RangeIndex" and labels.start == 0 and labels.step == 1
     return None if labels is None or plain else as_ids(labels, "labels")
 

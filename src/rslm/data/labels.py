@@ -1,4 +1,4 @@
-"""Ids of rows and columns, and the way from an id back to its position."""
+"""Ids of rows and columns, and the position that belongs to an id."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Ids = NDArray[Any]
 
 @dataclass(eq=False)
 class Labels:
-    """The ids of the rows or of the columns, and the way from an id back to its position."""
+    """The ids of the rows or of the columns, and the position that belongs to each."""
 
     kind: str  #: "row" or "column", for messages
     count: int
-    ids: Ids | None = None  #: None: the positions are their own ids
+    ids: Ids | None = None  #: None if positions serve as ids
     _table: dict[Hashable, int] | None = field(default=None, init=False, repr=False)
 
     def positions(self, wanted: Any) -> Indices64:
-        """The positions of the ids `wanted`, of a single id in an array of one; without ids, checked positions."""
+        """The positions of the ids `wanted`, an array even for a single id; without ids, the positions, checked."""
         if self.ids is None:
             given = integers(np.atleast_1d(wanted), f"{self.kind} positions")
             check_range(given, self.count, f"{self.kind} positions")
@@ -36,7 +36,7 @@ class Labels:
         if len(self._table) < self.count:
             raise ValueError(
                 f"The {self.count} {self.kind} ids contain only {len(self._table)} different ones, so an id does not "
-                "tell one position. Make them unique before you build the matrix."
+                "identify one position. Make them unique before you build the matrix."
             )
         names = hashable(as_ids(wanted, f"{self.kind} ids"))
         at = np.fromiter(map(self._table.get, names, repeat(-1)), np.int64, len(names))
@@ -44,27 +44,27 @@ class Labels:
         if len(unknown):
             raise ValueError(
                 f"Unknown {self.kind} id {names[unknown[0]]!r} at position {unknown[0]}; {len(unknown)} of {len(at)} "
-                f"ids asked for are unknown. {self.count} {self.kind} ids are known, such as {show_id(self.ids, 0)}; "
-                "leave unknown ones out, and mind that 1 and '1' are different ids."
+                f"given ids are unknown. {self.count} {self.kind} ids are known, such as {show_id(self.ids, 0)}; "
+                "leave unknown ones out, and note that 1 and '1' are different ids."
             )
         return at
 
     def knows(self, ids: Ids) -> bool:
-        """Whether all of these are among the ids."""
+        """Whether all of these ids are known; False if the matrix has no ids."""
         return self.ids is not None and set(hashable(ids)) <= set(hashable(self.ids))
 
     def same(self, ids: Ids) -> bool:
-        """Whether these are the ids, in the same order; where none are known, any are."""
+        """Whether these are the ids, in the same order; True if the matrix has no ids."""
         return self.ids is None or hashable(self.ids) == hashable(ids)
 
 
 def as_ids(given: Any, what: str) -> Ids:
-    """A one-dimensional array that keeps every id as it is; a single id counts as a list of one."""
+    """A one-dimensional array of the ids, none of them converted; a single id counts as a list of one."""
     if hasattr(given, "to_numpy"):
         given = given.to_numpy()
     if not isinstance(given, np.ndarray):
         listed = [given] if isinstance(given, str | bytes) or not isinstance(given, Iterable) else list(given)
-        # NumPy would make strings of [1, "a"], floats of [2**63, -1] and a second dimension of tuples.
+        # NumPy would turn [1, "a"] into strings, [2**63, -1] into floats and tuples into a second dimension.
         uniform = len({type(value) for value in listed}) == 1 and isinstance(listed[0], int | str)
         array = np.asarray(listed) if uniform else None
         if array is None or array.dtype.kind not in "iuU":
@@ -76,8 +76,8 @@ def as_ids(given: Any, what: str) -> Ids:
 
 
 def hashable(ids: Ids) -> list[Any]:
-    """Python objects that are equal where the ids are, whichever array they came in."""
-    # Nanoseconds would become bare integers; datetime equals pandas' Timestamp.
+    """The ids as Python objects, equal where the ids are equal, whatever the type of the array."""
+    # tolist would turn nanoseconds into integers; datetime compares equal to pandas' Timestamp.
     listed: list[Any] = (ids.astype("datetime64[us]") if ids.dtype.kind == "M" else ids).tolist()
     return listed
 
@@ -88,8 +88,8 @@ def number_ids(ids: Ids, what: str) -> tuple[Ids, Indices32]:
         return _number_objects(ids, what)
     if ids.dtype.kind in "iu":
         low, span = int(ids.min()), int(ids.max()) - int(ids.min()) + 1
-        if span <= min(max(2 * len(ids), 1 << 20), LARGEST):  # a table of the whole range: leaner than sorting
-            wide = ids if ids.dtype.itemsize >= 4 else ids.astype(np.int32)  # the difference needs the room
+        if span <= min(max(2 * len(ids), 1 << 20), LARGEST):  # a table of the whole range is cheaper than sorting
+            wide = ids if ids.dtype.itemsize >= 4 else ids.astype(np.int32)  # the differences may not fit 8 or 16 bits
             offset = wide - wide.dtype.type(low)
             present = np.zeros(span, dtype=np.bool_)
             present[offset] = True
@@ -113,7 +113,7 @@ def _number_objects(ids: Ids, what: str) -> tuple[Ids, Indices32]:
         raise _missing_id(what, at[0], len(at))
     try:
         different.sort()
-    except TypeError:  # a mixture; list.sort may have moved some of them already
+    except TypeError:  # mixed types; list.sort may already have moved some of them
         different = list(dict.fromkeys(listed))
     table = {name: at for at, name in enumerate(different)}
     position = np.fromiter(map(table.__getitem__, listed), np.int32, len(listed))
@@ -126,9 +126,9 @@ def is_missing(value: Any) -> bool:
 
 
 def _missing_id(what: str, at: int, count: int) -> ValueError:
-    return ValueError(f"{what}[{at}] is missing (None or NaN), {count} in all. Drop these rows or name them.")
+    return ValueError(f"{what}[{at}] is missing (None or NaN), {count} in all. Drop these entries or give them an id.")
 
 
 def show_id(ids: Ids | None, at: int) -> str:
-    """An id as the user would write it, or the position itself."""
+    """An id as the user would write it; the position if there are no ids."""
     return str(at) if ids is None else repr(hashable(ids[at : at + 1])[0])

@@ -1,4 +1,4 @@
-"""Numbers as JSON and text want them."""
+"""Numbers for JSON and text files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def plain_number(value: Any) -> Any:
-    """A number of NumPy as one of Python; not finite ones as text, which JSON has no numbers for."""
+    """A NumPy number as a Python one; NaN and infinity as text, as JSON cannot represent them."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

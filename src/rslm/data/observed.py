@@ -1,4 +1,4 @@
-"""A matrix known at an explicit set of entries: the one form in which data enter the library."""
+"""A matrix known at an explicit set of entries: the form to which all data are converted first."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from rslm.data.convert import Duplicates, compress, from_dense, from_sparse, lab
 from rslm.data.labels import Ids, Labels, as_ids, number_ids
 from rslm.runtime.types import Floats, Indices32, Indices64
 
-BLOCK = 1 << 22  # entries that are worked on at a time
+BLOCK = 1 << 22  # entries processed at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ObservedMatrix:
     """An n_samples × n_features matrix of which only the entries in an explicit index set are known.
 
-    A stored zero is an observation; what is not stored is missing. Entries lie row by row, the columns of a row
-    ascending and without repetition. Build one with a `from_…` method: the constructor trusts its arguments.
-    Treat it as immutable; arrays may be shared with the input and with `to_csr()`.
+    A stored zero is an observation; what is not stored is missing. Entries are stored row by row, with the columns of
+    a row ascending and without repetition. Build one with a `from_…` method: the constructor does not check its
+    arguments. Treat it as immutable; arrays may be shared with the input and with `to_csr()`.
     """
 
     indptr: Indices64  #: (n_samples + 1): row i owns the entries indptr[i] … indptr[i + 1] − 1
     index: Indices32  #: the column of every entry
     values: Floats  #: float64 or float32
     shape: tuple[int, int]
-    row_ids: Ids | None = None  #: the user's own name of every row
+    row_ids: Ids | None = None  #: the user's id of every row
     col_ids: Ids | None = None
     _rows: Labels = field(init=False)
     _cols: Labels = field(init=False)
@@ -52,8 +52,9 @@ class ObservedMatrix:
     ) -> Self:
         """Entries (rows[k], cols[k]) = values[k] with positions that count from 0.
 
-        Without `shape` the largest positions decide. `duplicates` says what becomes of a pair that occurs more than
-        once: "error", or its values' "sum" or "mean", or the "last" one in the order given.
+        Without `shape`, the largest positions determine it. `duplicates` says how a pair that occurs more than once
+        is treated: it is an "error", or becomes the "sum" or "mean" of its values, or the "last" one in the order
+        given.
         """
         i, j = integers(rows, "rows"), integers(cols, "cols")
         y = real_numbers(np.asarray(values), "values")
@@ -69,7 +70,7 @@ class ObservedMatrix:
     def from_ratings(
         cls, row_ids: Iterable[Any], col_ids: Iterable[Any], values: ArrayLike, duplicates: Duplicates = "error"
     ) -> Self:
-        """A table of (row id, column id, value) where an id is any hashable thing: a name, a number, a tuple.
+        """A table of (row id, column id, value) where an id is any hashable object: a name, a number, a tuple.
 
         Ids are numbered in sorted order if they can be compared with one another, otherwise in order of first
         appearance.
@@ -91,12 +92,12 @@ class ObservedMatrix:
 
     @classmethod
     def from_any(cls, X: Any, *, allow_empty: bool = False) -> ObservedMatrix:
-        """An X of any kind that `fit` accepts; a matrix of which nothing is known only with `allow_empty`.
+        """An X of any kind that `fit` accepts; a matrix without any observed entry only with `allow_empty`.
 
         - an ObservedMatrix: returned as it is
         - scipy.sparse, any format: stored entries are observed, explicit zeros included
         - dense array, nested list, masked array, DataFrame: NaN (or masked) is missing. The index and the columns
-          of a DataFrame become ids unless they merely count from 0.
+          of a DataFrame become ids unless they are plain ranges from 0.
         """
         if isinstance(X, ObservedMatrix):
             return X
@@ -138,12 +139,12 @@ class ObservedMatrix:
 
     @property
     def n_observed(self) -> int:
-        """How many entries are known."""
+        """Number of observed entries."""
         return len(self.index)
 
     @property
     def density(self) -> float:
-        """The observed part of all entries, between 0 and 1."""
+        """Fraction of the entries that is observed, between 0 and 1."""
         return self.n_observed / (self.shape[0] * self.shape[1])
 
     def __len__(self) -> int:
@@ -155,51 +156,51 @@ class ObservedMatrix:
         return f"ObservedMatrix {self.shape[0]} × {self.shape[1]}, {self.n_observed} observed ({shown} %)"
 
     def row_of(self, ids: Any) -> Indices64:
-        """The positions of rows given by their ids or, if the matrix has no ids, checked positions themselves."""
+        """The positions of rows given by their ids; if the matrix has no ids, the given positions, checked."""
         return self._rows.positions(ids)
 
     def col_of(self, ids: Any) -> Indices64:
-        """The positions of columns given by their ids or, if the matrix has no ids, checked positions themselves."""
+        """The positions of columns given by their ids; if the matrix has no ids, the given positions, checked."""
         return self._cols.positions(ids)
 
     def row_counts(self) -> Indices64:
-        """How many entries every row has."""
+        """Number of entries of every row."""
         return np.diff(self.indptr)
 
     def col_counts(self) -> Indices64:
-        """How many entries every column has."""
+        """Number of entries of every column."""
         counts = np.zeros(self.shape[1], dtype=np.int64)
-        for start in range(0, len(self.index), BLOCK):  # it would widen all of the index
+        for start in range(0, len(self.index), BLOCK):  # in blocks, as bincount copies its argument to 64 bits
             counts += np.bincount(self.index[start : start + BLOCK], minlength=self.shape[1])
         return counts
 
     def rows_of_entries(self) -> Indices32:
-        """The row of every entry, the companion of `index`."""
+        """The row of every entry, in the order of `index`."""
         return np.repeat(np.arange(self.shape[0], dtype=np.int32), self.row_counts())
 
     def to_csr(self) -> sparse.csr_array:
-        """As SciPy's sparse array, to which a missing entry is a zero. It shares `values` and `index`."""
-        # SciPy would widen the columns to 64 bits, a copy, to match a 64-bit indptr.
+        """As a sparse array of SciPy, where a missing entry counts as zero. It shares `values` and `index`."""
+        # With a 64-bit indptr, SciPy would copy the columns to 64 bits too.
         indptr = self.indptr.astype(np.int32) if self.n_observed <= LARGEST else self.indptr
         csr = sparse.csr_array((self.values, self.index, indptr), shape=self.shape)
         csr.has_canonical_format = True
         return csr
 
     def to_dense(self) -> Floats:
-        """As an array with NaN where nothing is known."""
+        """As an array with NaN where nothing is observed."""
         dense = np.full(self.shape, np.nan, dtype=self.values.dtype)
         dense[self.rows_of_entries(), self.index] = self.values
         return dense
 
     def with_columns(self, ids: Ids) -> Self:
-        """The same entries in a matrix with these columns, which those of the entries must be among.
+        """The same entries in a matrix with these columns, which must include all columns of this one.
 
         Parameters
         ----------
         ids : array of column ids
         """
         if self.col_ids is None:
-            raise ValueError("this matrix has no column ids, so its columns cannot be found among others")
+            raise ValueError("this matrix has no column ids, so its columns cannot be matched with others")
         at = Labels("column", len(ids), ids).positions(self.col_ids).astype(np.int32)
         rows, index = self.rows_of_entries(), at[self.index]
         order = np.lexsort((index, rows))

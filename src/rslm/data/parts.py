@@ -1,4 +1,4 @@
-"""What a file of ours holds, part by part, each as what it must be; a ValueError names the part that is not."""
+"""Checks of the parts of a file that rslm wrote; a ValueError names the part that is not what it must be."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from rslm.runtime.types import Floats
 
-LARGEST = float(np.finfo(np.float64).max)  # data near it are divided by their scale for the fit, the model is not
+LARGEST = float(np.finfo(np.float64).max)  # a model may hold such numbers: only in the fit are the data scaled
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def part_of(error: Exception) -> str:
-    """Which part is wrong, as an error of reading says it."""
+    """Which part is wrong, from the error that reading it raised."""
     said = str(error.args[0] if error.args else "").split("\n", 1)[0][:200]
     named = isinstance(error, ValueError | KeyError) and len(said.split()) == 1
     return said if named else f"a part of it{f' ({said})' if said else ''}"
 
 
 def floats(arrays: Arrays, name: str, *shape: int | None, finite: bool = True, single: bool = False) -> Floats:
-    """An array of numbers of this shape; None stands for any length. `single`: such of single precision will do."""
+    """An array of floats of this shape, where None stands for any length. `single`: float32 is accepted too."""
     found = _array(arrays, name, "f", shape)
     if found.dtype.itemsize != 8 and not (single and found.dtype.itemsize == 4):
         raise ValueError(name)
@@ -41,7 +41,7 @@ def positions(arrays: Arrays, name: str, length: int | None, most: int) -> NDArr
 
 
 def starts(arrays: Arrays, name: str, length: int, most: int) -> NDArray[Any]:
-    """Where each of several runs begins, and where the last one ends, which is at `most`."""
+    """Where each of several consecutive ranges begins, and where the last one ends, which must be `most`."""
     found = positions(arrays, name, length, most + 1)
     if len(found) == 0 or found[0] != 0 or found[-1] != most or np.any(found[1:] < found[:-1]):
         raise ValueError(name)
@@ -92,11 +92,11 @@ def text(facts: Any, name: Any) -> str:
 
 
 def any_number(facts: Any, name: Any) -> float:
-    """A number, which may be infinite, or none at all (NaN)."""
+    """A number, which may be infinite or NaN."""
     value = facts[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(name)
     try:
         return float(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer too large for a float
         return math.inf

@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 from rslm.data.observed import ObservedMatrix
 from rslm.kernels.scratch import room_like
 
-BLOCK = 1 << 22  # entries that are worked on at a time
+BLOCK = 1 << 22  # entries processed at a time
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 
 
 def as_generator(random_state: Seed) -> np.random.Generator:
-    """A generator for what scikit-learn and NumPy take as a seed.
+    """A random generator from any seed that scikit-learn or NumPy accept.
 
     Parameters
     ----------
     random_state : int, RandomState, Generator or None
-        A Generator is used, and advanced, as it is; None is a different seed every time.
+        A Generator is used as it is, and advanced; None gives different numbers every time.
     """
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
@@ -32,17 +32,17 @@ def as_generator(random_state: Seed) -> np.random.Generator:
 
 
 def holdout(data: ObservedMatrix, fraction: float, random_state: Seed = None) -> tuple[ObservedMatrix, ObservedMatrix]:
-    """Set the given fraction of the entries aside, chosen at random: returns (train, held out).
+    """Hold out a given fraction of the entries, chosen at random: returns (train, held out).
 
-    Both have the shape and the ids of `data`, so a row may have no entry left in one of them.
+    Both have the shape and the ids of `data`, so a row may have no entries in one of them.
 
     Parameters
     ----------
-    data : ObservedMatrix, or whatever else `fit` accepts
+    data : ObservedMatrix, or any other matrix that `fit` accepts
     fraction : float between 0 and 1
-        The part of the observed entries that is set aside.
+        The fraction of the observed entries that is held out.
     random_state : int, RandomState, Generator or None
-        Seed of the choice.
+        Seed of the random choice.
 
     Returns
     -------

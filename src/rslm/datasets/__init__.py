@@ -1,4 +1,4 @@
-"""Data sets: synthetic ones whose truth is known, and those that others publish, from a path or a download."""
+"""Data sets: synthetic ones with known truth, and published ones, from a path or a download."""
 
 from rslm.datasets.low_rank import make_low_rank
 from rslm.datasets.movielens import load_movielens

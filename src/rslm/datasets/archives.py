@@ -1,4 +1,4 @@
-"""Files in folders and archives, and compressed ones, read where they lie: nothing is ever unpacked."""
+"""Read files in folders and archives, also compressed ones, without unpacking anything to disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-ZIP = b"PK\x03\x04", b"PK\x05\x06"  # the latter if it is empty
+ZIP = b"PK\x03\x04", b"PK\x05\x06"  # the second one if the archive is empty
 COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.BZ2File,
@@ -22,22 +22,22 @@ COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
 }
 SUFFIXES = ".gz", ".bz2", ".xz"
 HEAD = 512  # bytes of a header in a tar archive
-MARK = slice(257, 262)  # where it says what it is, but for very old ones
+MARK = slice(257, 262)  # position of its magic number, which very old archives lack
 
 Wanted = Callable[[str], bool]  # of a name without folders
 Found = Generator[tuple[str, IO[bytes]], None, None]
 
 
 def members(path: Path, wanted: Wanted) -> Found:
-    """Names and contents of all wanted files: in a folder or one below it, in an archive, or the one file given.
+    """Names and contents of all wanted files: in a folder and the folders in it, in an archive, or the one file given.
 
-    A file may be compressed, unless it is in an archive; in a folder its name says so.
+    A file may be compressed, unless it is in an archive; in a folder its suffix must say so.
     """
     if path.is_dir():
         files = [p for p in (*path.glob("*"), *path.glob("*/*")) if wanted(_uncompressed(p).name) and p.is_file()]
-        beside = set(files)
+        present = set(files)
         for found in sorted(files, key=lambda p: (len(p.parts), p)):
-            if _uncompressed(found) == found or _uncompressed(found) not in beside:  # the same, packed and unpacked
+            if _uncompressed(found) == found or _uncompressed(found) not in present:  # skip a compressed copy
                 with found.open("rb") as file:
                     yield str(found), _plain(file)
         return
@@ -54,7 +54,7 @@ def members(path: Path, wanted: Wanted) -> Found:
 
 @contextmanager
 def only(path: Path, name: str) -> Iterator[tuple[str, IO[bytes]]]:
-    """The one file of this name; of several, the first. A file given as itself may have any name."""
+    """The file of this name, the first one if there are several. If `path` is a file, its name does not matter."""
     with undamaged(path), closing(members(path, lambda n: n == name)) as files:
         found = next(files, None)
         if found is None:
@@ -67,16 +67,16 @@ def only(path: Path, name: str) -> Iterator[tuple[str, IO[bytes]]]:
 
 @contextmanager
 def undamaged(path: Path) -> Iterator[None]:
-    """Tells of broken archives in a sentence, wherever reading stumbles over it."""
+    """Turn the many errors of damaged archives into one ValueError, wherever in the reading they occur."""
     try:
         yield
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
-        # Of these, bz2 raises a bare OSError without a number, and zipfile looks for places that no file has (EINVAL);
-        # a missing file or a broken disk has another number, or a kind.
+        # Damaged archives: bz2 raises a plain OSError without errno, zipfile seeks to invalid positions (EINVAL).
+        # A missing file or a broken disk has another errno, or a subclass of OSError.
         plain = type(error) in (OSError, gzip.BadGzipFile)
         if isinstance(error, OSError) and (not plain or error.errno not in (None, errno.EINVAL)):
             raise
-        raise ValueError(f"{path} is a damaged archive, or none: {error}. Fetch it again.") from None
+        raise ValueError(f"{path} is damaged, or not an archive: {error}. Download it again.") from None
 
 
 def _uncompressed(path: Path) -> Path:
@@ -90,7 +90,7 @@ def _begins(file: IO[bytes]) -> bytes:
 
 
 def _plain(file: IO[bytes]) -> IO[bytes]:
-    """What a compressed file holds; any other as it is."""
+    """The content of a compressed file; any other file unchanged."""
     begins = _begins(file)
     return next((opened(file) for mark, opened in COMPRESSED.items() if begins.startswith(mark)), file)
 
@@ -116,18 +116,18 @@ def _of_zip(path: str, file: IO[bytes], wanted: Wanted) -> Found:
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Tells what Python cannot do: passwords, and ways of compressing that it does not know."""
+    """Turn errors about passwords and unknown compression methods into a ValueError."""
     try:
         yield
-    except RuntimeError as error:  # a NotImplementedError is one
+    except RuntimeError as error:  # including NotImplementedError
         raise ValueError(f"{name}: {error}. Unpack it with another program, and give the folder.") from None
 
 
 def _of_tar(path: str, file: IO[bytes], wanted: Wanted) -> Found:
-    """In the order of the archive, as going back would mean to decompress all again."""
+    """The wanted files in the order of the archive, as seeking back would decompress everything again."""
     with tarfile.open(fileobj=file, mode="r|*") as archive:
         for member in archive:
-            stream = archive.extractfile(member) if member.isfile() else None  # links lead elsewhere
+            stream = archive.extractfile(member) if member.isfile() else None  # links are skipped
             if stream is None:
                 continue
             name = PurePosixPath(member.name).name

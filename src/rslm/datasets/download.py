@@ -1,4 +1,4 @@
-"""Fetch a file from the web: whole, as it is known to be, or not at all."""
+"""Download a file and verify its checksum; it appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
 
-from rslm.storage.atomic import appearing_bytes
+from rslm.storage.atomic import atomic_bytes
 
-Progress = Callable[[int, int | None], None]  #: called with the bytes that have come, and those of all if known
+Progress = Callable[[int, int | None], None]  #: called with the bytes received, and the total if known
 
-TIMEOUT = 30.0  # seconds without a byte after which a server counts as silent
+TIMEOUT = 30.0  # seconds without data after which a download fails
 BLOCK = 1 << 18  # bytes
 
 
 def fetch(url: str, target: Path, sha256: str, progress: Progress | None = None) -> None:
-    """Download `url` to `target`, which appears only if all has come and has this SHA-256."""
+    """Download `url` to `target`, which appears only if it is complete and has this SHA-256."""
     target.parent.mkdir(parents=True, exist_ok=True)
     digest, done = hashlib.sha256(), 0
-    with appearing_bytes(target) as file:
+    with atomic_bytes(target) as file:
         for block, total in _blocks(url, target):
             file.write(block)
             digest.update(block)
@@ -30,8 +30,8 @@ def fetch(url: str, target: Path, sha256: str, progress: Progress | None = None)
                 progress(done, total)
         if digest.hexdigest() != sha256:
             raise ValueError(
-                f"What came from {url} is not the file that is known: its SHA-256 is {digest.hexdigest()}, but "
-                f"{sha256} is expected. Nothing was kept. {by_hand(url, target)} if you trust it."
+                f"The file from {url} is not the expected one: its SHA-256 is {digest.hexdigest()}, but {sha256} is "
+                f"expected. Nothing was kept. {by_hand(url, target)} if you trust it."
             )
 
 
@@ -42,11 +42,11 @@ def checksum(path: Path) -> str:
 
 
 def by_hand(url: str, target: Path) -> str:
-    return f"Fetch it by hand from {url} and give path='…/{target.name}'"
+    return f"Download it by hand from {url} and give path='…/{target.name}'"
 
 
 def _blocks(url: str, target: Path) -> Iterator[tuple[bytes, int | None]]:
-    """The content piece by piece, with the number of all bytes if the server tells it."""
+    """The content in blocks, each with the total number of bytes if the server sends it."""
     try:
         with urllib.request.urlopen(
             urllib.request.Request(url, headers={"User-Agent": "rslm"}), timeout=TIMEOUT
@@ -62,9 +62,9 @@ def _blocks(url: str, target: Path) -> Iterator[tuple[bytes, int | None]]:
         why = f"the server answered {error.code} {error.reason}"
         error.close()
     except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", error)  # urllib wraps what went wrong below it
+        reason = getattr(error, "reason", error)  # urllib wraps the underlying error
         timed_out = isinstance(reason, TimeoutError)
         why = f"the server was silent for {TIMEOUT:g} seconds" if timed_out else str(reason) or type(reason).__name__
     else:
         return
-    raise ConnectionError(f"{target.name} could not be fetched: {why}. Try again later, or: {by_hand(url, target)}.")
+    raise ConnectionError(f"{target.name} could not be downloaded: {why}. Try again later, or: {by_hand(url, target)}.")

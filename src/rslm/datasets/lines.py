@@ -1,4 +1,4 @@
-"""Text of short numbers, one record a line, parsed many lines at once: Python sees blocks, never lines."""
+"""Text of short numbers, one record a line, parsed by NumPy in blocks of many lines: a loop over lines is too slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rslm.runtime.types import Indices32, Indices64
 
-SIZE = 1 << 22  # bytes treated at once: much memory does not make it faster
+SIZE = 1 << 22  # bytes parsed at a time: larger blocks are not faster
 MOST_DIGITS = 9  # so that a number fits 32 bits
 NEWLINE, POINT, ZERO = b"\n.0"
 
@@ -28,7 +28,7 @@ class Block:
     text: Text  #: ends with a newline
 
     def refuse(self, pattern: re.Pattern[bytes], needed: str) -> NoReturn:
-        """Say which line is the first that does not match, now that some line is known not to."""
+        """Raise an error with the first line that does not match; some line is known not to."""
         number, line = self.first, b""
         for number, line in enumerate(self.text.tobytes()[:-1].split(b"\n"), self.first):  # noqa: B007
             if not pattern.fullmatch(line):
@@ -46,7 +46,7 @@ def blocks(stream: IO[bytes], name: str) -> Iterator[Block]:
         if b"\r" in rest:
             rest = rest.replace(b"\r\n", b"\n")
         whole = rest[: rest.rfind(b"\n") + 1] if more else rest
-        if more and not whole:  # no line is that long: let the reader refuse it, before it fills the memory
+        if more and not whole:  # no valid line is that long: let the parser refuse it before it fills the memory
             whole, more = rest, b""
         lines = whole.rstrip(b"\n")
         if lines:
@@ -65,7 +65,7 @@ def whole_numbers(text: Text, starts: Indices64, stops: Indices64) -> Indices32 
         return None
     for k in range(int(lengths.max())):
         inside = lengths > k
-        digit = text.take(starts + k, mode="clip") - np.uint8(ZERO)  # what is no digit becomes large
+        digit = text.take(starts + k, mode="clip") - np.uint8(ZERO)  # above 9 if it is not a digit
         if np.any(inside & (digit > 9)):
             return None
         np.copyto(value, 10 * value + digit, where=inside)
@@ -86,7 +86,7 @@ def tenths(text: Text, starts: Indices64, stops: Indices64) -> NDArray[np.uint8]
 
 
 def cell_ends(text: Text, separator: int, cells: int) -> NDArray[Any] | None:
-    """Where the cells of every line end, (lines, cells); None if a line has another number of them."""
+    """Where the cells of every line end, (lines, cells); None if some line has another number of cells."""
     at_newline = text == NEWLINE
     flat = np.flatnonzero(at_newline | (text == separator))
     if len(flat) != cells * np.count_nonzero(at_newline):

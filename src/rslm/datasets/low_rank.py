@@ -1,4 +1,4 @@
-"""Entries of a matrix that has low rank exactly."""
+"""Entries of a matrix of exactly low rank."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rslm.runtime.types import Floats
 def make_low_rank(
     rows: int, columns: int, rank: int, n_observed: int, random_state: Seed = None
 ) -> tuple[ObservedMatrix, Floats, Floats]:
-    """Entries of L Rᵀ without noise, the factors standard normal, the observed entries uniformly random.
+    """Entries of L Rᵀ without noise: standard normal factors, and observed entries chosen uniformly at random.
 
     Parameters
     ----------
     rows, columns : int
         The shape of the matrix.
     rank : int
-        Columns of both factors.
+        Number of columns of both factors.
     n_observed : int
-        How many entries are observed, no more than there are.
+        Number of observed entries, at most rows × columns.
     random_state : int, RandomState, Generator or None
 
     Returns
@@ -44,6 +44,6 @@ def _distinct(population: int, count: int, rng: np.random.Generator) -> NDArray[
     if count > population // 4:
         return np.sort(rng.choice(population, count, replace=False, shuffle=False))
     chosen = ascending(rng.integers(population, size=count))
-    while len(chosen) < count:  # repetitions are drawn again: the population itself may be too large for a list
+    while len(chosen) < count:  # draw repetitions again: the population may be too large for an array
         chosen = ascending(np.concatenate([chosen, rng.integers(population, size=count - len(chosen))]))
     return chosen

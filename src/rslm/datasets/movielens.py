@@ -29,7 +29,7 @@ LEAST, MOST = 5, 50  # ten times the stars
 
 @dataclass(frozen=True)
 class Form:
-    """How the ratings are written: user, film, rating and time on a line."""
+    """The format of the file of ratings: user, film, rating and time in a line."""
 
     file: str
     separator: str
@@ -53,7 +53,7 @@ def _published(which: str, readme: str, sha256: str, size: str, file: str) -> Pu
     return Published(f"MovieLens {which.upper()}", f"{HOST}{name}.zip", sha256, size, terms, (file,))
 
 
-# "latest" is left out: what it is changes, so there is no checksum of it.
+# "latest" is left out: its content changes, so there is no fixed checksum.
 SETS: dict[str, tuple[Published, Form]] = {
     which: (_published(which, readme, sha256, size, f"{folder}/{form.file}"), form)
     for which, readme, size, folder, form, sha256 in (
@@ -86,18 +86,17 @@ def load_movielens(
     Parameters
     ----------
     which : {"100k", "1m", "10m", "20m", "25m"}
-        About how many ratings.
+        Approximate number of ratings.
     path : path, optional
-        Where it is: the archive as published, the folder that it unpacks to, or the file of ratings (u.data,
-        ratings.dat, ratings.csv), which may be compressed (gz, bz2, xz). If None, it is looked for in `folder`. It is
-        read as it is, without a checksum.
+        The archive as published, the folder that it unpacks to, or the file of ratings (u.data, ratings.dat,
+        ratings.csv), which may be compressed (gz, bz2, xz). No checksum is verified. If None, `folder` is searched.
     download : bool, default=False
-        Whether to fetch the archive from files.grouplens.org into `folder` if it is not there. The SHA-256 of the
-        archive is known, and is checked after the download and whenever it is read from `folder`.
+        Whether to download the archive from files.grouplens.org to `folder` if it is not there. Its SHA-256 is
+        verified after the download and whenever it is read from `folder`.
     folder : path, optional
         The folder of data sets; $RSLM_DATA if None, or else ~/.cache/rslm.
     progress : function of two numbers, optional
-        Called during a download with the bytes that have come, and those of all (None if unknown).
+        Called during a download with the bytes received and the total (None if unknown).
 
     Returns
     -------
@@ -108,7 +107,7 @@ def load_movielens(
         raise ValueError(f"which is {which!r}, but must be one of {', '.join(map(repr, SETS))}.")
     published, form = SETS[which]
     at = published.find(path, download, folder, progress)
-    inside = (at / published.unpacked[0]).parent  # the folder above was given, with other sets in it perhaps
+    inside = (at / published.unpacked[0]).parent  # if the parent folder was given, which may contain other sets
     with only(inside if inside.is_dir() else at, form.file) as (name, stream):
         parts = [_records(block, form, published.title) for block in blocks(stream, name)]
     if not any(len(users) for users, _, _ in parts):
@@ -116,19 +115,19 @@ def load_movielens(
     users, films, ratings = (np.concatenate(column) for column in zip(*parts, strict=True))
     try:
         return ObservedMatrix.from_ratings(users, films, ratings / 10)
-    except ValueError as error:  # a film that a user has rated twice
+    except ValueError as error:  # a user has rated a film twice
         raise ValueError(f"{name}: {error}") from None
 
 
 def _records(block: Block, form: Form, title: str) -> tuple[Indices32, Indices32, NDArray[np.uint8]]:
-    """Users, films and ten times the ratings of some lines."""
+    """Users, films, and ratings times ten, of some lines."""
     needed = f"{form.needed} as in {title}"
     if form.header and block.first == 1:
         end = int(np.argmax(block.text == NEWLINE)) + 1
         if not block.text[:end].tobytes().startswith(b"userId,movieId,rating,timestamp"):
             block.refuse(form.record(), f"a header, and then {needed},")
         block = Block(block.name, 2, block.text[end:])
-    step = len(form.separator)  # of two separators side by side, the first ends a cell, the second an empty one
+    step = len(form.separator)  # "::" counts as two separators, with an empty cell between them
     ends = cell_ends(block.text, form.separator.encode()[0], 3 * step + 1)
     if ends is None:
         block.refuse(form.record(), needed)

@@ -22,7 +22,7 @@ LINE = re.compile(rb"\d{1,9}:|\d{1,7},\d,[^,:]*")
 IN_STARS = re.compile(rb"\d+:|\d+,[1-5],.*")
 NEEDED = "film: or user,rating,date as in the Netflix Prize"
 COLON, COMMA, ZERO = b":,0"
-USERS = 10_000_000  # ids are below that, so that a table of them is small
+USERS = 10_000_000  # all ids are smaller, so that a table indexed by them is small
 WHERE = (
     "Netflix does not offer it for download without an account, so there is none here: get combined_data_1.txt to "
     "combined_data_4.txt from https://www.kaggle.com/datasets/netflix-inc/netflix-prize-data, whose terms apply "
@@ -32,10 +32,10 @@ WHERE = (
 
 @dataclass
 class Ratings:
-    """What has been read so far, film by film; the parts are as small as such numbers can be."""
+    """The ratings read so far, film by film, in the smallest possible types."""
 
     films: list[Indices32] = field(default_factory=list)
-    begins: list[Indices64] = field(default_factory=list)  # of each film, the number of ratings before it
+    begins: list[Indices64] = field(default_factory=list)  # number of ratings before each film
     users: list[Indices32] = field(default_factory=list)
     stars: list[NDArray[np.uint8]] = field(default_factory=list)
     count: int = 0
@@ -47,14 +47,14 @@ def load_netflix(path: AnyPath) -> ObservedMatrix:
     Parameters
     ----------
     path : path
-        A folder with combined_data_*.txt or mv_*.txt in it or one folder below, an archive of such (zip, tar, tar.gz,
-        also nf_prize_dataset.tar.gz with the archive that is in it), or one such file. Files may be compressed (gz,
-        bz2, xz). There is no download: the data are to be had with an account at Kaggle.
+        A folder with files combined_data_*.txt or mv_*.txt, in it or in a folder of it; an archive of such files (zip,
+        tar, tar.gz, also nf_prize_dataset.tar.gz with its nested archive); or one such file. Files may be compressed
+        (gz, bz2, xz). There is no download: the data are available from Kaggle, with an account.
 
     Returns
     -------
     ObservedMatrix
-        Of all files, 480,189 × 17,770 with 100,480,507 entries: 0.8 GB.
+        With all files 480,189 × 17,770, and 100,480,507 entries: 0.8 GB.
     """
     try:
         at = existing(path)
@@ -69,18 +69,18 @@ def load_netflix(path: AnyPath) -> ObservedMatrix:
         raise FileNotFoundError(f"{at} has no ratings of the Netflix Prize in it. {WHERE}")
     try:
         return _matrix(ratings)
-    except ValueError as error:  # a film that comes twice, or that a user has rated twice
+    except ValueError as error:  # a film occurs twice, or a user has rated it twice
         raise ValueError(f"{at}: {error}") from None
 
 
 def _add(ratings: Ratings, block: Block) -> None:
-    """The ratings of some lines, which belong to the last film before them, be it in an earlier block."""
+    """Add the ratings of some lines. They belong to the last film before them, which may be in an earlier block."""
     text = block.text
     at_newline = text == NEWLINE
     ends = np.flatnonzero(at_newline | (text == COMMA))  # a film's line has one cell, a rating's three
     colons = np.flatnonzero(text == COLON)
     heads = np.searchsorted(ends, colons)
-    before = heads - np.arange(len(heads))  # cells of ratings that come before a film
+    before = heads - np.arange(len(heads))  # number of cells of ratings before each film
     if block.first == 1 and not (len(heads) and heads[0] == 0):
         block.refuse(re.compile(rb"\d{1,9}:"), "film: in the first line, as in the Netflix Prize,")
     of_ratings = np.ones(len(ends), dtype=np.bool_)
@@ -108,13 +108,14 @@ def _add(ratings: Ratings, block: Block) -> None:
 
 
 def _matrix(ratings: Ratings) -> ObservedMatrix:
-    """What was read lies film by film, so one turn to users is all that it takes: no sorting."""
+    """The ratings by users. They were read film by film, so that one transposition is enough, without sorting."""
     films, begins = np.concatenate(ratings.films), np.concatenate(ratings.begins)
     different, first = np.unique(films, return_index=True)
     if len(different) < len(films):
         twice = np.delete(films, first)[0]
         raise ValueError(
-            f"film {twice} comes twice. Give either the files combined_data_*.txt or the folder training_set, not both."
+            f"film {twice} occurs twice. Give either the files combined_data_*.txt or the folder training_set, not "
+            "both."
         )
     present = np.zeros(USERS, dtype=np.bool_)
     for part in ratings.users:
@@ -123,7 +124,7 @@ def _matrix(ratings: Ratings) -> ObservedMatrix:
     users = np.flatnonzero(present).astype(np.int32)
     index = np.empty(ratings.count, dtype=np.int32)
     end = ratings.count
-    while ratings.users:  # each part is let go when it has been used
+    while ratings.users:  # free each part after it has been used
         part = ratings.users.pop()
         index[end - len(part) : end] = number[part]
         end -= len(part)
@@ -134,7 +135,7 @@ def _matrix(ratings: Ratings) -> ObservedMatrix:
     del stars, index
     by_user: Any = by_film.tocsr()  # keeps the order of the films within a user
     del by_film
-    if not np.array_equal(films, different):  # an archive may have them in any order
+    if not np.array_equal(films, different):  # films may be in any order in an archive
         by_user.indices = np.argsort(first).argsort().astype(np.int32)[by_user.indices]
         by_user.has_sorted_indices = False
         by_user.sort_indices()

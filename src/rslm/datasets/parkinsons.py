@@ -15,7 +15,7 @@ from rslm.runtime.types import Floats
 
 FILE = "parkinsons_updrs.data"
 SUBJECT, TARGETS = "subject#", ("motor_UPDRS", "total_UPDRS")
-LARGEST = 1e9  # number of a patient
+LARGEST = 1e9  # allowed number of a patient
 PARKINSONS = Published(
     "Parkinsons Telemonitoring",
     f"https://archive.ics.uci.edu/ml/machine-learning-databases/parkinsons/telemonitoring/{FILE}",
@@ -37,18 +37,18 @@ def load_parkinsons(
 ) -> Regressions:
     """Parkinsons Telemonitoring: predict a score of symptoms from recordings of the voice; 42 patients are 42 tasks.
 
-    There are 5,875 rows of 19 features: age, sex, the day of the recording, and 16 of the voice. They are as in the
-    file, and of very different size: scale them before a fit.
+    There are 5,875 rows of 19 features: age, sex, the day of the recording, and 16 of the voice. They are not scaled,
+    and of very different magnitudes: scale them before a fit.
 
     Parameters
     ----------
     path : path, optional
-        parkinsons_updrs.data, a folder with it, or the archive of the repository. If None, it is looked for in
-        `folder`. It is read as it is, without a checksum.
+        parkinsons_updrs.data, a folder with it, or the archive of the repository. No checksum is verified. If None,
+        `folder` is searched.
     target : {"total_UPDRS", "motor_UPDRS"}
         Which score; the other one is left out.
     download, folder, progress
-        As of `load_movielens`; the download is from archive.ics.uci.edu.
+        As in `load_movielens`; the download is from archive.ics.uci.edu.
 
     Returns
     -------

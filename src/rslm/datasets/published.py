@@ -1,4 +1,4 @@
-"""Data sets that others publish: where they lie on this machine, or how to get them."""
+"""Published data sets: where they are on this machine, or how to get them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ AnyPath = str | PathLike[str]
 
 @dataclass(frozen=True)
 class Published:
-    """A file that its publisher offers for download, and the terms on which he does."""
+    """A file that its publisher offers for download, and the terms of use."""
 
     title: str
     url: str
     sha256: str
-    size: str  #: for people
-    licence: str  #: the terms in short, and where they are told in full
-    unpacked: tuple[str, ...]  #: what of it may lie in the folder of data sets otherwise, files or folders
+    size: str  #: for messages
+    licence: str  #: a summary of the terms, and where to read them in full
+    unpacked: tuple[str, ...]  #: other files or folders in which the folder of data sets may contain it
 
     @property
     def name(self) -> str:
@@ -35,7 +35,7 @@ class Published:
         folder: AnyPath | None = None,
         progress: Progress | None = None,
     ) -> Path:
-        """Where to read it: at `path`, or in the folder of data sets, to which it is downloaded on request."""
+        """The path to read: `path` if given, else in the folder of data sets, to which it is downloaded on request."""
         if path is not None:
             return existing(path)
         home = data_folder(folder)
@@ -48,20 +48,20 @@ class Published:
             return at
         if not download:
             raise FileNotFoundError(
-                f"{self.title} is not here. {self.licence} Pass download=True to fetch {self.size} from {self.url} "
-                f"into {home}, or path=… if you have it elsewhere."
+                f"{self.title} is not in {home}. {self.licence} Pass download=True to download {self.size} from "
+                f"{self.url}, or path=… if you have it elsewhere."
             )
         logger.warning("%s: %s", self.title, self.licence)
         fetch(self.url, file, self.sha256, progress)
         return file
 
     def _check(self, file: Path) -> None:
-        """A download that has changed since is refused; a file that the user names is not checked."""
+        """Refuse a download that was changed later; a file that the user names is not checked."""
         found = checksum(file)
         if found != self.sha256:
             raise ValueError(
-                f"{file} is not what {self.url} is known to be: its SHA-256 is {found}, but {self.sha256} is expected. "
-                "Delete it and pass download=True, or pass it as path=… to read it as it is."
+                f"{file} is not the file that {self.url} offers: its SHA-256 is {found}, but {self.sha256} is "
+                "expected. Delete it and pass download=True, or pass it as path=… to read it without this check."
             )
 
 
@@ -78,7 +78,5 @@ def first_of(folder: Path, names: tuple[str, ...]) -> Path | None:
 def existing(path: AnyPath) -> Path:
     found = Path(path).expanduser()
     if not found.exists():
-        raise FileNotFoundError(
-            f"There is no {found}. Is the path right? It is taken from {Path.cwd()} if it is relative."
-        )
+        raise FileNotFoundError(f"{found} does not exist. Check the path; a relative one starts at {Path.cwd()}.")
     return found

@@ -1,4 +1,4 @@
-"""Ratings as a recommender meets them, whose truth is known."""
+"""Synthetic ratings like those of a recommender system, with known truth."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rslm.runtime.types import Floats, Indices32, Indices64
 
 MEAN = 3.5
 USER_BIAS, ITEM_BIAS, TASTE = 0.4, 0.5, 0.6  # standard deviations of the three parts of a rating
-ACTIVITY, POPULARITY = 1.1, 1.5  # how skewed: standard deviations of the logarithms
-CELLS = 1 << 25  # of the pattern treated at once
+ACTIVITY, POPULARITY = 1.1, 1.5  # standard deviations of the logarithms of users' and items' shares
+CELLS = 1 << 25  # cells of the pattern generated at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Synthetic ratings and all that made them, but the noise."""
+    """Synthetic ratings and everything they were computed from, except the noise."""
 
     data: ObservedMatrix  #: users × items
-    noise_floor: float  #: the RMSE on new ratings of somebody who knows the truth: the noise's standard deviation
+    noise_floor: float  #: standard deviation of the noise: the RMSE of the truth on new ratings
     mean: float
     user_bias: Floats
     item_bias: Floats
@@ -47,7 +47,7 @@ def make_ratings(
     random_state: Seed = None,
     dtype: DTypeLike = np.float64,
 ) -> Ratings:
-    """Ratings as a recommender meets them: mean + user bias + item bias + taste of low rank + Gaussian noise.
+    """Synthetic ratings: mean + user bias + item bias + taste of low rank + Gaussian noise.
 
     Some users rate far more than others, and some items are rated far more often; every user rates at least once if
     there are as many ratings as users. A user's items are drawn without replacement in proportion to popularity.
@@ -57,11 +57,11 @@ def make_ratings(
     ----------
     n_users, n_items : int
     n_ratings : int
-        No more than there are pairs of a user and an item.
+        At most n_users × n_items.
     rank : int
-        Of the taste; with the biases the rank of the truth is 2 higher at most.
+        Rank of the taste. With the biases, the rank of the truth is at most 2 higher.
     noise : float
-        Standard deviation; that of the three other parts is 0.4, 0.5 and 0.6.
+        Standard deviation of the noise; those of the two biases and the taste are 0.4, 0.5 and 0.6.
     random_state : int, RandomState, Generator or None
     dtype : float64 or float32
         Of the ratings.
@@ -102,7 +102,7 @@ def make_ratings(
 
 
 def _shares(weights: Floats, total: int, most: int) -> Indices64:
-    """Whole numbers that sum to `total`, in proportion to the weights, from 1 (if it is enough for all) to `most`."""
+    """Whole numbers proportional to the weights with sum `total`, at most `most`, at least 1 if `total` suffices."""
     least = 1 if total >= len(weights) else 0
     low, high = 0.0, most / float(weights.min())
     for _ in range(100):  # bisection for the scale at which the clipped shares sum to the total
@@ -112,16 +112,16 @@ def _shares(weights: Floats, total: int, most: int) -> Indices64:
     whole = np.floor(shares)
     part = np.cumsum(shares - whole)
     left_over = total - int(whole.sum())
-    # Whoever carries the sum of the fractional parts over the next integer gets one more.
+    # A share gets one more if the running sum of the fractional parts passes an integer there.
     steps = np.floor(part * (left_over / part[-1]) + 1e-6) if left_over else np.zeros(len(weights))
     return np.asarray(whole + np.diff(steps, prepend=0.0), dtype=np.int64)
 
 
 def _choose(counts: Indices64, popularity: Floats, rng: np.random.Generator) -> Indices32:
-    """For every user so many different items, ascending: successive draws in proportion to popularity.
+    """`counts[k]` different items for every user k, ascending: successive draws in proportion to popularity.
 
-    Draws with replacement whose repetitions are drawn again follow the same law; users for whom this takes too many
-    rounds, because they want nearly everything, are finished one by one.
+    Drawing with replacement, and drawing repetitions again, has the same distribution. Users for whom this takes too
+    many rounds, because they rate nearly all items, are finished one by one.
     """
     n_items = len(popularity)
     cumulative = np.cumsum(popularity)
@@ -131,7 +131,7 @@ def _choose(counts: Indices64, popularity: Floats, rng: np.random.Generator) -> 
         if not wanting.any():
             break
         user = np.repeat(np.arange(len(counts)), wanting)
-        # The cap is for a draw that rounding lifts to the very end.
+        # The minimum is needed if rounding lifts a draw to the very end.
         draw = np.searchsorted(cumulative, rng.random(len(user)) * cumulative[-1], side="right")
         key = user * n_items + np.minimum(draw, n_items - 1)
         key = ascending(key[~seen[key]])
@@ -140,7 +140,7 @@ def _choose(counts: Indices64, popularity: Floats, rng: np.random.Generator) -> 
     table = seen.reshape(len(counts), n_items)
     for unfinished in np.flatnonzero(wanting):
         free = np.flatnonzero(~table[unfinished])
-        # The order of exponential waiting times is that of successive draws.
+        # Sorting exponential waiting times gives the same distribution as successive draws.
         waiting = rng.standard_exponential(len(free)) / popularity[free]
         table[unfinished, free[np.argsort(waiting)[: wanting[unfinished]]]] = True
     return (np.flatnonzero(seen) % n_items).astype(np.int32)

@@ -1,4 +1,4 @@
-"""The School data: examinations of 15,362 students in 139 schools of London."""
+"""The School data: examination scores of 15,362 students in 139 schools in London."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rslm.datasets.tasks import Regressions
 
 FILE = "school.mat"
 WHERE = (
-    "There is no download, as no place offers it for good and no licence comes with it; most people take "
-    "data/school.mat from the MALSAR package (https://github.com/jiayuzhou/MALSAR). The records are of the Inner "
-    "London Education Authority, 1985 to 1987."
+    "There is no download, as it has no permanent address and no licence; most people take data/school.mat from the "
+    "MALSAR package (https://github.com/jiayuzhou/MALSAR). The records are those of the Inner London Education "
+    "Authority, 1985 to 1987."
 )
 
 
 def load_school(path: AnyPath | None = None, *, folder: AnyPath | None = None) -> Regressions:
-    """School: predict a student's score in an examination; each of 139 schools is a task.
+    """School: predict the examination score of a student; each of 139 schools is a task.
 
     The file has 15,362 rows of 28 features, most of which are 0 or 1; the last one is always 1.
 
     Parameters
     ----------
     path : path, optional
-        school.mat, or a folder or archive with it: cells X{t} and Y{t} of the rows and scores of school t. If None,
-        school.mat or school/school.mat is looked for in `folder`. There is no download.
+        school.mat, or a folder or archive with it: cells X{t} and Y{t} are the rows and scores of school t. If None,
+        `folder` is searched for school.mat or school/school.mat. There is no download.
     folder : path, optional
         The folder of data sets; $RSLM_DATA if None, or else ~/.cache/rslm.
 
@@ -55,13 +55,13 @@ def _cells(name: str, stream: Any) -> tuple[list[Any], list[Any]]:
     try:
         content = matlab.variables(stream.read())
     except ValueError as error:
-        raise ValueError(f"{name} is damaged or no MATLAB file up to version 7: {error}; {needed}.") from None
+        raise ValueError(f"{name} is damaged or not a MATLAB file up to version 7: {error}; {needed}.") from None
     cells = [_listed(content.get(variable)) for variable in ("X", "Y")]
     try:
-        X = [np.asarray(x, dtype=np.float64) for x in cells[0]]  # whole numbers of 8 bits in the file
+        X = [np.asarray(x, dtype=np.float64) for x in cells[0]]  # 8-bit integers in the file
         y = [np.asarray(v, dtype=np.float64).reshape(-1) for v in cells[1]]
-    except (TypeError, ValueError):  # sparse ones, text and cells in cells
-        raise ValueError(f"{name} has cells that are no matrices of numbers; {needed}.") from None
+    except (TypeError, ValueError):  # sparse matrices, text and nested cells
+        raise ValueError(f"{name} has cells that are not matrices of numbers; {needed}.") from None
     fits = len(X) == len(y) > 0 and all(x.ndim == 2 and len(x) == len(v) for x, v in zip(X, y, strict=True))
     if not fits or len({x.shape[1] for x in X}) > 1:
         shapes = f"{len(X)} and {len(y)} cells" if X or y else "no such cells"

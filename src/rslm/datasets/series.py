@@ -1,4 +1,4 @@
-"""Series whose oscillations are known."""
+"""Synthetic series of known oscillations."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from rslm.data import Seed, as_generator
 from rslm.runtime.types import Floats
 
-APART = 2.0  # cycles over the whole series by which drawn frequencies differ at least: closer ones look like one
+APART = 2.0  # minimum distance of drawn frequencies, in cycles over the whole series: closer ones look like one
 AMPLITUDES = 0.5, 1.5
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A synthetic series and all that made it, but the noise."""
+    """A synthetic series and everything it was computed from, except the noise."""
 
-    y: Floats  #: what was observed: NaN where a sample is missing
-    truth: Floats  #: without noise, of every sample
-    noise_floor: float  #: the noise's standard deviation
+    y: Floats  #: the observed samples, NaN where missing
+    truth: Floats  #: every sample without noise
+    noise_floor: float  #: standard deviation of the noise
     frequencies: Floats  #: cycles per sample, ascending if they were drawn
     dampings: Floats  #: oscillation j decays by exp(−dampings[j]) a sample
     amplitudes: Floats
     phases: Floats  #: in radians
-    rank: int  #: of the truth's Hankel matrix: two for an oscillation, two for a trend
+    rank: int  #: rank of the truth's Hankel matrix: two per oscillation, two for a trend
 
 
 def make_series(
@@ -44,15 +44,15 @@ def make_series(
     ----------
     n_samples : int
     frequencies : int or list of numbers between 0 and 0.5
-        The frequencies in cycles per sample, or how many to draw; drawn ones differ by 2 / n_samples at least.
+        The frequencies in cycles per sample, or how many to draw; drawn ones differ by at least 2 / n_samples.
     dampings : number or list of numbers, 0 or more
-        One for all oscillations, or one for each; 0 is an oscillation that lasts.
+        One for all oscillations, or one for each; 0 for an undamped oscillation.
     trend : float
-        How much the line rises from the first sample to the last.
+        Rise of the straight line from the first sample to the last.
     noise : float
         Standard deviation. The amplitudes are between 0.5 and 1.5.
     missing : float
-        The part of the samples that is missing, at random places, 0 or more and below 1.
+        Fraction of the samples that is missing, at random positions; 0 or more and below 1.
     random_state : int, RandomState, Generator or None
 
     Examples
@@ -67,7 +67,7 @@ def make_series(
     if not noise >= 0:
         raise ValueError(f"noise is {noise!r}, but a standard deviation of 0 or more is needed.")
     if not 0 <= missing < 1:
-        raise ValueError(f"missing is {missing!r}, but a part of 0 or more and below 1 is needed.")
+        raise ValueError(f"missing is {missing!r}, but a fraction of 0 or more and below 1 is needed.")
     rng = as_generator(random_state)
     f = _given(frequencies) if np.ndim(frequencies) else _drawn(frequencies, n_samples, rng)
     d = _dampings(dampings, len(f))
@@ -82,14 +82,14 @@ def make_series(
 
 
 def _drawn(given: int | Sequence[float] | Floats, n_samples: int, rng: np.random.Generator) -> Floats:
-    """Uniform among all that are far enough apart, and as far from 0 and 0.5."""
+    """Uniform among all sets of frequencies that are far enough from one another, from 0 and from 0.5."""
     count = operator.index(given)  # type: ignore[arg-type]  # a float is refused: it may be a frequency
     gap = APART / n_samples
     room = 0.5 - gap * (count + 1)
     if count < 0 or room < 0:
         most = int(0.5 / gap) - 1
         raise ValueError(
-            f"{count} frequencies were asked for, but {n_samples} samples can tell 0 to {max(most, 0)} apart. Ask for "
+            f"{count} frequencies were requested, but {n_samples} samples can distinguish 0 to {max(most, 0)}. Request "
             "fewer, or give the frequencies themselves."
         )
     return gap * np.arange(1, count + 1) + room * np.sort(rng.random(count))
@@ -105,7 +105,7 @@ def _given(frequencies: int | Sequence[float] | Floats) -> Floats:
 def _dampings(given: float | Sequence[float] | Floats, count: int) -> Floats:
     d = np.array(given, dtype=np.float64)
     if d.ndim > 1 or (d.ndim == 1 and len(d) != count):
-        raise ValueError(f"dampings has shape {d.shape}, but one number is needed, or {count}: one an oscillation.")
+        raise ValueError(f"dampings has shape {d.shape}, but one number is needed, or {count}: one per oscillation.")
     if not np.all(d >= 0):
         raise ValueError(f"dampings are {d.tolist()}, but each must be 0 or more.")
     return np.broadcast_to(d, count).copy()

@@ -1,4 +1,4 @@
-"""Rows of many related regressions: from a file, or generated with coefficients that are known."""
+"""Rows of many related regressions: from a file, or generated with known coefficients."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rslm.runtime.types import Floats, Indices64
 
 @dataclass(frozen=True, eq=False)
 class Regressions:
-    """Many regressions, their rows one below the other, as `MultiTaskRegressor.fit(X, y, tasks=tasks)` takes them."""
+    """Many regressions with their rows stacked, as `MultiTaskRegressor.fit(X, y, tasks=tasks)` takes them."""
 
     X: Floats  #: (n, n_features)
     y: Floats  #: (n,)
-    tasks: NDArray[Any]  #: (n,): the label of the task that a row belongs to
+    tasks: NDArray[Any]  #: (n,): the task label of every row
     feature_names: tuple[str, ...] | None  #: None if the features have no names
 
 
 @dataclass(frozen=True, eq=False)
 class MadeTasks(Regressions):
-    """Synthetic regressions and all that made them, but the noise."""
+    """Synthetic regressions and everything they were computed from, except the noise."""
 
-    noise_floor: float  #: the RMSE on new rows of somebody who knows the truth: the noise's standard deviation
+    noise_floor: float  #: standard deviation of the noise: the RMSE of the truth on new rows
     coef: Floats  #: (n_tasks, n_features)
     intercept: Floats  #: (n_tasks,)
     subspace: Floats  #: (n_features, rank), orthonormal: all coefficients are combinations of its columns
@@ -41,17 +41,17 @@ def make_tasks(
     noise: float = 0.1,
     random_state: Seed = None,
 ) -> MadeTasks:
-    """Related regressions: coefficients in a common subspace, an intercept a task, Gaussian features and noise.
+    """Related regressions: coefficients in a common subspace, an intercept per task, Gaussian features and noise.
 
     Parameters
     ----------
     n_tasks, n_features : int
     n_rows : int or list of int
-        Rows of every task, or one number a task.
+        Number of rows of every task, or one number per task.
     rank : int
-        Dimension of the subspace, no more than there are tasks and features.
+        Dimension of the subspace, at most n_tasks and n_features.
     noise : float
-        Standard deviation; that of a row's target without noise is about √rank about the task's intercept.
+        Standard deviation of the noise. Without it, a target deviates from the task's intercept by about √rank.
     random_state : int, RandomState, Generator or None
 
     Examples
@@ -82,6 +82,6 @@ def _counts(n_rows: int | Sequence[int], n_tasks: int) -> Indices64:
     counts = np.array(n_rows)
     if counts.shape not in ((), (n_tasks,)) or counts.dtype.kind not in "iu" or np.any(counts < 1):
         raise ValueError(
-            f"n_rows is {n_rows!r}, but a number of 1 or more is needed, or {n_tasks} of them: one a task."
+            f"n_rows is {n_rows!r}, but a number of 1 or more is needed, or {n_tasks} of them: one per task."
         )
     return np.broadcast_to(counts, n_tasks).astype(np.int64)

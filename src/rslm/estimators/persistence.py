@@ -19,7 +19,7 @@ from rslm.estimators.choices import OWN, STREAMING, as_loss
 from rslm.losses import BY_NAME, Loss
 from rslm.runtime.threads import thread_count
 from rslm.solvers import Outcome
-from rslm.storage.container import Arrays, Facts, Kind, plain_scalar, read_sealed, write_sealed
+from rslm.storage.container import Arrays, Facts, Kind, plain_scalar, read_container, write_container
 
 MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the model again.")
 
@@ -65,7 +65,7 @@ def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = No
     arrays |= more or {}
     if type(model).__name__ in _Registry.classes:  # a class of the user's own is not loaded
         _check_loads(model, header, arrays)
-    write_sealed(path, MODEL, header, arrays)
+    write_container(path, MODEL, header, arrays)
 
 
 def _check_loads(model: Storable, header: Facts, arrays: Arrays) -> None:
@@ -95,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         Of the class that was saved, fitted. No code from the file is run.
     """
     name = os.fspath(path)
-    header, arrays = read_sealed(path, MODEL)
+    header, arrays = read_container(path, MODEL)
     estimator = _Registry.classes.get(str(header.get("estimator")))
     if estimator is None:
         raise ValueError(f"{name!r} holds a {header.get('estimator')!r}, which this version of rslm does not know")

@@ -1,4 +1,4 @@
-"""Arrays in, arrays out: the compiled kernels. `reference` has a NumPy twin of each that is obviously right."""
+"""The compiled kernels: arrays in, arrays out. `reference` has a simple NumPy version of each, used by the tests."""
 
 import os
 
@@ -20,7 +20,7 @@ from rslm.kernels.columns import (
 )
 
 _wanted = os.environ.get("RSLM_INSTRUCTION_SET")
-if _wanted:  # else the best one
+if _wanted:  # by default the best one is used
     if _wanted not in instruction_sets():
         raise ValueError(
             f"the environment variable RSLM_INSTRUCTION_SET is {_wanted!r}, and this machine has "
@@ -29,7 +29,7 @@ if _wanted:  # else the best one
     use_instruction_set(_wanted)
 
 if hasattr(os, "register_at_fork"):
-    # The threads of a process are not in its children, where waiting for them would never end.
+    # A forked child does not have the threads of its parent, and would wait for them forever.
     os.register_at_fork(after_in_child=lambda: _native.limit_threads(1))
 
 __all__ = [

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from rslm.runtime.types import Floats, Indices32, Indices64
 
-class Stopped(Exception): ...  # noqa: N818, as it is no error
+class Stopped(Exception): ...  # noqa: N818, as it is not an error
 
 def ask(function: Callable[[], bool]) -> None: ...
 def instruction_set() -> str: ...

@@ -1,4 +1,4 @@
-"""Columns whose products with all rows of a factor have to stay within bounds."""
+"""Columns whose products with all rows of a factor must be within bounds."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from rslm.kernels import _native
 from rslm.kernels.columns import Columns, Factors, _c
 from rslm.runtime.types import Floats, Indices64
 
-RESTLESS = 16  # one row in so many, those that have moved furthest, is looked at in any case
+RESTLESS = 16  # 1/16 of the rows, those that have moved furthest, is always checked
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The entries that bounds push at, a sparse matrix, and the columns that they have changed.
+    """The entries with an active bound, a sparse matrix, and the columns that satisfy the bounds.
 
-    v_t minimises ½(v − c_t)ᵀM_t(v − c_t) − Σ_j s_jt x_jᵀv, and s_jt changes by −weight_jt for every unit of x_jᵀv.
+    v_t minimises ½(v − c_t)ᵀM_t(v − c_t) − Σ_j s_jt x_jᵀv, and s_jt changes by −weight_jt per unit of x_jᵀv.
     """
 
     X: Floats  #: (rows, rank)
     V: Floats  #: (columns, rank)
-    entries: Columns  #: where the bounds push
-    s: Floats  #: how hard: positive at a lower bound, negative at an upper one
+    entries: Columns  #: the entries with an active bound
+    s: Floats  #: their multipliers: positive at a lower bound, negative at an upper one
     weight: Floats
-    margin: Floats  #: of every column: how far other rows are from their bounds at least, in units of their norms
-    excess: Floats  #: of every column: how far it is beyond hard bounds, where no v is within them
+    margin: Floats  #: per column: the smallest distance of the other rows to their bounds, relative to their norms
+    excess: Floats  #: per column: the violation of hard bounds, if no v satisfies them
 
     @classmethod
     def nothing(cls, X: Floats, V: Floats) -> Self:
-        """Nothing is known of the columns yet."""
+        """No active bounds, and nothing known about the columns."""
         none = Columns(np.zeros(len(V) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), len(X))
         empty, unknown = np.zeros(0), np.full(len(V), -np.inf)
         return cls(X, V, none, empty, empty, unknown, np.zeros(len(V)))
@@ -58,19 +58,19 @@ def bound(
     centre : array of shape (columns, rank)
         The minimisers c without bounds.
     factors : Factors
-        Of M; overwritten by those of M + Σ weight x xᵀ over the entries that bounds push at.
+        Of M; overwritten by those of M + Σ weight x xᵀ over the entries with an active bound.
     lower, upper : arrays of shape (rows, columns), of any strides
         ±∞ where there is no bound.
     stiffness : float
-        k of soft bounds, which add ½ k · distance² instead; infinite for hard ones.
+        k of soft bounds, which add ½ k · distance² to the objective instead; infinite for hard bounds.
     before : Bound, optional
-        What the same function has returned for a similar problem with the same bounds: where to start, and, if it was
-        with the same rank, what need not be looked at again.
+        The result for a similar problem with the same bounds and rank: a warm start, whose margins tell which rows
+        need not be checked again. It is ignored if the shape of V differs.
     shift : (Columns, values), optional
-        Entries whose soft bounds are moved, and by how much.
+        Entries whose soft bounds are shifted, and by how much.
     most : int, optional
-        How many entries beyond their bounds may be met; with more, `excess` is infinite for all columns, and nothing
-        else has a meaning.
+        Maximum number of violated entries. With more, the work ends early, `excess` is infinite for all columns, and
+        the rest of the result is undefined.
     """
     X, V = _c(X), centre.copy()
     before = before if before is not None and before.V.shape == V.shape else Bound.nothing(X, V)
@@ -102,7 +102,7 @@ def bound(
 
 
 def _movement(before: Floats, now: Floats) -> tuple[NDArray[np.int32], float]:
-    """The rows that have moved furthest relative to their norms, and how far the others have at most."""
+    """The rows that have moved furthest relative to their norms, and the largest such distance of the others."""
     if before is now:
         return np.zeros(0, dtype=np.int32), 0.0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""A sparse matrix by columns, and the kernels that treat all its columns at once."""
+"""A sparse matrix by columns, and the kernels that process all its columns in one call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LANES = 8  # columns whose triangular factors are interleaved
 
 @dataclass(frozen=True)
 class Factors:
-    """Triangular factors of one rank × rank system for every column; only `solve` knows how they are laid out."""
+    """Triangular factors of one rank × rank system per column, in a layout that only the kernels know."""
 
     data: Floats
     columns: int
@@ -38,11 +38,11 @@ class Factors:
 
     @classmethod
     def of(cls, systems: Floats, threads: int) -> Factors:
-        """Of symmetric systems (columns, rank, rank) that are given, which must not be indefinite."""
+        """Factors of given symmetric, positive semidefinite systems (columns, rank, rank)."""
         columns, rank, _ = systems.shape
         try:
             roots = np.linalg.cholesky(systems)
-        except np.linalg.LinAlgError:  # singular but for rounding
+        except np.linalg.LinAlgError:  # singular up to rounding
             values, vectors = np.linalg.eigh(systems)
             roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
         # A system is the sum of r rᵀ over the columns r of its root.
@@ -55,7 +55,7 @@ class Factors:
         return parts.factorise(rows, least, threads)
 
     def solve(self, rhs: Floats, threads: int) -> Floats:
-        """Solve the system of every column for its own row of `rhs`."""
+        """Solve the system of every column for its row of `rhs`."""
         solution = np.empty((self.columns, self.rank))
         _native.solve(self.data, np.ascontiguousarray(rhs, dtype=np.float64), solution, threads)
         return solution
@@ -63,7 +63,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Solved:
-    """Ridge regressions of all columns: v_t minimises |y_t − X_t v|² + ridge_t |v|²."""
+    """Results of the ridge regressions of all columns: v_t minimises |y_t − X_t v|² + ridge_t |v|²."""
 
     squares: float  #: Σ_t |y_t − X_t v_t|²
     V: Floats  #: (columns, rank)
@@ -74,11 +74,11 @@ class Solved:
 
 @dataclass(frozen=True)
 class BoxSolved:
-    """Regressions of all columns with a loss that is given by a box of its dual variables."""
+    """Results of the regressions of all columns with a loss that is defined by a box of its dual variables."""
 
     V: Floats  #: (columns, rank)
     value: Floats  #: Σ ℓ + |v|²/2c of every column
-    gap: Floats  #: how far that is from the dual value, at most
+    gap: Floats  #: an upper bound on its distance to the dual value
     rounds: NDArray[np.int32]
 
 
@@ -93,9 +93,9 @@ class Piece:
 
 
 class FeatureRows:
-    """The rows of a feature matrix as the kernels for tasks want them.
+    """The rows of a feature matrix in the form that the kernels for tasks need.
 
-    `values` are those of an array in double precision, or of a matrix that is sparse by rows; they are not copied.
+    `values` are those of a dense array in double precision, or of a matrix in compressed rows; they are not copied.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class FeatureRows:
 class Columns:
     """The sparsity pattern of a rows × columns matrix in compressed columns.
 
-    Sums over columns are made in an order that the pattern fixes, so results do not depend on `threads`.
-    One object serves one thread of Python at a time, but for what works on pieces.
+    The order of sums over columns is fixed by the pattern, so results do not depend on `threads`.
+    Only one Python thread at a time may use an object, except for the methods that work on pieces.
     """
 
     def __init__(self, indptr: NDArray[np.integer[Any]], index: NDArray[np.integer[Any]], rows: int) -> None:
@@ -135,7 +135,7 @@ class Columns:
         return self._native.shard_count
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Ranges of columns with so few entries that a temporary array for them is small."""
+        """Ranges of columns with at most BLOCK entries (or one column), so that temporary arrays are small."""
         first, columns = 0, self.shape[1]
         while first < columns:
             last = int(np.searchsorted(self.indptr, self.indptr[first] + BLOCK, side="right")) - 1
@@ -160,7 +160,7 @@ class Columns:
 
     @cached_property
     def by_rows(self) -> Columns:
-        """The same pattern with rows and columns exchanged; made when it is first asked for."""
+        """The transposed pattern; computed at first use."""
         ones = np.ones(self.entries, dtype=np.int8)
         small = self.indptr.astype(np.int32) if self.entries < 2**31 else self.indptr  # else SciPy widens the index too
         rows = sparse.csc_array((ones, self.index, small), shape=self.shape).tocsr()
@@ -168,14 +168,14 @@ class Columns:
 
     @cached_property
     def row_order(self) -> NDArray[np.int64]:
-        """Where the entries of `by_rows` are among these."""
+        """The positions of the entries of `by_rows` in this pattern."""
         numbers = sparse.csc_array((np.arange(self.entries), self.index, self.indptr), shape=self.shape)
         return np.asarray(numbers.tocsr().data)
 
     def evaluate(self, y: Floats, U: Floats, ridge: Floats, threads: int, room: Solved | None = None) -> Solved:
         """Solve the ridge regressions of all columns on the rows of `U`.
 
-        `room` is an earlier result that is no longer needed: its residual and factors are overwritten.
+        `room` is an earlier result that is no longer needed, as scratch: its residual and factors are overwritten.
         """
         rows, columns = self.shape
         rank = U.shape[1]
@@ -190,7 +190,7 @@ class Columns:
     def regress(
         self, y: Floats, U: Floats, ridge: Floats, threads: int, room: Factors | None = None
     ) -> tuple[Floats, Factors]:
-        """The first half of `evaluate`: V and the factors, for which `room` may be given."""
+        """The first half of `evaluate`: V and the factors; `room` is scratch for the factors."""
         V = np.empty((self.shape[1], U.shape[1]))
         if room is None or (room.columns, room.rank) != V.shape:
             room = Factors.room_for(*V.shape)
@@ -200,7 +200,7 @@ class Columns:
     def residuals(
         self, y: Floats, U: Floats, V: Floats, threads: int, room: Floats | None = None
     ) -> tuple[float, Floats, Floats]:
-        """The second half of `evaluate`, for any V: squares, residual, for which `room` may be given, and by_rows."""
+        """The second half of `evaluate` for any V: squares, residual (in `room`, if given) and by_rows."""
         residual, by_rows = room_like(y) if room is None else room, np.empty(U.shape)
         squares = self._native.residuals(y, _c(U), _c(V), residual, by_rows, threads)
         return squares, residual, by_rows
@@ -222,8 +222,8 @@ class Columns:
     ) -> Floats:
         """The directional derivative of −`scatter(z, V)` along `dU`, where ż = −weight · (dX v + X v̇).
 
-        `factors` are those of X_tᵀ diag(weight) X_t + ridge_t. If `dV` is given, it holds what is to be added to the
-        right hand sides of the systems for v̇, and is overwritten by v̇.
+        `factors` are those of X_tᵀ diag(weight) X_t + ridge_t. If `dV` is given, it is added to the right-hand sides
+        of the systems for v̇, and overwritten by v̇.
         """
         out = np.empty(U.shape)
         self._native.derivative(z, weight, _c(U), V, factors.data, _c(dU), dV, out, threads)
@@ -240,9 +240,9 @@ class Columns:
         *,
         centred: bool = False,
     ) -> Solved:
-        """`evaluate` with the rows x U in place of those of U; `by_rows` of the result is by features: xᵀ of it.
+        """`evaluate` with the rows of x U instead of those of U; `by_rows` of the result is xᵀ times it, by features.
 
-        If `centred`, the mean over a task is taken out of its x U; y should have none either.
+        If `centred`, the mean over a task is subtracted from its x U; y should have mean zero per task, too.
         """
         columns, rank = self.shape[1], U.shape[1]
         if room is not None and (room.V.shape != (columns, rank) or room.residual.dtype != y.dtype):
@@ -288,7 +288,7 @@ class Columns:
     ) -> Factors:
         """Factors of X_tᵀ diag(weight) X_t + ridge_t for every column, where X_t are the rows of X at its entries.
 
-        `more` are other entries of the same columns, with their weights, which are added.
+        `more` are further entries of the same columns with their weights, which are added to the sums.
         """
         if room is None or (room.columns, room.rank) != (self.shape[1], X.shape[1]):
             room = Factors.room_for(self.shape[1], X.shape[1])
@@ -324,10 +324,10 @@ class Columns:
         error: Floats,
         threads: int,
     ) -> BoxSolved:
-        """For every column the minimiser v of Σ ℓ(y − X v) + |v|²/2c_t, with ℓ(e) = max_s s e − ε|s| − ½ δ s².
+        """For every column, the minimiser v of Σ ℓ(y − X v) + |v|²/2c_t, with ℓ(e) = max_s s e − ε|s| − ½ δ s².
 
-        `box` is (lower, upper, mirrored, ε, δ): s lies between the first two, turned over for negative targets if
-        mirrored. `dual` holds the s to begin with and is overwritten by those of the solution, `error` by y − X v.
+        `box` is (lower, upper, mirrored, ε, δ): s is between lower and upper; if mirrored, between −upper and −lower
+        for negative targets. `dual` is the warm start for s and is overwritten by the solution, `error` by y − X v.
         """
         rank, columns = U.shape[1], self.shape[1]
         V, value, gap = np.empty((columns, rank)), np.empty(columns), np.empty(columns)
@@ -338,7 +338,7 @@ class Columns:
     # ---- pieces of the columns: these run in the calling thread, and several may run at once --------------------
 
     def pieces(self, entries: int) -> list[Piece]:
-        """Cut the columns into runs of about so many entries, each some whole groups of eight columns."""
+        """Split the columns into pieces of about `entries` entries, each of whole groups of eight columns."""
         groups = -(-self.shape[1] // LANES)
         starts = self.indptr[np.minimum(np.arange(groups + 1) * LANES, self.shape[1])]
         cuts = np.searchsorted(starts, np.arange(0, self.entries, entries), side="left")
@@ -364,8 +364,8 @@ class Columns:
     ) -> None:
         """Write the Newton steps (X_tᵀ diag(weight) X_t + ridge_t)⁻¹ (X_tᵀ z_t − ridge_t v_t) of a piece's columns.
 
-        Only groups of eight columns that are active are touched; `x` is `padded(U)`. The factors of the systems are
-        written too, and for each step its product with the right hand side, the Newton decrement.
+        Only active groups of eight columns are processed; `x` is `padded(U)`. The factors of the systems are written
+        too, and the Newton decrements: the product of each step with its right-hand side.
         """
         self._native.newton(piece.first, piece.last, active, x, z, weight, V, ridge, factors.data, step, decrement)
 
@@ -387,14 +387,14 @@ class Columns:
 
 
 def box_curvature(y: Floats, error: Floats, box: BoxNumbers, threads: int, order: Indices64 | None = None) -> Floats:
-    """ℓ'' of a loss that is given by its box, δ > 0, at these errors; at entry order[k] if an order is given."""
+    """ℓ'' of a loss defined by its box, δ > 0, at these errors; element k is that of entry order[k] if given."""
     curvature = room_like(error)
     _native.box_curvature(y, error, order, *box, curvature, threads)
     return curvature
 
 
 def padded(U: Floats) -> Floats:
-    """The rows of U as the kernels want them: filled up with zeros, and a row of zeros behind the last."""
+    """The rows of U in the form that the kernels need: padded with zeros, and one row of zeros after the last."""
     U = _c(U)
     out = np.empty((U.shape[0] + 1, _native.padded_width(U.shape[1])))
     _native.padded(U, out)
@@ -417,7 +417,7 @@ def _c(a: Floats) -> Floats:
 
 
 def _moved(array: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers, as `like` has them, where it lies: on disk, if that is there."""
+    """The array with the type of `like`, and on disk if `like` is mapped from disk."""
     room = room_like(like)
     if not isinstance(room, np.memmap):
         return array
@@ -426,7 +426,7 @@ def _moved(array: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
 
 
 def _integers(a: NDArray[np.integer[Any]], dtype: type[Integer]) -> NDArray[Integer]:
-    """The same whole numbers in another width; numbers that do not fit are an error, not other numbers."""
+    """The integers in another type; an error if they do not fit, instead of wrapping around."""
     if a.dtype.kind not in "iu":
         raise TypeError(f"indices must be integers; got {a.dtype}")
     if a.size and not np.can_cast(a.dtype, dtype) and (a.max() > np.iinfo(dtype).max or a.min() < np.iinfo(dtype).min):

@@ -1,4 +1,4 @@
-"""NumPy twins of the compiled kernels, one plain loop over columns each: the oracle of the tests."""
+"""NumPy versions of the compiled kernels, each a simple loop over columns: the reference for the tests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def weighted_derivative(
 
 
 def solve_with_factors(c: Columns, X: Floats, ridge: Floats, rhs: Floats, weight: Floats | None = None) -> Floats:
-    """(X_tᵀ diag(weight) X_t + ridge_t)⁻¹ rhs_t for every column; all weights are 1 where none are given."""
+    """(X_tᵀ diag(weight) X_t + ridge_t)⁻¹ rhs_t for every column; the default weight is 1."""
     return np.linalg.solve(systems(c, X, ridge, weight), rhs[:, :, None])[:, :, 0]
 
 
@@ -60,7 +60,7 @@ def systems(c: Columns, X: Floats, ridge: Floats, weight: Floats | None = None) 
 
 
 def newton_step(c: Columns, U: Floats, z: Floats, weight: Floats, V: Floats, ridge: Floats) -> tuple[Floats, Floats]:
-    """The Newton step of every column, and its product with the right hand side."""
+    """The Newton step of every column, and its product with the right-hand side."""
     rhs = np.zeros(V.shape)
     for t, (rows, at) in enumerate(_columns(c)):
         rhs[t] = U[rows].T @ z[at] - ridge[t] * V[t]
@@ -87,9 +87,9 @@ def gather(c: Columns, s: Floats, X: Floats) -> Floats:
 def box_values(
     c: Columns, y: Floats, U: Floats, weight: Floats, box: tuple[float, float, bool, float, float], s: Floats, V: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """What `solve_box` promises, in place of a second solver: c_t X_tᵀ s_t, and the values of primal V and dual s.
+    """A check of `solve_box` instead of a second solver: c_t X_tᵀ s_t, and the values of primal V and dual s.
 
-    The dual value of any s in its box is at most the primal value of any v. Where the two are equal, both are the best.
+    The dual value of any s in its box is at most the primal value of any v. If the two are equal, both are optimal.
     """
     lower, upper, mirrored, epsilon, delta = box
     implied, primal, dual = np.zeros(V.shape), np.zeros(c.shape[1]), np.zeros(c.shape[1])
@@ -98,7 +98,7 @@ def box_values(
         low, high = np.where(turned, -upper, lower), np.where(turned, -lower, upper)
         e = y[at] - U[rows] @ V[t]
         excess = np.sign(e) * np.maximum(np.abs(e) - epsilon, 0)
-        with np.errstate(divide="ignore", invalid="ignore"):  # e/0 is an end of the box, and 0/0 is anywhere in it
+        with np.errstate(divide="ignore", invalid="ignore"):  # e/0 means an end of the box, 0/0 any point in it
             best = np.clip(np.where(excess == 0, 0, excess / delta), low, high)
         primal[t] = _dual_loss(best, e, epsilon, delta) + V[t] @ V[t] / (2 * weight[t])
         implied[t] = weight[t] * (U[rows].T @ s[at])
@@ -112,7 +112,7 @@ def box_curvature(y: Floats, error: Floats, box: tuple[float, float, bool, float
     """1/δ where the dual variable of an error is inside its box and, with ε, not 0."""
     lower, upper, mirrored, epsilon, delta = box
     turned = mirrored & (y < 0)
-    # As the kernel does it, so that entries at the very end of the box fall on the same side.
+    # Computed as in the kernel, so that entries exactly at an end of the box fall on the same side.
     s = (error - np.clip(error, -epsilon, epsilon)) * (1.0 / delta)
     s = np.where(turned, -s, s)
     return np.where((s > lower) & (s < upper) & ((s != 0) | (epsilon == 0)), 1.0 / delta, 0.0)
@@ -121,17 +121,17 @@ def box_curvature(y: Floats, error: Floats, box: tuple[float, float, bool, float
 def bound_conditions(
     X: Floats, centre: Floats, M: Floats, lower: Floats, upper: Floats, stiffness: float, V: Floats, S: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """What `bound` promises, in place of a second solver: three arrays that are 0 at the minimisers, and only there.
+    """A check of `bound` instead of a second solver: three arrays that are 0 at the minimisers, and only there.
 
-    `M` has one matrix for every column, `S` is the rows × columns matrix of s. Returned are the gradients, how far
-    entries are beyond hard bounds, and what s is that it should not be.
+    `M` has one matrix per column, `S` is the rows × columns matrix of s. Returned are the gradients, the violations of
+    hard bounds, and the errors of s.
     """
     W = X @ V.T
     gradient = np.einsum("tkl,tl->tk", M, V - centre) - S.T @ X
     beyond = W - np.clip(W, lower, upper)
     if stiffness < np.inf:
         return gradient, np.zeros(W.shape), S + stiffness * beyond
-    # s pushes up at lower bounds, down at upper ones, and nowhere else. Small rows count as much as large ones.
+    # s is positive at active lower bounds, negative at active upper ones, else 0; scaled by the norms of the rows.
     size = np.linalg.norm(X, axis=1)[:, None]
     push, unit = S * size, np.where(size > 0, size, 1.0)
     wrong = np.minimum(np.maximum(push, 0.0), (W - lower) / unit) + np.minimum(
@@ -166,7 +166,7 @@ def products(c: Columns, piece: Piece, U: Floats, rows: Floats) -> Floats:
 
 
 def padded(U: Floats, width: int) -> Floats:
-    """U with zeros to the right of it and below."""
+    """U padded with zeros on the right and below."""
     return np.pad(U, ((0, 1), (0, width - U.shape[1])))
 
 

@@ -1,4 +1,4 @@
-"""Memory for arrays that are as long as the data: on disk, where the data are."""
+"""Scratch arrays as long as the data: on disk if the data are on disk."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from numpy.typing import DTypeLike, NDArray
 
 
 def room_like(like: NDArray[Any], dtype: DTypeLike | None = None, length: int | None = None) -> NDArray[Any]:
-    """Room for as many numbers as `like` has, of its type, unless another number or type is given.
+    """An uninitialised array of the length and type of `like`, unless another length or type is given.
 
-    Where `like` is mapped from a file, so is the room, from a file without a name in the same folder, or, where that
-    cannot be written to, in the folder for temporary files: what the data do not leave memory for, the system writes
-    to disk and reads again.
+    If `like` is mapped from a file, so is the new array: from an unnamed file in the same folder, or, if that is not
+    writable, in the folder for temporary files. The system can then write it to disk when memory is short.
     """
     kind, count = like.dtype if dtype is None else np.dtype(dtype), len(like) if length is None else length
     folder = _folder(like)
@@ -26,12 +25,12 @@ def room_like(like: NDArray[Any], dtype: DTypeLike | None = None, length: int | 
         return np.empty(count, kind)
     handle, name = _opened(folder)
     try:
-        if hasattr(os, "posix_fallocate"):  # a disk that is full later, when the room is written to, would end Python
+        if hasattr(os, "posix_fallocate"):  # a full disk at a later write would crash Python
             _allocate(handle, kind.itemsize * count, Path(name).parent)
         return np.memmap(name, kind, "r+" if hasattr(os, "posix_fallocate") else "w+", shape=(count,))
     finally:
         os.close(handle)
-        with suppress(OSError):  # where a file that is in use cannot be removed
+        with suppress(OSError):  # some systems cannot remove a file that is in use
             Path(name).unlink()
 
 

@@ -1,4 +1,4 @@
-"""Pictures of fitted models, and reports. They need Matplotlib: pip install 'rslm[plot]'."""
+"""Plots of fitted models, and reports. They need Matplotlib: pip install 'rslm[plot]'."""
 
 from rslm.report.html import completion_report, series_report
 from rslm.report.page import write_report

@@ -1,4 +1,4 @@
-"""What means of rows and columns alone predict: the least that a model should beat."""
+"""Prediction by means of rows and columns only: the baseline that a model should beat."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from rslm.data import ObservedMatrix
 from rslm.runtime.types import Floats
 
-SHRINK = 5.0  # entries that the overall mean counts for
+SHRINK = 5.0  # weight of the overall mean, in entries
 PASSES = 10
 
 
 def bias_model(train: ObservedMatrix) -> Callable[..., Floats]:
-    """mean + row bias + column bias, each drawn to 0 where there are few entries."""
+    """mean + row bias + column bias, where biases are shrunk towards 0 if there are few entries."""
     rows, cols, values = train.rows_of_entries(), train.index, train.values.astype(np.float64)
     mean = float(values.mean())
     of_rows, of_cols = np.zeros(train.shape[0]), np.zeros(train.shape[1])

@@ -1,4 +1,4 @@
-"""One HTML file that tells how a fit went."""
+"""Reports of a fit as one HTML file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rslm.report.biases import bias_model
 from rslm.report.page import facts, page, picture, png, sentence, table, verdict, warning
 from rslm.report.plots import figure, noise_in_words, plot_convergence, plot_residuals, plot_series, plot_spectrum
 
-WORST = 10  # residuals that are listed
+WORST = 10  # residuals listed
 THE_MODEL = "the model"
 LEVEL = 0.9  # of intervals
 
@@ -27,13 +27,13 @@ def completion_report(
     title: str = "Matrix completion",
     how: str = "",
 ) -> str:
-    """The report of a completed matrix, with the error on entries that were held out, if there are any.
+    """The report of a completed matrix, with the error on held-out entries, if given.
 
     Parameters
     ----------
     model : fitted MatrixCompletion
     train : ObservedMatrix
-        What it was fitted to.
+        The data that it was fitted to.
     test : ObservedMatrix, optional
         Entries that were held out.
     title : str
@@ -47,7 +47,7 @@ def completion_report(
     """
     certificate = model.certificate_
     bounds = [["objective of the answer", f"{certificate.primal:.6g}"]]
-    bounds.append(["no matrix has less than", f"{certificate.dual:.6g}"])
+    bounds.append(["lower bound for any matrix", f"{certificate.dual:.6g}"])
     parts = [facts("Data", _data_facts(train, test, how)), _how_good(certificate), table(bounds)]
     if test is not None and len(test):
         parts.append("<h2>Held-out entries</h2>" + _held_out(model, train, test))
@@ -62,7 +62,7 @@ def completion_report(
 def series_report(
     model: Any, y: Any, steps: int = 0, *, title: str = "Series", how: str = "", log: bool = False
 ) -> str:
-    """The report of a series, with a forecast of so many steps.
+    """The report of a series, with a forecast of `steps` values.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def series_report(
     how : str
         How the data were read, in words.
     log : bool, default=False
-        Whether the model was fitted to the logarithm of y. Signal and forecast are in the units of y all the same.
+        Whether the model was fitted to the logarithm of y. Signal and forecast are in the units of y in any case.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def series_report(
     known |= {"noise": noise_in_words(model, log)} | ({"read as": how} if how else {})
     known |= {"fitted on": "the logarithm; samples, signal and forecast are shown in their own units"} if log else {}
     plots = [partial(plot_series, model, samples, steps, LEVEL, log=log)]
-    if model.effective_rank_:  # else there is neither a spectrum nor a way to it
+    if model.effective_rank_:  # with order 0 there are neither singular values nor iterations to show
         plots += [partial(plot_spectrum, model), partial(plot_convergence, model)]
     parts = [facts("Data", known), _how_good(model.certificate_), "<h2>Pictures</h2>" + _figures(plots)]
     if steps:
@@ -110,15 +110,15 @@ def _data_facts(train: ObservedMatrix, test: ObservedMatrix | None, how: str) ->
 
 def _how_good(certificate: Certificate | None) -> str:
     found = "No order explains the series better than noise does, so the signal is zero."
-    told = verdict(found) if certificate is None else verdict(certificate.verdict) + sentence(certificate.meaning)
-    return f"<h2>How good the answer is</h2>{told}"
+    text = verdict(found) if certificate is None else verdict(certificate.verdict) + sentence(certificate.meaning)
+    return f"<h2>How good the answer is</h2>{text}"
 
 
 def _held_out(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> str:
-    """How well the model, and simpler ones, predict held-out entries, and a warning where a simpler one is better."""
+    """How well the model and simpler ones predict held-out entries, and a warning if a simpler one is better."""
     rows, cols = test.rows_of_entries(), test.index
     found = np.einsum("ij,ij->i", model.row_factors_[rows], model.col_factors_[cols])
-    if model.classes_ is not None:  # what is learned is positive for the second class
+    if model.classes_ is not None:  # the learned entry is positive for the second class
         train = train.with_values((train.values > 0) - 0.5)
     guesses = {
         "the mean of all entries": np.full(len(test), train.values.mean()),
@@ -131,14 +131,14 @@ def _held_out(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> str:
     else:
         wrong = {name: float(np.sqrt(np.mean((w - test.values) ** 2))) for name, w in guesses.items()}
         shown, measure = {name: f"{error:.5g}" for name, error in wrong.items()}, "RMSE"
-    told = table([list(row) for row in shown.items()], ["predicted by", measure])
+    text = table([list(row) for row in shown.items()], ["predicted by", measure])
     better = [f"{name} ({shown[name]})" for name in wrong if name != THE_MODEL and not wrong[THE_MODEL] <= wrong[name]]
     if better:
-        told += warning(
+        text += warning(
             f"The model ({measure}: {shown[THE_MODEL]}) predicts worse than {' and '.join(better)}. Do not rely on "
             "it: try another C or another rank. If none is better, these entries may have no structure of low rank."
         )
-    return told
+    return text
 
 
 def _worst(model: Any, train: ObservedMatrix) -> list[list[str]]:

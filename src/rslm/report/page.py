@@ -1,4 +1,4 @@
-"""Pages of HTML that need no network and no other file: pictures are drawn into them."""
+"""HTML pages that need no network and no other file: pictures are embedded."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rslm.storage.atomic import appearing, appearing_bytes
+from rslm.storage.atomic import atomic_bytes, atomic_text
 
 DPI = 130
-COLOURS = 40  # of a picture: a third of the bytes, and nothing that the eye would miss
+COLOURS = 40  # of a picture: a third of the bytes, without a visible difference
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem; color: #222; }
@@ -29,16 +29,16 @@ img { width: 100%; height: auto; } .wide { overflow-x: auto; } .part img { max-w
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A part of a page: what was done, a picture, numbers beside one another, and what was found."""
+    """A part of a page: what was done, a picture, a table of numbers, and what was found."""
 
-    name: str  #: of the picture, as a file
+    name: str  #: file name of the picture, without suffix
     title: str
     text: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     verdict: str  #: what was found, and how good it is
     picture: bytes  #: as PNG
-    alt: str  #: what the picture shows, for who cannot see it
+    alt: str  #: description of the picture for those who cannot see it
 
     def html(self) -> str:
         return (
@@ -48,7 +48,7 @@ class Part:
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """A whole file, from its parts in HTML."""
+    """A complete HTML page from its parts."""
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
@@ -86,7 +86,7 @@ def picture(drawn: bytes, alt: str) -> str:
 
 def png(figure: Any) -> bytes:
     """A figure as a small PNG."""
-    from PIL import Image  # which Matplotlib brings along
+    from PIL import Image  # Matplotlib requires it
 
     drawn, small = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=DPI)
@@ -96,7 +96,7 @@ def png(figure: Any) -> bytes:
 
 
 def write_report(text: str, path: str | os.PathLike[str]) -> None:
-    """Write a report; the file appears whole or not at all.
+    """Write a report; the file appears complete or not at all.
 
     Parameters
     ----------
@@ -104,13 +104,13 @@ def write_report(text: str, path: str | os.PathLike[str]) -> None:
         HTML, as `completion_report` returns it.
     path : path
     """
-    with appearing(path) as file:
+    with atomic_text(path) as file:
         file.write(text)
 
 
 def write_picture(drawn: bytes, path: str | os.PathLike[str]) -> None:
-    """Write a picture; the file appears whole or not at all."""
-    with appearing_bytes(path) as file:
+    """Write a picture; the file appears complete or not at all."""
+    with atomic_bytes(path) as file:
         file.write(drawn)
 
 

@@ -1,6 +1,6 @@
-"""One picture a function: a fitted model and, if you like, axes go in, axes come out.
+"""Plots: each function takes a fitted model and optionally axes, and returns the axes.
 
-Colours are those of Okabe and Ito, which colour-blind people tell apart, in an order whose greys differ in print.
+Colours are those of Okabe and Ito, which colour-blind people can distinguish, in an order whose greys differ in print.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from rslm.linalg.low_rank import singular_values
 from rslm.runtime.types import Floats
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#7F7F7F"
-LEAST = 1e-16  # of what is shown on a logarithmic axis
-SAME = 1e-9  # relative difference of two settings of the solver that is rounding; stages differ by far more
+LEAST = 1e-16  # smallest value shown on a logarithmic axis
+SAME = 1e-9  # relative difference of two solver settings that is due to rounding; stages differ by far more
 
 
 def plot_convergence(model: Any, ax: Any = None) -> Any:
-    """The relative gradient after every iteration, and how far the objective is above where it ended.
+    """The relative gradient after every iteration, and the distance of the objective to its final value.
 
-    The way may lead over other objectives: smaller C, a rounded loss, softer bounds. They are not to be compared with
-    the one at the end, so that part of the way has a grey ground, and its objective is not shown.
+    Continuation may solve other problems first: smaller C, a smoothed loss, softer bounds. Their objectives cannot be
+    compared with the final one, so these iterations have a grey background, and their objective is not shown.
 
     Parameters
     ----------
     model : fitted estimator
-        With iterations: not a `HankelModel` of order 0.
+        With at least one iteration: not a `HankelModel` of order 0.
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
     """
     history = model.history_
     if not history:
         raise ValueError(
-            "the model has no iterations to show: there was nothing to solve, as for a series of order 0; draw the "
-            "series itself, with plot_series"
+            "the model has no iterations to show: there was nothing to solve, as for a series of order 0; plot the "
+            "series itself with plot_series"
         )
     ax = _axes(ax)
     iterations, first = np.arange(len(history["objective"])), _first_of_last_objective(history)
     if first > 0:
-        ax.axvspan(-0.5, first - 0.5, color=GREY, alpha=0.15, lw=0, label="on the way: another objective")
-    with np.errstate(invalid="ignore", over="ignore"):  # of a fit that has failed it is not a finite number
+        ax.axvspan(-0.5, first - 0.5, color=GREY, alpha=0.15, lw=0, label="continuation: another objective")
+    with np.errstate(invalid="ignore", over="ignore"):  # the objective of a failed fit is not finite
         last = float(history["objective"][-1])
         above = _on_log_axis((history["objective"][first:] - last) / max(abs(last), np.finfo(float).tiny))
-    if np.isfinite(above).any():  # not where the start was the end
-        ax.plot(iterations[first:], above, "o-", ms=3, color=BLUE, label="objective above its end, relative")
+    if np.isfinite(above).any():  # not if the fit ended where it started
+        ax.plot(iterations[first:], above, "o-", ms=3, color=BLUE, label="objective above its final value, relative")
     gradient = _on_log_axis(history["relative_gradient"])
     ax.plot(iterations, gradient, "s--", ms=3, color=ORANGE, label="relative gradient")
     ax.axhline(model.tol, color=GREY, lw=1, ls=":", label=f"tolerance {model.tol:g}")
@@ -58,7 +58,7 @@ def plot_convergence(model: Any, ax: Any = None) -> Any:
 
 
 def _first_of_last_objective(history: dict[str, Any]) -> int:
-    """From which record on the objective is the one of the end."""
+    """The index of the first record whose objective is the final one."""
     columns = [history["C"], *amounts_by_iteration(history["relaxations"]).values()]
     # A number that was computed for a stage may differ by rounding.
     same = [np.isclose(column, column[-1], rtol=SAME, atol=0.0, equal_nan=True) for column in columns]
@@ -67,12 +67,12 @@ def _first_of_last_objective(history: dict[str, Any]) -> int:
 
 
 def _on_log_axis(values: Floats) -> Floats:
-    """Without what has no place there: zero is no small number, and must not look like one."""
+    """The values, with NaN for those below the smallest one shown: zero must not look like a small number."""
     return np.where(values >= LEAST, values, np.nan)
 
 
 def plot_spectrum(model: Any, ax: Any = None) -> Any:
-    """The singular values of the learned matrix, of the coefficients of all tasks, or of a series' Hankel matrix.
+    """The singular values of the learned matrix, of the coefficients of all tasks, or of the Hankel matrix of a series.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def plot_spectrum(model: Any, ax: Any = None) -> Any:
 
 
 def plot_residuals(model: Any, ax: Any = None) -> Any:
-    """How far the observed entries are from the learned matrix, with a normal distribution of the same middle half.
+    """A histogram of the residuals, with the normal distribution of the same median and interquartile range.
 
     Parameters
     ----------
@@ -106,13 +106,15 @@ def plot_residuals(model: Any, ax: Any = None) -> Any:
     ax = _axes(ax)
     residual = np.asarray(model.residuals_.values, dtype=np.float64)
     low, middle, high = np.quantile(residual, [0.25, 0.5, 0.75])
-    usual = max((high - low) / 1.349, np.finfo(float).tiny)  # of a normal distribution
+    usual = max((high - low) / 1.349, np.finfo(float).tiny)  # standard deviation of that normal distribution
     edge = max(6.0 * usual, float(np.quantile(np.abs(residual), 0.999)))
     bins = np.linspace(-edge, edge, 80)
     ax.hist(np.clip(residual, -edge, edge), bins=bins, color=BLUE, alpha=0.7, label=f"{len(residual):,} entries")
     at = np.linspace(-edge, edge, 400)
     normal = np.exp(-0.5 * ((at - middle) / usual) ** 2) / (usual * np.sqrt(2 * np.pi))
-    ax.plot(at, normal * len(residual) * (bins[1] - bins[0]), color=ORANGE, ls="--", label="normal, same middle half")
+    ax.plot(
+        at, normal * len(residual) * (bins[1] - bins[0]), color=ORANGE, ls="--", label="normal, same median and IQR"
+    )
     ax.set(xlabel="observed − learned", ylabel="entries", title="Residuals")
     ax.legend(frameon=False, loc="upper right")
     return ax
@@ -121,7 +123,7 @@ def plot_residuals(model: Any, ax: Any = None) -> Any:
 def plot_series(
     model: Any, y: ArrayLike, steps: int = 0, level: float = 0.9, ax: Any = None, *, log: bool = False
 ) -> Any:
-    """The samples of one series, the signal in them, and how it goes on for some steps, with an interval.
+    """The samples of one series, its signal, and a forecast with an interval.
 
     Parameters
     ----------
@@ -135,8 +137,8 @@ def plot_series(
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
     log : bool, default=False
-        Whether the model was fitted to the logarithm of y. The picture is in the units of y all the same; the forecast
-        is the median then.
+        Whether the model was fitted to the logarithm of y. The plot is in the units of y in any case; the forecast is
+        then the median.
     """
     samples = np.asarray(y, dtype=np.float64)
     if samples.ndim != 1 or samples.shape != np.shape(model.signal_):
@@ -165,7 +167,7 @@ def plot_series(
 
 
 def noise_in_words(model: Any, log: bool) -> str:
-    """The noise of a series; that of a logarithm is a part of the series itself."""
+    """The noise of a series, as text; that of a logarithm is relative to the series, so in percent."""
     return f"about {100 * np.expm1(model.noise_):.2g} %" if log else f"{model.noise_:.3g}"
 
 
@@ -175,11 +177,11 @@ def plot_images(*images: ArrayLike, titles: Sequence[str] = ("given", "repaired"
     Parameters
     ----------
     images : arrays of shape (rows, columns)
-        NaN is missing, and orange. The least and the largest value of the first one are black and white.
+        NaN is missing, and shown in orange. The smallest and largest values of the first image are black and white.
     titles : sequence of str
-        One for every image.
+        One per image.
     axes : array of Matplotlib axes, optional
-        Where to draw, one for every image; new ones in a row if None. They are returned.
+        Where to draw, one per image; new ones in a row if None. They are returned.
     """
     if len(images) != len(titles):
         raise ValueError(f"{len(images)} images need as many titles; got {len(titles)}")
@@ -192,12 +194,12 @@ def plot_images(*images: ArrayLike, titles: Sequence[str] = ("given", "repaired"
     for ax, image, title in zip(np.ravel(axes), images, titles, strict=True):
         shown = np.ma.masked_invalid(np.asarray(image, dtype=np.float64))
         ax.imshow(shown, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
-        ax.set(title=title, xticks=[], yticks=[], facecolor=ORANGE)  # missing pixels show the ground
+        ax.set(title=title, xticks=[], yticks=[], facecolor=ORANGE)  # the background shows through missing pixels
     return axes
 
 
 def figure(width: float = 6, height: float = 4, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
-    """A figure of its own with axes, which needs no display."""
+    """A new figure with axes that needs no display."""
     _pyplot()
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # type: ignore[import-not-found, unused-ignore]
     from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
@@ -215,5 +217,5 @@ def _pyplot() -> Any:
     try:
         from matplotlib import pyplot as plt  # type: ignore[import-not-found, unused-ignore]
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("pictures need one more package: pip install 'rslm[plot]'") from None
+        raise ModuleNotFoundError("plots need one more package: pip install 'rslm[plot]'") from None
     return plt

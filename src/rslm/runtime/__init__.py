@@ -1,1 +1,1 @@
-"""What every room stands on: threads, Ctrl-C, the log, the version, types of arrays, magnitudes of numbers."""
+"""What all other packages may use: threads, Ctrl-C, the log, the version, array types, magnitudes of numbers."""

@@ -1,9 +1,9 @@
-"""Ctrl-C and the end of the time while a fit runs: the best answer so far is kept, and comes at once.
+"""Ctrl-C and the time limit of a fit: the fit stops soon, and the best result so far is kept.
 
-An exception at an arbitrary point would lose what has been found. So the first Ctrl-C, and the end of `max_time`, only
-set a flag and a deadline. The flag is checked after every step, where nothing is lost. If a step is still running
-`PATIENCE` seconds later, long work raises `Stopped`: kernels check the deadline regularly, Python code between products
-and pieces. A second Ctrl-C raises KeyboardInterrupt at once.
+An exception at an arbitrary point would lose that result. So the first Ctrl-C, and the end of `max_time`, only set a
+flag and a deadline. The flag is checked after every step, where nothing is lost. If a step is still running `PATIENCE`
+seconds later, long work raises `Stopped`: kernels check the deadline regularly, Python code between products and
+pieces. A second Ctrl-C raises KeyboardInterrupt at once.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from types import FrameType
 from rslm.kernels import Stopped, ask
 
 PATIENCE = 0.3  # seconds that a running step may still take before it is stopped
-LAST = 0.9  # seconds after that to assemble the answer
-LEAST = 0.1  # part of `LAST` that is always granted
+LAST = 0.9  # seconds after that to assemble the result
+LEAST = 0.1  # fraction of `LAST` that is always granted
 
 
 class Interrupt:
-    """Whether the fit was asked to stop, or its time is over."""
+    """Whether the fit was asked to stop, or has reached its time limit."""
 
     def __init__(self) -> None:
-        self.pending = False  # a stop was asked for: by Ctrl-C, or by a callback of one fit among several
+        self.pending = False  # a stop was requested: by Ctrl-C, or by a callback of one fit among several
         self.pressed = False  # Ctrl-C
-        self._deadline = math.inf  # of the work, in the time of `time.perf_counter`
-        self._last: float | None = None  # deadline of the work after it, while `ending` is active
+        self._deadline = math.inf  # of the work, on the clock of `time.perf_counter`
+        self._last: float | None = None  # deadline of the final work after it, while `ending` is active
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """The handler of the signal."""
+        """The signal handler."""
         if self.pressed:
             raise KeyboardInterrupt
         self.pending = self.pressed = True
@@ -51,39 +51,39 @@ class Interrupt:
 
     @property
     def hurries(self) -> bool:
-        """Whether no new step may begin; a running one has `PATIENCE` seconds."""
+        """Whether no new step may begin; a running one has at most `PATIENCE` more seconds."""
         return self.pressed or time.perf_counter() >= self._deadline - PATIENCE
 
     @contextmanager
     def within(self, seconds: float | None, began: float) -> Iterator[None]:
-        """Limit the work to this many seconds from `began`, or to the limit of work around it if that is earlier."""
+        """Limit the work to this many seconds from `began`; an earlier limit of the enclosing work stays in force."""
         before = self._deadline
         if seconds is not None:
             self._deadline = min(before, began + seconds + PATIENCE)
         try:
             yield
         finally:
-            if not self.pressed:  # else nothing new may begin around it either
+            if not self.pressed:  # after Ctrl-C the enclosing work must not begin anything new either
                 self._deadline = before
 
     def left(self) -> float | None:
-        """Seconds left for the current work, to hand to another process; None without a limit."""
+        """Seconds left for the current work, to pass to another process; None without a limit."""
         until = self._deadline if self._last is None else self._last
         return None if math.isinf(until) else max(until - time.perf_counter(), 0.0)
 
     @contextmanager
     def until(self, seconds: float | None) -> Iterator[None]:
-        """Limit the work here to what `left` gave in another process."""
+        """Limit the work here to the seconds that `left` returned in another process."""
         with self.within(None if seconds is None else seconds - PATIENCE, time.perf_counter()):
             yield
 
     @contextmanager
     def ending(self, part: float = 1.0) -> Iterator[None]:
-        """Grant work after the deadline `LAST` seconds of its own, or this part of them."""
+        """Give the final work after the deadline `LAST` seconds of its own, or this fraction of them."""
         before, now = self._last, time.perf_counter()
         if not self.hurries:  # the work ended before its deadline, for another reason
             self._last = self._deadline
-        else:  # counted from the deadline, however late it is; but at least a little
+        else:  # counted from the deadline, even if it passed long ago, but never zero
             self._last = max(min(self._deadline, now) + part * LAST, now + LEAST * LAST)
         try:
             yield
@@ -93,29 +93,29 @@ class Interrupt:
 
 _ACTIVE: ContextVar[Interrupt | None] = ContextVar(
     "interrupt", default=None
-)  # of the outermost fit; a fit may run within another
+)  # of the outermost fit, as fits may be nested
 
 
 def interrupted() -> bool:
-    """Whether Ctrl-C has been pressed while a fit runs."""
+    """Whether the running fit was asked to stop, by Ctrl-C or by a callback."""
     active = _ACTIVE.get()
     return active is not None and active.pending
 
 
 def over() -> bool:
-    """Whether the fit that this is a part of has to stop now."""
+    """Whether the running fit has to stop now."""
     active = _ACTIVE.get()
     return active is not None and active.over()
 
 
 def look() -> None:
-    """Raise `Stopped` if the fit that this is a part of has to stop now; called regularly in long work."""
+    """Raise `Stopped` if the running fit has to stop now; called regularly in long work."""
     if over():
         raise Stopped
 
 
 def on_watch() -> Interrupt:
-    """The active interrupt, to hand to new threads, which do not inherit it; one without a limit if there is none."""
+    """The active interrupt, to pass to new threads, which do not inherit it; one without a limit if there is none."""
     return _ACTIVE.get() or Interrupt()
 
 
@@ -124,7 +124,7 @@ ask(over)
 
 @contextmanager
 def held_back() -> Iterator[Interrupt]:
-    """Note the first Ctrl-C instead of raising; only in the main thread, and if the program has no handler."""
+    """Record the first Ctrl-C instead of raising. Only in the main thread, and if the program has no handler itself."""
     if (active := _ACTIVE.get()) is not None:
         yield active
         return

@@ -1,4 +1,4 @@
-"""The library's logger. But for the terms of downloads it is silent unless someone asks to see it."""
+"""The library's logger. Apart from the terms of downloads, it is silent unless the caller asks to see it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from contextvars import ContextVar
 
 logger = logging.getLogger("rslm")
 
-_listening = ContextVar("listening", default=False)  # whether what runs here was asked to tell
+_listening = ContextVar("listening", default=False)  # whether the code running here was asked to show its log
 _lock = threading.Lock()
-_shown: _Shown | None = None  # while somebody listens
+_shown: _Shown | None = None  # None unless some `log_shown` is active
 
 
 @contextmanager
 def log_shown(wanted: object) -> Iterator[None]:
-    """Show the log meanwhile, on standard error unless the application has set up logging itself.
+    """Show the log in this context, on standard error unless the application has set up logging itself.
 
-    Only what runs within is shown, not what other threads do at the same time; afterwards the logger is as it was.
+    Messages of other threads are not shown. Afterwards the logger is as it was before.
     """
     global _shown
     if not wanted:
@@ -42,7 +42,7 @@ def log_shown(wanted: object) -> Iterator[None]:
 
 
 class _Shown:
-    """What is done to the logger while its log is shown: the level, a handler if there is none, and a filter."""
+    """The changes made to the logger while its log is shown: a level, a handler if there is none, and a filter."""
 
     def __init__(self) -> None:
         self.users = 0

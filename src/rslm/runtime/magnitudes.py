@@ -1,4 +1,4 @@
-"""The sizes of numbers that can be worked with: squares of products of data, features and C have to be finite."""
+"""The range of numbers that is supported: squares of products of data, features and C must be finite."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from rslm.runtime.types import Floats
 
 LARGEST = 1e40  # of data, features, bounds, C and weights; a square of C · feature · datum is then at most 1e240
-LEAST = 1.0 / LARGEST  # of C and weights, and of the largest of all data
-NOTHING = 1e-20 * LEAST  # data below this are less than rounding errors of the largest
-BLOCK = 1 << 20  # numbers looked at in one go, so that no temporary is as large as the data
+LEAST = 1.0 / LARGEST  # of C and weights, and of the largest datum
+NOTHING = 1e-20 * LEAST  # smaller data are below the rounding errors of the largest datum
+BLOCK = 1 << 20  # numbers checked at a time, so that no temporary array is as large as the data
 
 
 def as_float(number: object) -> float:
@@ -21,12 +21,12 @@ def as_float(number: object) -> float:
         return math.nan
     try:
         return float(number)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer too large for a float
         return math.inf
 
 
 def workable(values: Floats) -> Floats:
-    """The values of observations, the tiniest ones as zero; an error where none of them can be worked with."""
+    """The observed values, with the tiniest ones set to zero; an error if the largest one is out of range."""
     largest, tiny = 0.0, False
     for k in range(0, len(values), BLOCK):
         size = np.abs(values[k : k + BLOCK])
@@ -42,5 +42,5 @@ def workable(values: Floats) -> Floats:
 
 
 def without_tiny(values: Floats) -> Floats:
-    """Values that are negligible relative to ordinary ones become zero."""
+    """The values, with those that are negligible relative to the supported range set to zero."""
     return np.where(np.abs(values) < NOTHING, values.dtype.type(0.0), values)

@@ -1,4 +1,4 @@
-"""How many threads to use."""
+"""The number of threads, work on Python threads, and the threads of the BLAS."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-MOST = 1 << 15  # threads, of whatever machine
+MOST = 1 << 15  # threads; more is surely a mistake on any machine
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
 def thread_count(n_threads: int | None) -> int:
-    """The number asked for, or all cores that this process may use."""
+    """The number given, or that of all cores that this process may use."""
     if n_threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(n_threads, bool) or not isinstance(n_threads, Integral) or n_threads < 1:
@@ -29,7 +29,7 @@ def thread_count(n_threads: int | None) -> int:
 
 
 def in_threads(threads: int, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-    """The answers for all items, by `threads` threads. After an exception, Ctrl-C as well, no other item is begun."""
+    """The results for all items, by `threads` threads. After an exception or Ctrl-C no further item is started."""
     with ThreadPoolExecutor(threads) as pool:
         try:
             return list(pool.map(function, items))
@@ -45,7 +45,7 @@ _blas_limits: Any = None
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Keep the BLAS to one thread meanwhile. Of several at the same time the first sets it and the last restores it."""
+    """Limit the BLAS to one thread. If several contexts overlap, the first sets the limit and the last restores it."""
     global _blas_users, _blas_limits
     with _blas_lock:
         if _blas_users == 0:

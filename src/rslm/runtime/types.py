@@ -1,4 +1,4 @@
-"""The kinds of arrays that travel through the library."""
+"""Array types used throughout the library."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""Files: they appear whole or not at all, and say what they are."""
+"""Atomic file writes, and a container format for arrays that is checked when it is read."""

@@ -1,7 +1,7 @@
-"""Files that appear whole or not at all.
+"""Atomic writes: a file appears under its name when it is complete, or not at all.
 
-Until it is complete, a file has a name that ends with `.unfinished`, and is locked by the process that writes it. If
-that was killed, nobody holds the lock: whoever writes the same file next removes what was left.
+Until then it has a temporary name that ends with `.unfinished`, and the process that writes it holds a lock on it. If
+that process is killed, the lock is released, and the next process that writes the same file removes the leftover.
 """
 
 from __future__ import annotations
@@ -17,99 +17,97 @@ from typing import IO, Any
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows, where a file that is open cannot be removed: the lock comes with it
+except ModuleNotFoundError:  # Windows, where an open file cannot be removed, so no lock is needed
     fcntl = None  # type: ignore[assignment]
 
 UNFINISHED = ".unfinished"
 
 
 @contextmanager
-def appearing(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    """A text file that takes its name when it is complete."""
-    with _appearing(path, "w", encoding="utf-8", newline="") as file:
+def atomic_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+    """Write a text file that takes its name when it is complete."""
+    with _atomic(path, "w", encoding="utf-8", newline="") as file:
         yield file
 
 
 @contextmanager
-def appearing_bytes(path: str | os.PathLike[str], *, over_and_over: bool = False) -> Iterator[IO[bytes]]:
-    """A file of bytes that takes its name when it is complete; what was written can be read again.
+def atomic_bytes(path: str | os.PathLike[str], *, repeated: bool = False) -> Iterator[IO[bytes]]:
+    """Write a binary file that takes its name when it is complete; it is opened for reading as well.
 
     Parameters
     ----------
     path : path
-    over_and_over : bool
-        Whether one process writes it many times. What others have left is then looked for once, by the caller, with
-        `remove_left_behind`.
+    repeated : bool
+        Whether one process writes this file many times. Abandoned files are then not searched for at every write: the
+        caller does so once, with `remove_abandoned`.
     """
-    with _appearing(path, "w+b", over_and_over) as file:
+    with _atomic(path, "w+b", repeated) as file:
         yield file
 
 
-def beginning_of_unfinished(target: Path) -> str:
-    """How the names begin that this machine gives to a file until it is complete."""
-    return f".{target.name[:100]}.{platform.node()[:40]}."  # a name has 255 bytes at most
+def unfinished_prefix(target: Path) -> str:
+    """The prefix of the temporary names that this machine gives to an unfinished file."""
+    return f".{target.name[:100]}.{platform.node()[:40]}."  # a file name has at most 255 bytes
 
 
-def remove_left_behind(target: Path) -> None:
-    """Remove what processes of this machine that do not run any more have left unfinished."""
-    for other in target.parent.glob(f"{glob.escape(beginning_of_unfinished(target))}*{UNFINISHED}"):
+def remove_abandoned(target: Path) -> None:
+    """Remove unfinished versions of a file whose processes, on this machine, no longer run."""
+    for other in target.parent.glob(f"{glob.escape(unfinished_prefix(target))}*{UNFINISHED}"):
         if other.is_file():
-            with suppress(OSError), unheld(other) as free:
+            with suppress(OSError), try_lock(other) as free:
                 if free:
                     other.unlink(missing_ok=True)
 
 
 @contextmanager
-def unheld(path: Path) -> Iterator[bool]:
-    """Whether no process holds a file or folder; then it is held here for the time being."""
+def try_lock(path: Path) -> Iterator[bool]:
+    """Try to lock a file or folder for the duration of the context; yields whether that was possible."""
     if fcntl is None:
         yield path.is_file()
         return
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        yield hold(handle)
+        yield lock(handle)
     finally:
         os.close(handle)
 
 
-def hold(handle: int) -> bool:
-    """Lock an open file until it is closed; whether that was possible."""
+def lock(handle: int) -> bool:
+    """Lock an open file until it is closed. Returns whether that was possible."""
     if fcntl is None:
         return True
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # somebody holds it, or this disk has no locks
+    except OSError:  # another process holds the lock, or the file system has none
         return False
     return True
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:
-    """Where a file of this name is written, which is where a link leads to; a device or a pipe is not replaced."""
+    """The path to write to, with links followed; an error if it is not a regular file or has no folder."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it")
     if target.exists() and not target.is_file():
-        raise OSError(f"{path} is no regular file, so it is not replaced; name another file")
+        raise OSError(f"{path} is not a regular file, so it is not replaced; name another file")
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {Path(path).parent} does not exist; make it first")
+        raise FileNotFoundError(f"the folder {Path(path).parent} does not exist; create it first")
     return target
 
 
 @contextmanager
-def _appearing(
-    path: str | os.PathLike[str], mode: str, over_and_over: bool = False, **options: Any
-) -> Iterator[IO[Any]]:
+def _atomic(path: str | os.PathLike[str], mode: str, repeated: bool = False, **options: Any) -> Iterator[IO[Any]]:
     target = target_of(path)
     try:
-        if not over_and_over:
-            remove_left_behind(target)
+        if not repeated:
+            remove_abandoned(target)
         handle, name = _temporary(target)
-        held = None if fcntl is None else os.dup(handle)  # the lock lasts until the file has its name
+        held = None if fcntl is None else os.dup(handle)  # keeps the lock until the file has its final name
         try:
             with open(handle, mode, **options) as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())  # else a power cut may leave the new name and the content of neither
+                os.fsync(file.fileno())  # else a power cut may leave the new name without the content
             Path(name).chmod(_usual_mode())
             Path(name).replace(target)
         except BaseException:
@@ -119,7 +117,7 @@ def _appearing(
         finally:
             if held is not None:
                 os.close(held)
-    except OSError as error:  # which may name the temporary file, or none
+    except OSError as error:  # it may name the temporary file, or no file
         if error.errno is None:
             raise
         raise type(error)(error.errno, f"{error.strerror}; nothing was written", str(path)) from None
@@ -128,17 +126,17 @@ def _appearing(
 def _temporary(target: Path) -> tuple[int, str]:
     """A new file in the folder of the target, locked by this process."""
     while True:
-        prefix = f"{beginning_of_unfinished(target)}{os.getpid()}."
+        prefix = f"{unfinished_prefix(target)}{os.getpid()}."
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix, suffix=UNFINISHED)
-        hold(handle)
+        lock(handle)
         with suppress(FileNotFoundError):
             if os.name != "posix" or os.stat(name).st_ino == os.fstat(handle).st_ino:
                 return handle, name
-        os.close(handle)  # somebody took it for left behind, before it was held
+        os.close(handle)  # another process removed it as abandoned before it was locked
 
 
 def _usual_mode() -> int:
-    """The permissions of a new file; a temporary one is for its owner only."""
+    """The permissions of an ordinary new file; mkstemp grants access to the owner only."""
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask

@@ -1,4 +1,4 @@
-"""A photograph with lost and with wrong pixels, repaired with a robust loss and with the square loss."""
+"""A photograph with lost and wrong pixels, repaired with a robust loss and with the square loss."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from rslm.cli.tour.steps import percent, rmse
 from rslm.report.page import Part, png
 from rslm.report.plots import figure, plot_images
 
-LOST, WRONG = 0.4, 0.1  # parts of all pixels, and of those that are left
-WHITE = 10.0  # black is 0; Huber's loss counts errors up to 1 by their squares, so up to a tenth of the greys
-RANKS = (10, 20)  # that are tried
-C_PER_SIZE = {"square": (0.03, 0.1, 0.3, 1.0), "huber": (0.5, 1.0, 2.0, 4.0)}  # times √(rows · columns): what is tried
+LOST, WRONG = 0.4, 0.1  # fractions: of all pixels, and of those that are left
+WHITE = 10.0  # black is 0; Huber's loss is quadratic up to 1, a tenth of the range
+RANKS = (10, 20)  # candidates
+C_PER_SIZE = {
+    "square": (0.03, 0.1, 0.3, 1.0),
+    "huber": (0.5, 1.0, 2.0, 4.0),
+}  # candidates for C, divided by √(rows · columns)
 
 
 def repair(sizes: Sizes, seed: int, console: Console) -> Part:
-    """Both losses choose rank and C in the same way: on a tenth of the pixels that they are given."""
+    """Repair an image with both losses; rank and C of each are chosen on a tenth of the given pixels."""
     clean = photograph(sizes.shrink)
     given, lost, wrong = damaged(clean, np.random.default_rng(seed))
     damage = f"{percent(LOST)} lost, {percent(WRONG)} of the rest wrong"
     text = (
-        f"{clean.shape[0]} × {clean.shape[1]} pixels of a photograph: {damage}, black or white. The square loss bends "
-        "to the wrong ones, Huber's loss hardly does. Each has its rank and C chosen on a tenth of the pixels left."
+        f"{clean.shape[0]} × {clean.shape[1]} pixels of a photograph: {damage}, black or white. The square loss "
+        "follows the wrong ones, Huber's loss hardly does. Rank and C of each are chosen on a tenth of the pixels left."
     )
     console.print(text)
     models = {loss: fitted(given, loss, clean, lost, seed, console) for loss in C_PER_SIZE}
@@ -50,8 +53,8 @@ def repair(sizes: Sizes, seed: int, console: Console) -> Part:
         text,
         ["", "PSNR", "relative error"],
         rows,
-        f"{count:,} of the given pixels are wrong; of as many that fit worst with Huber's loss, {percent(right)} are. "
-        + robust.certificate_.verdict,
+        f"{count:,} of the given pixels are wrong; of the {count:,} that fit worst with Huber's loss, "
+        f"{percent(right)} are. " + robust.certificate_.verdict,
         png(drawn),
         "A pagoda in four pictures: the original; as it is given, with lost pixels in orange and black and white dots; "
         f"blurred and streaky with the square loss, {rows[0][1]}; clearer with Huber's loss, {rows[1][1]}.",
@@ -59,9 +62,9 @@ def repair(sizes: Sizes, seed: int, console: Console) -> Part:
 
 
 def photograph(shrink: int) -> NDArray[np.float64]:
-    """A photograph that comes with scikit-learn, in greys, each the mean of a square of pixels."""
+    """A photograph that comes with scikit-learn, in greys, each pixel the mean of a square of original ones."""
     colours = load_sample_image("china.jpg").astype(np.float64)
-    grey = colours @ [0.299, 0.587, 0.114] * (WHITE / 255)  # as bright as the eye sees them
+    grey = colours @ [0.299, 0.587, 0.114] * (WHITE / 255)  # weights of perceived brightness
     rows, cols = (side // shrink for side in grey.shape)
     return np.asarray(
         grey[: rows * shrink, : cols * shrink].reshape(rows, shrink, cols, shrink).mean(axis=(1, 3)), dtype=np.float64
@@ -69,7 +72,7 @@ def photograph(shrink: int) -> NDArray[np.float64]:
 
 
 def damaged(clean: NDArray[np.float64], rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    """What is left of an image; which pixels are lost, and which are wrong unless they are lost."""
+    """A damaged image; which of its pixels are lost, and which are wrong (unless they are lost)."""
     lost, wrong = rng.random(clean.shape) < LOST, rng.random(clean.shape) < WRONG
     given = np.where(wrong, WHITE * rng.integers(0, 2, clean.shape), clean)
     given[lost] = np.nan
@@ -84,7 +87,7 @@ def fitted(given: Any, loss: str, clean: Any, lost: Any, seed: int, console: Con
         loss=loss,
         bounds=(0, WHITE),
         weighting=0.0,
-        tol=1e-3,  # what comes after it cannot be seen
+        tol=1e-3,  # a smaller one makes no visible difference
         random_state=seed,
     )
     where = np.nonzero(lost)
@@ -102,19 +105,19 @@ def fitted(given: Any, loss: str, clean: Any, lost: Any, seed: int, console: Con
 
 
 def compared(name: str, found: Any, clean: Any) -> list[str]:
-    """A row of the table: 6 dB more are half the error."""
+    """A row of the table. An error half as large is 6 dB more."""
     error = rmse(found, clean)
     return [name, f"{20 * np.log10(WHITE / error):.1f} dB", f"{error / rmse(0.0, clean):.3f}"]
 
 
 def truncated(clean: Any, rank: int) -> Any:
-    """The nearest matrix of a rank to the whole original: no answer of that rank could be better."""
+    """The matrix of this rank nearest to the original: no result of that rank could be better."""
     P, s, Q = np.linalg.svd(clean, full_matrices=False)
     return P[:, :rank] * s[:rank] @ Q[:rank]
 
 
 def suspected(model: MatrixCompletionCV, wrong: Any) -> tuple[int, float]:
-    """How many given pixels are wrong, and which part of as many with the largest scores is."""
+    """The number of wrong pixels, and the fraction of wrong ones among that many with the largest scores."""
     scores = model.outlier_scores_
     of_given = wrong[scores.rows_of_entries(), scores.index]
     count = int(of_given.sum())

@@ -21,13 +21,13 @@ from rslm.report.page import Part, png
 from rslm.report.plots import BLUE, GREY, ORANGE, figure
 
 LEAST, MOST = 1, 5
-TASTES, NOISE = 3, 0.8  # of the ratings that are made
-RANKS = (5, 10)  # that are tried
-ROUNDING = 1e-9  # beyond the bounds by no more is not beyond
+TASTES, NOISE = 3, 0.8  # rank and noise of the generated ratings
+RANKS = (5, 10)  # candidates
+ROUNDING = 1e-9  # tolerance at the bounds
 
 
 def predict_ratings(sizes: Sizes, seed: int, console: Console) -> Part:
-    """Rank and C are chosen on a tenth of the training ratings, with bounds; without them, the same are used."""
+    """Predict ratings with and without bounds. Rank and C are chosen with bounds, on a tenth of the training data."""
     made = make_ratings(sizes.users, sizes.items, sizes.ratings, TASTES, NOISE, random_state=seed)
     data = made.data
     stars = ObservedMatrix(data.indptr, data.index, np.clip(np.rint(data.values), LEAST, MOST), data.shape)
@@ -52,7 +52,7 @@ def predict_ratings(sizes: Sizes, seed: int, console: Console) -> Part:
         "means of users and items": (bias_model(train)(*where), "–"),
         "low rank, without bounds": (without[where], outside),
         f"low rank, {LEAST} to {MOST}": (with_bounds[where], percent(beyond(with_bounds), 2)),
-        "who knows all but the noise": (expected(made.truth(*where)), "–"),
+        "the truth without noise": (expected(made.truth(*where)), "–"),
     }
     return Part(
         "ratings",
@@ -68,7 +68,7 @@ def predict_ratings(sizes: Sizes, seed: int, console: Console) -> Part:
 
 
 def expected(truth: Any) -> NDArray[np.float64]:
-    """The mean of the stars that noise and rounding make of a rating: no prediction has a smaller error."""
+    """The expected stars of a true rating after noise and rounding: no prediction has a smaller error."""
     steps = np.arange(LEAST, MOST)[:, None] + 0.5
     return np.asarray(LEAST + np.sum(norm.sf(steps, truth, NOISE), axis=0))
 
@@ -81,7 +81,7 @@ def drawn(with_bounds: NDArray[np.float64], without: NDArray[np.float64]) -> byt
     made, ax = figure(7, 4)
     least, most = min(without.min(), LEAST), max(without.max(), MOST)
     bins = np.arange(np.floor(10 * least), np.ceil(10 * most) + 1) / 10
-    inside = np.clip(with_bounds.ravel(), LEAST + ROUNDING, MOST - ROUNDING)  # what is on a bound is not beyond it
+    inside = np.clip(with_bounds.ravel(), LEAST + ROUNDING, MOST - ROUNDING)  # entries on a bound are not beyond it
     ax.hist(inside, bins, color=BLUE, alpha=0.45, label="with bounds")
     ax.hist(without.ravel(), bins, color=ORANGE, histtype="step", lw=1.8, label="without bounds")
     for bound in (LEAST, MOST):

@@ -1,4 +1,4 @@
-"""A series with growth, seasons, noise and gaps: the signal in it, and how it goes on."""
+"""A series with growth, seasons, noise and gaps: its signal, and a forecast."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rslm.report.page import Part, png
 from rslm.report.plots import GREEN, GREY, figure, plot_series
 
 YEAR, NOISE = 12, 4.0
-GAP, MISSING = slice(60, 70), 0.08  # months without a sample, and the part of the others that is missing too
+GAP, MISSING = slice(60, 70), 0.08  # months without samples, and the fraction of the others that is missing
 LEVEL = 0.9  # of the interval
 
 Array = NDArray[np.float64]
 
 
 def forecast(sizes: Sizes, seed: int, console: Console) -> Part:
-    """Order and C follow from the series; nothing is chosen by the months that are held back."""
+    """Denoise and forecast a series. Order and C are chosen without the months that are held back."""
     rng = np.random.default_rng(seed)
     clean, samples = counts(sizes.months, rng)
     known, later = samples[: -sizes.ahead].copy(), samples[-sizes.ahead :]
@@ -45,7 +45,7 @@ def forecast(sizes: Sizes, seed: int, console: Console) -> Part:
         "the same month of the last year": season,
         "the same, with the growth so far": season + growth(known, sizes.ahead),
         "HankelModel": ahead,
-        "who knows all but the noise": clean[-sizes.ahead :],
+        "the truth without noise": clean[-sizes.ahead :],
     }
     return Part(
         "series",
@@ -63,14 +63,14 @@ def forecast(sizes: Sizes, seed: int, console: Console) -> Part:
 
 
 def counts(months: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The truth, and samples of it."""
+    """The truth, and noisy samples of it."""
     t = np.arange(months)
     clean = 100 * 1.003**t + 12 * np.cos(2 * np.pi * t / YEAR + 1) + 6 * np.cos(2 * np.pi * t / 4)
     return clean, clean + NOISE * rng.standard_normal(months)
 
 
 def last_year(known: Array, steps: int) -> Array:
-    """The last sample that is known of the same month of a year, for each of the steps."""
+    """For each step, the last known sample of the same month of the year."""
     n = len(known)
     months = [known[k % YEAR :: YEAR] for k in range(n, n + YEAR)]
     last = np.array([month[~np.isnan(month)][-1] for month in months])
@@ -78,7 +78,7 @@ def last_year(known: Array, steps: int) -> Array:
 
 
 def growth(known: Array, steps: int) -> Array:
-    """How much more it is by then than in the last year, at the mean growth of all years."""
+    """The expected growth since the last year, at the mean growth per year so far."""
     return np.asarray(np.nanmean(known[YEAR:] - known[:-YEAR]) * (1 + np.arange(steps) // YEAR))
 
 

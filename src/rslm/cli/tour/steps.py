@@ -1,4 +1,4 @@
-"""What all parts of the demonstration share."""
+"""Functions that all parts of the demonstration share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 
 class Stopped(BaseException):
-    """Ctrl-C. Not a KeyboardInterrupt, upon which a solver would keep its best answer, and the next fit begin."""
+    """Ctrl-C. Not a KeyboardInterrupt, after which a solver would keep its best result and the next fit would begin."""
 
 
 @contextmanager
 def stopping_at_once() -> Iterator[None]:
-    """Ctrl-C ends all of it: a demonstration has no half answers to keep."""
+    """Let Ctrl-C end the whole demonstration, as there are no partial results to keep."""
 
     def stop(*_: object) -> None:
         raise Stopped

@@ -1,4 +1,4 @@
-"""Many small regressions that share a subspace: learned together, one by one, and as one."""
+"""Many small regressions that share a subspace: learned together, one by one, and as a single one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rslm.report.plots import BLUE, GREY, ORANGE, figure
 
 FEATURES, SHARED = 30, 3
 NOISE = 0.5
-TESTED = 50  # rows of every task
+TESTED = 50  # test rows of every task
 RANKS, CS = (2, 3, 5), (0.3, 1.0, 3.0, 10.0)
 ALPHAS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
@@ -39,14 +39,14 @@ class Linear:
         return np.asarray((X @ self.coef[:, :, None])[..., 0] + self.intercept[:, None])
 
 
-Fit = Callable[..., Linear]  # of X (tasks, rows, features), y (tasks, rows) and settings
+Fit = Callable[..., Linear]  # called with X (tasks, rows, features), y (tasks, rows) and settings
 
 
 def relate(sizes: Sizes, seed: int, console: Console) -> Part:
-    """Every method chooses its settings in the same way, on a quarter of the training rows of every task."""
+    """Compare methods. All choose their settings in the same way, on a quarter of the training rows of every task."""
     rng = np.random.default_rng(seed)
     W = rng.standard_normal((sizes.tasks, SHARED)) @ rng.standard_normal((SHARED, FEATURES))
-    W /= np.sqrt(SHARED * FEATURES)  # so that targets are of size 1, without noise
+    W /= np.sqrt(SHARED * FEATURES)  # so that targets without noise have variance 1
     test = draw(W, TESTED, rng)
     methods: dict[str, tuple[Fit, Sequence[tuple[Any, ...]]]] = {
         "ridge, one for all": (pooled, [(alpha,) for alpha in ALPHAS]),
@@ -74,7 +74,7 @@ def relate(sizes: Sizes, seed: int, console: Console) -> Part:
                 table.append(["related, no limit on the rank", f"{rmse(model.predict(test[0]), test[1]):.3f}"])
                 verdict = f"Without a limit on the rank: {model.verdict}"
         console.print(f"{rows:3d} rows: " + ", ".join(f"{name} {error[-1]:.3f}" for name, error in errors.items()))
-    table.append(["who knows all but the noise", f"{NOISE:.3f}"])
+    table.append(["the truth without noise", f"{NOISE:.3f}"])
     return Part(
         "tasks",
         "Related regressions",
@@ -94,7 +94,7 @@ def draw(W: Array, rows: int, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def choose(fit: Fit, settings: Sequence[tuple[Any, ...]], X: Array, y: Array) -> tuple[tuple[Any, ...], Linear]:
-    """The settings with the least error on the last quarter of the rows, and the model that all rows make of them."""
+    """The settings with the smallest error on the last quarter of the rows, and the model fitted to all rows."""
     kept = X.shape[1] * 3 // 4
     errors = [rmse(fit(X[:, :kept], y[:, :kept], *one).predict(X[:, kept:]), y[:, kept:]) for one in settings]
     best = settings[int(np.argmin(errors))]
@@ -107,7 +107,7 @@ def related(X: Array, y: Array, rank: int, C: float) -> Linear:
 
 
 def ridge(X: Array, y: Array, alpha: float) -> Linear:
-    """Of every task, with an intercept that is not penalised, as scikit-learn's Ridge has it."""
+    """Ridge regression of every task; the intercept is not penalised, as in scikit-learn's Ridge."""
     mean, middle = X.mean(axis=1, keepdims=True), y.mean(axis=1, keepdims=True)
     Z, products = X - mean, np.swapaxes(X - mean, 1, 2)
     coef = np.linalg.solve(products @ Z + alpha * np.eye(X.shape[2]), products @ (y - middle)[:, :, None])[..., 0]

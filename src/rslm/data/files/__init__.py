@@ -1,4 +1,4 @@
-"""Matrices from files: text tables, Parquet, MatrixMarket, NumPy and MATLAB; what is not given is guessed, and said."""
+"""Matrices from files: text tables, Parquet, MatrixMarket, NumPy and MATLAB. Guesses about the format are reported."""
 
 from rslm.data.files.read import Source, read_pairs, read_source
 from rslm.data.files.table import NamedColumns, read_table

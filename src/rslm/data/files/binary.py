@@ -1,4 +1,4 @@
-"""Matrices in binary files and MatrixMarket; what a header claims is checked before memory is taken for it."""
+"""Matrices in binary files and MatrixMarket. The sizes in a header are checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rslm.data.files import market, matlab, stored_sparse
 from rslm.data.files.tools import opened_if_compressed
 from rslm.data.observed import ObservedMatrix
 
-DENSEST = 1100  # bytes that a byte of a zip file can be unpacked to, and a little more
-SIDE, EMPTY = 10_000_000, 1000  # rows or columns that need no entries, and how many there may be for every entry
-NPY = b"\x93NUMPY"  # how such a file begins
-MOST_NAMED = 10  # variables in a message
+DENSEST = 1100  # slightly more than the largest compression ratio of a zip file
+SIDE, EMPTY = 10_000_000, 1000  # rows or columns: this many are always accepted; above it, this many per entry
+NPY = b"\x93NUMPY"  # first bytes of an npy file
+MOST_NAMED = 10  # variables listed in a message
 HOLDS_OBJECTS = "{} holds Python objects, which are not loaded; save arrays of numbers"
 TRIPLETS = (("rows", "row", "i"), ("cols", "col", "j"), ("values", "data", "y", "ratings"))
 
@@ -33,14 +33,14 @@ def read_market(name: str, source: Path | bytes) -> tuple[ObservedMatrix, str]:
     try:
         found = market.read(text, line)
     except ValueError as error:
-        raise ValueError(f"{name} is no MatrixMarket file that can be read: {error}") from None
+        raise ValueError(f"{name} is not a valid MatrixMarket file: {error}") from None
     return _of_entries(name, found.rows, found.cols, found.values, found.shape), f"MatrixMarket, {found.form}"
 
 
 def _of_entries(
     name: str, rows: NDArray[Any], cols: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]
 ) -> ObservedMatrix:
-    """Entries at positions that have been checked."""
+    """A matrix of entries whose positions have been checked."""
     most = max(SIDE, EMPTY * values.size)
     if max(shape) > most:
         raise ValueError(
@@ -54,7 +54,7 @@ def _of_entries(
 
 
 def read_npy(name: str, source: Path | bytes) -> tuple[ObservedMatrix, str]:
-    """One array, a matrix in which NaN is missing."""
+    """One array: a matrix in which NaN is missing."""
     stream: IO[bytes] = io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
     with stream as file:
         try:
@@ -69,10 +69,10 @@ def read_npy(name: str, source: Path | bytes) -> tuple[ObservedMatrix, str]:
             array = np.load(file, allow_pickle=False)
         except MemoryError:
             raise
-        except Exception as error:  # NumPy, tokenize and struct have several ways to say it
+        except Exception as error:  # NumPy, tokenize and struct raise several types of exceptions
             if isinstance(error, ValueError) and str(error).startswith(name):
                 raise
-            raise ValueError(f"{name} is damaged or no npy file: {_first_line(error)}") from None
+            raise ValueError(f"{name} is damaged or not an npy file: {_first_line(error)}") from None
     if not _is_matrix(array):
         raise ValueError(
             f"{name} holds an array of shape {array.shape} and type {array.dtype}; a matrix of numbers with several "
@@ -90,16 +90,16 @@ def read_npz(name: str, source: Path | bytes, variable: str | None = None) -> tu
             arrays = {key: file[key] for key in file.files}
     except MemoryError:
         raise
-    except Exception as error:  # zipfile, zlib, struct, tokenize and NumPy have a dozen ways to say it
+    except Exception as error:  # zipfile, zlib, struct, tokenize and NumPy raise many types of exceptions
         if "pickle" in str(error):
             raise ValueError(HOLDS_OBJECTS.format(name)) from None
         if isinstance(error, ValueError) and str(error).startswith(name):
             raise
-        raise ValueError(f"{name} is damaged or no npz file: {_first_line(error)}") from None
+        raise ValueError(f"{name} is damaged or not an npz file: {_first_line(error)}") from None
     if variable is not None:
         return _only_matrix(name, _chosen(name, arrays, variable), "npz")
     if "format" in arrays and "shape" in arrays:
-        return _scipy_sparse(name, arrays), "sparse matrix of SciPy"
+        return _scipy_sparse(name, arrays), "SciPy sparse matrix"
     names = [next((n for n in known if n in arrays), None) for known in TRIPLETS]
     if all(names):
         return _triplets(name, *(arrays[str(n)] for n in names)), f"arrays {', '.join(map(str, names))}"
@@ -107,11 +107,11 @@ def read_npz(name: str, source: Path | bytes, variable: str | None = None) -> tu
 
 
 def _check_claims(stream: Any, name: str) -> None:
-    """Every array must be as long as its header says, and no longer than what is packed can be."""
+    """Every array must be as long as its header claims, and no longer than its compressed bytes allow."""
     with zipfile.ZipFile(stream) as archive:
         for info in archive.infolist():
             if not info.filename.endswith(".npy"):
-                raise ValueError(f"{name} has {info.filename!r} in it, which is no array of NumPy")
+                raise ValueError(f"{name} has {info.filename!r} in it, which is not a NumPy array")
             with archive.open(info) as member:
                 shape, dtype = _claims(member)
             size = _bytes_of(shape, dtype)
@@ -122,7 +122,7 @@ def _check_claims(stream: Any, name: str) -> None:
 
 
 def _claims(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type, as the header of an array says."""
+    """Shape and type according to the header of an array."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
@@ -134,7 +134,7 @@ def _bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
 
 
 def _scipy_sparse(name: str, arrays: dict[str, NDArray[Any]]) -> ObservedMatrix:
-    """What scipy.sparse.save_npz has written, with all positions checked before they are used."""
+    """A matrix that scipy.sparse.save_npz has written; all positions are checked before they are used."""
     try:
         rows, cols, values, shape = stored_sparse.entries(arrays)
     except (KeyError, TypeError, ValueError) as error:
@@ -149,9 +149,9 @@ def read_mat(name: str, source: Path | bytes, variable: str | None) -> tuple[Obs
     try:
         found = matlab.variables(content)
     except matlab.TooNewError:
-        raise ValueError(f"{name} is of MATLAB's version 7.3; save it with -v7") from None
+        raise ValueError(f"{name} is a MATLAB file of version 7.3, which is not supported; save it with -v7") from None
     except ValueError as error:
-        raise ValueError(f"{name} is damaged or no MATLAB file: {error}") from None
+        raise ValueError(f"{name} is damaged or not a MATLAB file: {error}") from None
     variables = {k: v for k, v in found.items() if not k.startswith("__")}
     return _only_matrix(name, variables if variable is None else _chosen(name, variables, variable), "MATLAB")
 
@@ -191,7 +191,7 @@ def _of_array(name: str, matrix: NDArray[Any]) -> ObservedMatrix:
 
 
 def _sized(key: str, value: Any) -> str:
-    """A name and a size in words; what is no array has none."""
+    """A name and a size for a message; only the name if it is not an array."""
     size = " × ".join(map(str, np.shape(value)))
     return f"{key} ({size})" if size else key
 
@@ -201,7 +201,7 @@ def _is_matrix(value: Any) -> bool:
 
 
 def _triplets(name: str, rows: NDArray[Any], cols: NDArray[Any], values: NDArray[Any]) -> ObservedMatrix:
-    flat = rows.shape == cols.shape == values.shape and rows.ndim == 1  # else `ObservedMatrix` says what is wrong
+    flat = rows.shape == cols.shape == values.shape and rows.ndim == 1  # if not, `ObservedMatrix` raises the error
     whole = flat and len(rows) > 0 and all(a.dtype.kind in "iu" for a in (rows, cols))
     if whole and min(rows.min(), cols.min()) >= 0:
         return _of_entries(name, rows, cols, values, (int(rows.max()) + 1, int(cols.max()) + 1))
@@ -217,7 +217,7 @@ def _prefixed(name: str, error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """What an error says, if it says anything to people: a KeyError has a name only."""
+    """The first line of a message, with some words around it if it is only a name, as that of a KeyError."""
     said = str(error).split("\n", 1)[0][:200].rstrip(".")
     return said if " " in said else f"a part is missing or wrong{f' ({said})' if said else ''}"
 

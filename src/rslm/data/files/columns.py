@@ -1,4 +1,4 @@
-"""Columns as they are written: what kind each is, and how text becomes ids and numbers."""
+"""Columns of a text table: the kind of each, and the conversion of text to ids and numbers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rslm.runtime.types import Floats
 
 Kind = Literal["empty", "integer", "code", "decimal", "marred", "words"]
 INTEGER = "^[+-]?[0-9]+$"
-WHOLE = "^(0|-?[1-9][0-9]*)$"  # as Python would write it, so that nothing is lost
-EXACT = r"^-?(0|[1-9][0-9]*)(\.(0|[0-9]*[1-9]))?$"  # the same of decimals: 1.10 is another id than 1.1
+WHOLE = "^(0|-?[1-9][0-9]*)$"  # as Python writes integers, so that the conversion loses nothing
+EXACT = r"^-?(0|[1-9][0-9]*)(\.(0|[0-9]*[1-9]))?$"  # the same for decimals: 1.10 is a different id than 1.1
 PADDED = "^[+-]?0[0-9]+$"
-LONG = "^[+-]?[0-9]{19,}$"  # perhaps beyond 64 bits
+LONG = "^[+-]?[0-9]{19,}$"  # may not fit 64 bits
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,19 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Numbers, at least by intention."""
+        """Whether the cells are numbers, or were meant as numbers."""
         return self.kind in ("integer", "code", "decimal", "marred") or self.mostly
 
 
 def described(frame: Any, comma: bool) -> list[Column]:
-    """The columns of a frame of text, all cells looked at."""
+    """The columns of a frame of text, from all of its cells."""
     pl = polars()
     stripped = frame.select(pl.all().str.strip_chars())
     known = stripped.select(pl.all().replace(list(MISSING), [None] * len(MISSING)))
     number = COMMA_NUMBER if comma else NUMBER
 
     def part(pattern: str) -> list[int]:
-        """How many cells of each column are such."""
+        """How many cells of each column match."""
         return list(known.select(pl.all().str.contains(pattern).sum()).row(0))
 
     present = known.select(pl.all().count()).row(0)
@@ -63,7 +63,7 @@ def described(frame: Any, comma: bool) -> list[Column]:
 
 
 def typed(frame: Any, comma: bool) -> Any:
-    """A frame of text with numbers where columns hold them; codes stay text."""
+    """A frame of text with its columns of numbers converted; codes stay text."""
     pl = polars()
     kinds = {c.name: c.kind for c in described(frame, comma)}
     known = pl.all().str.strip_chars().replace(list(MISSING), [None] * len(MISSING))
@@ -84,7 +84,7 @@ def described_by_type(frame: Any) -> list[Column]:
 
 
 def as_ids(series: Any) -> Any:
-    """Text as numbers where that loses nothing, otherwise as it is."""
+    """Text converted to numbers if that loses nothing, otherwise unchanged."""
     pl = polars()
     if series.dtype != pl.String or series.null_count() == len(series):
         return series
@@ -98,7 +98,7 @@ def as_ids(series: Any) -> Any:
 
 
 def as_numbers(series: Any, comma: bool) -> tuple[Floats, str | None]:
-    """Text as numbers with NaN where they are missing, and the first cell that is none."""
+    """Text as numbers, NaN where missing, and the first cell that is not a number, if any."""
     pl = polars()
     if series.dtype == pl.String:
         text = series.str.strip_chars().replace(list(MISSING), [None] * len(MISSING))

@@ -1,4 +1,4 @@
-"""How a text table is written: delimiter, header, decimals and line ends, guessed from its beginning."""
+"""The dialect of a text table: delimiter, header, decimals and line ends, guessed from its beginning."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rslm.data.files.cells import MISSING, is_number, was_meant_as_number
 
 __all__ = ["MISSING", "NAMES", "ONE_COLUMN", "SAMPLE", "Dialect", "guess"]
 
-SAMPLE = 1 << 16  # bytes to look at
+SAMPLE = 1 << 16  # bytes from which the dialect is guessed
 LINES = 100
 MORE_LINES = 2000  # for decimal commas, which may come late in a column of mostly whole numbers
-MOST_CUT = 20  # lines of a cell in quotes that the end of the sample may cut
+MOST_CUT = 20  # lines that a quoted cell may have if the end of the sample cuts it
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 NAMES = {"::": "'::'", "\t": "tab", ",": "comma", ";": "semicolon", "|": "'|'", " ": "space"}
-ONE_COLUMN = "\x1f"  # ASCII's own separator, which is in no text: so nothing is split
+ONE_COLUMN = "\x1f"  # ASCII's unit separator, which occurs in no text: nothing is split
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 UNSPLIT = re.compile("::|[\t;|]|[0-9] [0-9]")  # in a cell: perhaps another delimiter
-ESCAPE = re.compile(r'\\"(?![,;|\t\r\n: ]|$)')  # no end of a cell, so an escaped quote within it
+ESCAPE = re.compile(r'\\"(?![,;|\t\r\n: ]|$)')  # not at the end of a cell, so an escaped quote within it
 ESCAPED = re.compile(r'\\(["\\])')
 Record = tuple[int, list[str]]  # line from 1, cells
 
@@ -31,7 +31,7 @@ Record = tuple[int, list[str]]  # line from 1, cells
 class Dialect:
     delimiter: str
     header: bool
-    bare_returns: bool  #: lines end with a carriage return alone
+    bare_returns: bool  #: lines end with a carriage return only
     decimal_comma: bool = False
     remarks: tuple[str, ...] = ()  #: what else was found: another encoding, escaped quotes, line breaks in cells
 
@@ -45,27 +45,27 @@ class Dialect:
 def guess(
     sample: bytes, name: str, delimiter: str | None = None, header: bool | None = None, one_column: bool = False
 ) -> Dialect:
-    """The dialect of a file that begins so; what is given is not guessed. `one_column`: that will do."""
+    """The dialect of a file that begins with `sample`; what is given is not guessed. `one_column`: one is enough."""
     if delimiter is not None and (not delimiter or set(delimiter) & set('"\r\n\0')):
         raise ValueError(
-            f"the delimiter is {delimiter!r}, but a sign that separates cells is needed, such as ',' or ';'"
+            f"the delimiter is {delimiter!r}, but a character that separates cells is needed, such as ',' or ';'"
         )
     if b"\0" in sample:
         line = sample[: sample.index(b"\0")].count(b"\n") + 1
         raise ValueError(
-            f"{name}, line {line}: there is a NUL byte, so this is no text, or one in UTF-16 without its mark: then "
-            "say so, encoding utf-16-le or utf-16-be"
+            f"{name}, line {line}: there is a NUL byte, so this is not text, or is UTF-16 without a byte order mark; "
+            "if so, give the encoding: utf-16-le or utf-16-be"
         )
     bare_returns = b"\r" in sample and b"\n" not in sample
     try:
         text = sample.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        cut_sign = error.start >= len(sample) - 4  # a character that the sample has cut
+        cut_sign = error.start >= len(sample) - 4  # the end of the sample cuts a character
         text = sample.decode("utf-8-sig" if cut_sign else "latin-1", errors="ignore")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
         raise ValueError(f"{name} is empty")
-    if ESCAPE.search(text):  # to look at only; how the whole file is to be read, `rslm.data.files.quotes` finds out
+    if ESCAPE.search(text):  # only for the guess; `rslm.data.files.quotes` decides how the whole file is read
         text = ESCAPED.sub(lambda found: '""' if found[1] == '"' else "\\", text)
     cut = len(sample) >= SAMPLE
     chosen = delimiter if delimiter is not None else _delimiter(text, cut, name, one_column)
@@ -78,10 +78,10 @@ def guess(
 
 
 def split(text: str, delimiter: str, cut: bool) -> Iterator[Record]:
-    """The lines of a table; a cell in quotes may hold line ends. `cut`: the text may end anywhere."""
+    """The lines of a table; a quoted cell may contain line ends. `cut`: the text may end anywhere."""
     if len(delimiter) > 1:
         text, delimiter = text.replace("\t", " ").replace(delimiter, "\t"), "\t"
-    lines: Iterable[str] = io.StringIO(text, newline="\n")  # str.splitlines would split at rarer signs too
+    lines: Iterable[str] = io.StringIO(text, newline="\n")  # str.splitlines would split at other characters too
     if delimiter == " ":  # runs of blanks count as one
         lines = [line.strip() + "\n" for line in lines]
     spaced = delimiter == " " or _quotes_after_blanks(text, delimiter, cut)
@@ -92,12 +92,12 @@ def split(text: str, delimiter: str, cut: bool) -> Iterator[Record]:
             if any(map(str.strip, cells)) or len(cells) > 1:
                 yield begin, cells
             begin = reader.line_num + 1
-    except csv.Error:  # a cell too long for the reader; the full reading says where
+    except csv.Error:  # a cell too long for the reader; reading the whole file reports where
         return
 
 
 def _quotes_after_blanks(text: str, delimiter: str, cut: bool) -> bool:
-    """Whether cells in quotes come after a blank, as in 1, "a", 2; `rslm.data.files.quotes` looks at the whole file."""
+    """Whether quoted cells follow a blank, as in 1, "a", 2; `rslm.data.files.quotes` checks the whole file."""
     if f'{delimiter} "' not in text:
         return False
     lines = csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -105,7 +105,7 @@ def _quotes_after_blanks(text: str, delimiter: str, cut: bool) -> bool:
     try:
         for _ in lines:
             begin = lines.line_num
-    except csv.Error as error:  # the sample may end within quotes
+    except csv.Error as error:  # the sample may end inside quotes
         return cut and "end of data" in str(error) and lines.line_num - begin <= MOST_CUT
     return True
 
@@ -116,7 +116,7 @@ def _sampled(text: str, delimiter: str, cut: bool, most: int) -> list[Record]:
 
 
 def _delimiter(text: str, cut: bool, name: str, one_column: bool) -> str:
-    """The one that splits all lines alike, the header too, and into numbers rather than words."""
+    """The delimiter that splits all lines, also the header, into the same number of cells, and best into numbers."""
     keys: dict[str, tuple[float, ...]] = {}
     for candidate in DELIMITERS:
         records = [cells for _, cells in _sampled(text, candidate, cut, LINES)]
@@ -128,15 +128,15 @@ def _delimiter(text: str, cut: bool, name: str, one_column: bool) -> str:
         below = [cell for cells in (records[1:] or records) for cell in cells]
         numbers = sum(is_number(c, candidate != ",") or was_meant_as_number(c) for c in below)
         if candidate == " " and numbers < len(below):
-            numbers = 0  # blanks are within words: "user 3,film 4"
+            numbers = 0  # the blanks are inside of words: "user 3,film 4"
         clean = not any(UNSPLIT.search(cell) for cell in below)
         lines = max(len(records) - 1, 1)
         keys[candidate] = (alike == 1, round(alike, 1), round(numbers / lines, 1), clean, candidate != " ", usual)
     if keys:
-        best = max(keys, key=lambda candidate: keys[candidate])  # the first of equals
+        best = max(keys, key=lambda candidate: keys[candidate])  # the first one in case of a tie
         rivals = [c for c in (";", "\t") if c != best and c in keys and keys[c][0] and keys[c][3]]
         if best in (",", " ") and not keys[best][3] and keys[best][0] and rivals:
-            raise ValueError(f"{name} may be separated by {NAMES[best]} or by {NAMES[rivals[0]]}; say which: delimiter")
+            raise ValueError(f"{name} may be separated by {NAMES[best]} or by {NAMES[rivals[0]]}; give the delimiter")
         return best
     if one_column:
         return ONE_COLUMN
@@ -144,33 +144,33 @@ def _delimiter(text: str, cut: bool, name: str, one_column: bool) -> str:
     shown = line if len(line) <= 40 else line[:40] + "…"
     raise ValueError(
         f"{name}: no delimiter found in {shown!r}; a table of at least two columns is needed, separated by comma, "
-        "tab, semicolon, '|', '::' or space; if it is another, say which: delimiter"
+        "tab, semicolon, '|', '::' or space; if it is separated by anything else, give the delimiter"
     )
 
 
 def _check_alike(records: list[Record], delimiter: str, name: str) -> None:
-    """Lines of different lengths: a title, a wrong delimiter or a fault, but nothing to go on with."""
+    """Raise an error if lines have different numbers of cells: a title, a wrong delimiter or a fault."""
     counts = [len(cells) for _, cells in records[:LINES]]
     if not counts:
-        raise ValueError(f"{name} holds no table: there is no line with cells in it")
+        raise ValueError(f"{name} has no table in it: all lines are empty")
     usual = max(set(counts), key=counts.count)
     wrong = next((k for k, count in enumerate(counts) if count != usual), None)
     if wrong is None:
         return
     line, by = records[wrong][0], NAMES.get(delimiter, repr(delimiter))
     *before, last = records[wrong][1]
-    if "\n" in last:  # the cells that lack are in it
+    if "\n" in last:  # an open quote has taken in the cells that are missing
         line += "".join(before).count("\n")
-        raise ValueError(f"{name}, line {line}: a quote opens here and does not close; close it or remove it")
+        raise ValueError(f"{name}, line {line}: a quote opens here and is never closed; close it or remove it")
     cells = f"{counts[wrong]} cell{'s' if counts[wrong] > 1 else ''}, where the others have {usual}, separated by {by}"
     if wrong > 0 or len(counts) <= 2:
-        raise ValueError(f"{name}, line {line}: {cells}; mend that line")
+        raise ValueError(f"{name}, line {line}: {cells}; correct that line")
     decimal = ", or write decimals with a point if the commas are decimal" if delimiter == "," and not before else ""
     raise ValueError(f"{name}, line {line}: {cells}; take it out if it is a title or a comment{decimal}")
 
 
 def _decimal_comma(records: list[Record], name: str) -> bool:
-    """Whether a column is of numbers only if 1,5 is one."""
+    """Whether some column consists of numbers only if 1,5 counts as one."""
     with_comma: list[tuple[int, str]] = []
     below = records[1:] if len(records) > 1 else records
     for k in range(len(below[0][1])):
@@ -181,14 +181,14 @@ def _decimal_comma(records: list[Record], name: str) -> bool:
         line, cell = min(with_comma)
         both = f"{cell.replace(',', '.')} or {cell.replace(',', '')}"
         raise ValueError(
-            f"{name}, line {line}: {cell!r} may have a decimal comma or one of thousands; write {both}, and all "
-            "others so"
+            f"{name}, line {line}: the comma in {cell!r} may be a decimal comma or separate thousands; write {both}, "
+            "and all other numbers alike"
         )
     return bool(with_comma)
 
 
 def _has_header(cells: list[list[str]], comma: bool) -> bool:
-    """Whether the first line has words where most others have numbers, or what was meant as numbers."""
+    """Whether the first line has words in a column where most other lines have (or mean) numbers."""
     first, others = cells[0], cells[1:]
 
     def number(cell: str) -> bool:

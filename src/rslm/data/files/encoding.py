@@ -1,4 +1,4 @@
-"""In which encoding a text is written, and the same text in UTF-8, made in blocks so that it need not fit in memory."""
+"""The encoding of a text, and its conversion to UTF-8, in blocks so that it need not fit in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from rslm.data.files.scratch import Scratch
 from rslm.data.files.tools import blocks
 
-MARKS = {  # the longer ones first: that of UTF-32 begins like one of UTF-16
+MARKS = {  # byte order marks, the longer ones first: that of UTF-32 begins like one of UTF-16
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -24,7 +24,7 @@ UNDEFINED = (0x81, 0x8D, 0x8F, 0x90, 0x9D)  # in Windows-1252
 
 @dataclass(frozen=True)
 class Encoding:
-    """The codec of Python that reads a text, and what to say of it."""
+    """The Python codec that reads a text, and how to report it."""
 
     codec: str
     said: str = ""  #: empty for UTF-8
@@ -38,21 +38,21 @@ def named(given: str) -> Encoding:
         found = None
     if found is None or not getattr(found, "_is_text_encoding", True):
         raise ValueError(
-            f"there is no encoding {given!r}; such as utf-8, latin-1, cp1252, utf-16 and shift_jis are known"
+            f"encoding {given!r} is not known; use one such as utf-8, latin-1, cp1252, utf-16 or shift_jis"
         )
     return Encoding(found.name, "" if found.name in UTF8 else f"in {NAMES.get(found.name, found.name)}")
 
 
 def by_mark(begins: bytes) -> Encoding | None:
-    """UTF-16 and UTF-32 say what they are with their first bytes."""
+    """UTF-16 or UTF-32, if the text begins with a byte order mark."""
     codec = next((codec for mark, codec in MARKS.items() if begins.startswith(mark)), None)
     return None if codec is None else Encoding(codec, f"in {NAMES[codec]}")
 
 
 def no_utf8(source: Path | bytes, name: str) -> Encoding:
-    """Which encoding it is, now that some bytes are known not to be UTF-8.
+    """The likely encoding of a text that is not valid UTF-8.
 
-    If most bytes beyond ASCII are UTF-8, then the others are damage, and no guess is made.
+    If most characters beyond ASCII are valid UTF-8, the rest is damage: an error, and no guess.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     seen = np.zeros(256, dtype=np.int64)
@@ -70,7 +70,7 @@ def no_utf8(source: Path | bytes, name: str) -> Encoding:
             source,
             name,
             "utf-8",
-            "it is UTF-8 otherwise; correct that line, or name the encoding (--encoding, or encoding= in Python)",
+            "the rest is UTF-8; correct that line, or name the encoding (--encoding, or encoding= in Python)",
         )
     windows = seen[0x80:0xA0].any() and not seen[list(UNDEFINED)].any()
     codec = "cp1252" if windows else "iso8859-1"
@@ -80,7 +80,7 @@ def no_utf8(source: Path | bytes, name: str) -> Encoding:
 
 
 def in_utf8(source: Path | bytes, name: str, encoding: Encoding, folder: Path | None) -> Path | bytes:
-    """The same text in UTF-8, without a mark."""
+    """The same text in UTF-8, without a byte order mark."""
     decoder = codecs.getincrementaldecoder(encoding.codec)()
     scratch = Scratch(source, folder)
     try:
@@ -93,7 +93,7 @@ def in_utf8(source: Path | bytes, name: str, encoding: Encoding, folder: Path | 
 
 
 def not_in(source: Path | bytes, name: str, codec: str, remedy: str) -> ValueError:
-    """An error that says where a text is not in this encoding."""
+    """An error with the first line of a text that is not in this encoding."""
     decoder = codecs.getincrementaldecoder(codec)()
     line = 1
     try:
@@ -104,7 +104,7 @@ def not_in(source: Path | bytes, name: str, codec: str, remedy: str) -> ValueErr
     except UnicodeDecodeError as error:
         byte = f"the byte {error.object[error.start]:#x}" if error.start < len(error.object) else "the end"
         shown = "UTF-8" if codec in UTF8 else NAMES.get(codec, codec)
-        return ValueError(f"{name}, line {line}: {byte} is no {shown}; {remedy}")
-    except UnicodeError as error:  # such as UTF-16 without a mark
+        return ValueError(f"{name}, line {line}: {byte} is not {shown}; {remedy}")
+    except UnicodeError as error:  # such as UTF-16 without a byte order mark
         return ValueError(f"{name} is not in {codec}: {error}; {remedy}")
     return ValueError(f"{name} is not in {codec}; {remedy}")

@@ -1,4 +1,4 @@
-"""Where exactly a text table is wrong, in plain Python: slow, and only for files that could not be read."""
+"""Find the first wrong line of a text table, in plain Python: slow, and only for files that could not be read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rslm.data.files.cells import MISSING, is_number, no_number
 
-OTHER_BYTES = range(0xDC80, 0xDD00)  # what "surrogateescape" makes of bytes that are no UTF-8
+OTHER_BYTES = range(0xDC80, 0xDD00)  # what "surrogateescape" decodes bytes to that are not UTF-8
 
 
 class Records:
-    """Lines and cells of a table; `open_at` is the line of a quote that never closes."""
+    """Lines and cells of a table; `open_at` is the line of a quote that is never closed."""
 
     def __init__(self, source: Path | bytes, separator: str, name: str) -> None:
         self.source, self.separator, self.name = source, separator, name
@@ -26,13 +26,13 @@ class Records:
             reader, begin = csv.reader(self._fed(text), delimiter=self.separator), 1
             try:
                 for cells in reader:
-                    if self._ended and cells:  # the reader wanted more, so it was inside quotes
+                    if self._ended and cells:  # the reader asked for more lines, so it was inside quotes
                         self.open_at = begin + "".join(cells[:-1]).count("\n")
                         return
                     yield begin, cells
                     begin = reader.line_num + 1
             except csv.Error as error:
-                if reader.line_num > begin:  # a cell of thousands of lines
+                if reader.line_num > begin:  # the cell has thousands of lines, so its quote is open
                     self.open_at = begin
                     return
                 raise ValueError(f"{self.name}, line {begin}: {error}") from None
@@ -50,10 +50,11 @@ def first_fault(
     ids: tuple[int, ...] = (),
     gaps: bool = False,
 ) -> str | None:
-    """The first line that is wrong, in words.
+    """A message about the first wrong line, or None.
 
-    Wrong are cells too many or too few, other bytes than UTF-8, NUL, quotes that stay open, what is no number in the
-    columns `numbers`, where `gaps` may be, and empty cells in the columns `ids`.
+    A line is wrong if it has too many or too few cells, bytes that are not UTF-8, a NUL byte or an open quote, if a
+    cell in the columns `numbers` is not a number (with `gaps` it may be missing), or if one in the columns `ids` is
+    empty.
     """
     expected: int | None = None
     for line, cells in records:
@@ -68,22 +69,22 @@ def first_fault(
             if header:
                 continue
         if len(cells) != expected:
-            return f"{where}: {len(cells)} cells, where the first line has {expected}; mend that line"
+            return f"{where}: {len(cells)} cells, where the first line has {expected}; correct that line"
         for k in numbers:
             if not is_number(cells[k], comma):
-                return f"{where}: {no_number(cells[k], '' if gaps else 'mend the line or leave it out')}"
+                return f"{where}: {no_number(cells[k], '' if gaps else 'correct the line or leave it out')}"
             if not gaps and cells[k].strip() in MISSING:
-                return f"{where}: {cells[k]!r} is no number; leave entries without a value out"
+                return f"{where}: {cells[k]!r} is not a number; leave entries without a value out"
         for k in ids:
             if not cells[k]:
                 return f"{where}: cell {k + 1} is empty, where an id is needed; leave the entry out"
     if records.open_at is not None:
-        return f"{records.name}, line {records.open_at}: a quote opens here and does not close; close it or remove it"
+        return f"{records.name}, line {records.open_at}: a quote opens here and is never closed; close it or remove it"
     return None
 
 
 def empty_line_within(records: Records) -> int | None:
-    """The first empty line that is followed by another."""
+    """The first empty line that is followed by a line with cells."""
     empty = None
     for line, cells in records:
         if any(map(str.strip, cells)):
@@ -97,9 +98,9 @@ def empty_line_within(records: Records) -> int | None:
 def _strange(cells: list[str]) -> str | None:
     together = "".join(cells)
     if "\0" in together:
-        return "there is a NUL byte, which no text has; remove it"
+        return "there is a NUL byte, which is not valid in text; remove it"
     if not together.isascii():
         other = next((ord(c) for c in together if ord(c) in OTHER_BYTES), None)
         if other is not None:
-            return f"the byte {other - 0xDC00:#x} is no UTF-8; write the file again as UTF-8"
+            return f"the byte {other - 0xDC00:#x} is not UTF-8; write the file again as UTF-8"
     return None

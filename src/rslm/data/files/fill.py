@@ -1,4 +1,4 @@
-"""Frames from text, once it is known which columns are wanted: fast as a rule, careful where that fails."""
+"""Read the chosen columns of a text table: by a fast way, and by a slower, more careful one where that fails."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rslm.data.files.text import TextTable
 from rslm.data.files.tools import polars
 from rslm.data.files.zeros import may_have_leading_zeros
 
-OR_ENTRIES = "for one entry a line say which columns are rows, cols and values"
+OR_ENTRIES = "if there is one entry a line, name the columns that are rows, cols and values"
 
 
 def entries_from_text(table: TextTable, triplets: tuple[str, str, str], first: Any, kinds: dict[str, Kind]) -> Any:
-    """Ids as whole numbers or text, values as numbers; `first`: the beginning, with the kinds of its columns."""
+    """Ids as whole numbers or text, values as numbers; `first` and `kinds` are the first lines and their kinds."""
     frame = _fast(table, triplets, first, kinds)
     if frame is None:
         frame = _careful(table, triplets, first.columns)
@@ -24,7 +24,7 @@ def entries_from_text(table: TextTable, triplets: tuple[str, str, str], first: A
 
 
 def _fast(table: TextTable, triplets: tuple[str, str, str], first: Any, kinds: dict[str, Kind]) -> Any | None:
-    """None where ids turn out to be something else than at first, or anything is missing."""
+    """None if ids turn out to be of another kind than in the first lines, or anything is missing."""
     pl = polars()
     ids = triplets[:2]
     if any(kinds[c] not in ("integer", "words") for c in ids):
@@ -53,7 +53,7 @@ def _careful(table: TextTable, triplets: tuple[str, str, str], names: list[str])
 
 
 def dense_from_text(table: TextTable, roles: Roles, names: list[str]) -> Any:
-    """A matrix: all numbers but the ids of rows."""
+    """A matrix: all columns are numbers, except the ids of rows."""
     pl = polars()
     ids = [] if roles.row_ids is None else [roles.row_ids]
     frame = table.columns(roles.used(), dict.fromkeys(roles.features, pl.Float64) | dict.fromkeys(ids, pl.String))
@@ -70,7 +70,7 @@ def _careful_matrix(table: TextTable, roles: Roles, names: list[str]) -> Any:
     wrong = [cell for _, cell in read.values() if cell is not None]
     if wrong:
         fault = table.fault(tuple(names.index(c) for c in roles.features), gaps=True)
-        words = "" if all(map(was_meant_as_number, wrong)) else f"; a matrix needs numbers, and {OR_ENTRIES}"
+        words = "" if all(map(was_meant_as_number, wrong)) else f"; a matrix needs numbers; {OR_ENTRIES}"
         raise ValueError(f"{fault or table.name}{words}")
     columns = [pl.Series(c, numbers) for c, (numbers, _) in read.items()]
     return pl.DataFrame([*([] if roles.row_ids is None else [text[roles.row_ids].fill_null("")]), *columns])

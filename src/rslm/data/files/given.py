@@ -1,4 +1,4 @@
-"""Options that mean nothing for a format: refused, so that nobody believes they were followed."""
+"""Refuse options that do not apply to a format, so that they are not silently ignored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def refuse_given(name: str, kind: str, options: dict[str, Any]) -> None:
-    """`kind`: what the file is, in words; `options`: those it has no use for, None where they were not given."""
+    """`kind`: what the file is, for the message; `options`: those that do not apply, None where not given."""
     given = [option for option, value in options.items() if value is not None]
     if given:
         listed = " and ".join([", ".join(given[:-1]), given[-1]] if len(given) > 1 else given)

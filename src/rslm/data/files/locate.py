@@ -1,4 +1,4 @@
-"""Where data come from: a file, a pipe, or standard input."""
+"""The source of data: a file, a pipe, or standard input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STANDARD_INPUT = "-"
 
 
 def located(path: str | PathLike[str]) -> tuple[str, Path | bytes]:
-    """What to call the data in messages, and the file or the content."""
+    """The name of the data for messages, and the file or its content."""
     if fspath(path) == STANDARD_INPUT:
         content = sys.stdin.buffer.read()
         if not content:
@@ -21,17 +21,17 @@ def located(path: str | PathLike[str]) -> tuple[str, Path | bytes]:
         return "standard input", content
     file = Path(path)
     if is_prepared(file):
-        raise IsADirectoryError(f"{file} is prepared data, entries of a matrix; here a table in a file is needed")
+        raise IsADirectoryError(f"{file} is prepared data, the entries of a matrix; a file with a table is needed here")
     if file.is_dir():
         raise IsADirectoryError(f"{file} is a folder; name a file in it")
     if not file.exists():
         raise FileNotFoundError(f"{file} does not exist")
-    if not file.is_file() or file.stat().st_size == 0:  # a pipe has no size, and can be read only once
+    if not file.is_file() or file.stat().st_size == 0:  # a pipe has size 0, and can be read only once
         content = file.read_bytes()
         if not content:
             raise ValueError(f"{file} is empty")
         return str(file), content
-    return str(file), file.absolute()  # or Polars would take a name that begins with ~ for a home folder
+    return str(file), file.absolute()  # else Polars would take a name that begins with ~ for a home folder
 
 
 def beginning(source: Path | bytes, size: int = 8) -> bytes:

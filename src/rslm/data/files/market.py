@@ -1,4 +1,4 @@
-"""MatrixMarket in NumPy alone, a block of lines at a time: SciPy's reader ends the interpreter on some wrong files."""
+"""MatrixMarket read by NumPy only, in blocks of lines: SciPy's reader crashes the interpreter on some wrong files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rslm.runtime.types import Floats
 FORMS = ("coordinate", "array")
 FIELDS = ("real", "double", "integer", "pattern", "complex")
 SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
-NUMBERS = b"0123456789+-.eE \t\r\nnNaAiIfFtTyY"  # what bodies are made of: numbers, nan and infinity
-BLOCK = 1 << 22  # bytes of text that are read at once
-LONGEST = 400  # signs of a number that are looked at
-LEAST = {"coordinate": 4, "array": 2}  # bytes that an entry takes: its numbers, and what is between them
+NUMBERS = b"0123456789+-.eE \t\r\nnNaAiIfFtTyY"  # characters of a body: those of numbers, nan and infinity
+BLOCK = 1 << 22  # bytes of text read at a time
+LONGEST = 400  # characters of a number that are read
+LEAST = {"coordinate": 4, "array": 2}  # minimum bytes of an entry: its numbers and the separators
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Market:
 
 
 def read(text: bytes, first: int = 1) -> Market:
-    """The matrix; a ValueError says what is wrong, and in which line. `first`: the number of the first line."""
+    """Read a matrix; a ValueError says what is wrong and in which line. `first`: the number of the first line."""
     form, field, symmetry, shape, entries, begin, line = _header(text, first)
     if field == "pattern":
         raise ValueError(f"line {first}: a pattern has no values; add a value to every entry, and write real")
@@ -82,7 +82,7 @@ def _header(text: bytes, first: int) -> tuple[str, str, str, tuple[int, int], in
         )
     for word, known in zip(words[2:], (FORMS, FIELDS, SYMMETRIES), strict=True):
         if word not in known:
-            raise ValueError(f"line {first}: {word[:40]!r} is none of {', '.join(known)}")
+            raise ValueError(f"line {first}: {word[:40]!r} is not one of {', '.join(known)}")
     form, field, symmetry = words[2:]
     begin, line = end + 1, first + 1
     while begin < len(text):
@@ -93,7 +93,7 @@ def _header(text: bytes, first: int) -> tuple[str, str, str, tuple[int, int], in
         begin, line = end + 1, line + 1
     parts = text[begin:end].split() if begin < len(text) else []
     if len(parts) != (3 if form == "coordinate" else 2) or not all(p.isdigit() and len(p) < 18 for p in parts):
-        raise ValueError(f"line {line}: the size of the matrix is needed, and how many entries it has")
+        raise ValueError(f"line {line}: the size of the matrix is needed, and its number of entries")
     rows, cols = int(parts[0]), int(parts[1])
     skew = symmetry == "skew-symmetric"
     triangle = rows * (rows - 1) // 2 if skew else rows * (rows + 1) // 2
@@ -107,7 +107,7 @@ def _end(text: bytes, begin: int) -> int:
 
 
 def _body(text: bytes, begin: int, line: int, width: int) -> Floats:
-    """All numbers below the header; `width`: of a line."""
+    """All numbers below the header; `width`: how many are in a line."""
     found: list[Floats] = [np.empty(0)]
     while begin < len(text):
         end = _end(text, min(begin + BLOCK, len(text)))
@@ -120,7 +120,7 @@ def _body(text: bytes, begin: int, line: int, width: int) -> Floats:
 def _numbers(block: bytes, line: int, width: int) -> Floats:
     if strange := block.translate(None, NUMBERS):
         line += block[: block.index(strange[:1])].count(b"\n")
-        raise ValueError(f"line {line}: {strange[:1].decode('latin-1')!r} is in no number")
+        raise ValueError(f"line {line}: {strange[:1].decode('latin-1')!r} is not part of a number")
     signs = np.frombuffer(b"\n" + block + b"\n", dtype=np.uint8)
     blank = signs <= ord(" ")
     begins = np.flatnonzero(blank[:-1] & ~blank[1:])
@@ -133,15 +133,15 @@ def _numbers(block: bytes, line: int, width: int) -> Floats:
         needed = "1 is needed" if width == 1 else f"{width} are needed"
         raise ValueError(f"line {line + int(wrong[0])}: {numbers_in_line}, where {needed}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of text that is no number, which is said below
+        warnings.simplefilter("ignore", DeprecationWarning)  # text that is not a number: an error below
         try:
             numbers: Floats = np.fromstring(block.decode("ascii"), dtype=np.float64, sep=" ")
-        except ValueError:  # newer ones raise
+        except ValueError:  # newer versions of NumPy raise
             numbers = np.empty(0)
     if len(numbers) != len(begins):
         words = ((int(at), block[at : at + LONGEST].split(None, 1)[0]) for at in begins)
         at, word = next((found for found in words if not _is_number(found[1])), (0, b"a word"))
-        raise ValueError(f"line {line + block[:at].count(10)}: {word[:40].decode()!r} is no number")
+        raise ValueError(f"line {line + block[:at].count(10)}: {word[:40].decode()!r} is not a number")
     return numbers
 
 
@@ -165,7 +165,7 @@ def _outside(positions: Floats, shape: tuple[int, int]) -> tuple[int, int] | Non
 
 
 def _line_of_entry(text: bytes, begin: int, line: int, entry: int) -> int:
-    """The line of an entry, of which there is one in every line that is not empty."""
+    """The line of an entry; every line that is not empty has one."""
     seen = -1
     while begin < len(text):
         end = _end(text, begin)
@@ -177,7 +177,7 @@ def _line_of_entry(text: bytes, begin: int, line: int, entry: int) -> int:
 
 
 def _places(shape: tuple[int, int], symmetry: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and columns of the entries of an array: column by column, of symmetric ones from the diagonal on."""
+    """Rows and columns of the entries of an array: column by column, from the diagonal down if it is symmetric."""
     cols, rows = np.divmod(np.arange(shape[0] * shape[1], dtype=np.int64), max(shape[0], 1))
     if symmetry == "general":
         return rows, cols

@@ -1,7 +1,7 @@
-"""Variables of MATLAB files, versions 4 to 7, in Python alone: every length that a file claims is checked.
+"""Variables of MATLAB files, versions 4 to 7, read in pure Python: every length in a file is checked.
 
-SciPy's reader ends the interpreter when some of these lengths are wrong. What is neither numbers nor cells of them
-(text, structures, objects) is skipped.
+SciPy's reader crashes the interpreter when some of these lengths are wrong. Variables that are neither numbers nor
+cells of numbers (text, structures, objects) are skipped.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"
 CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 OLD = {0: "f8", 1: "f4", 2: "i4", 3: "i2", 4: "u2", 5: "u1"}  # of version 4
 COMPLEX, LOGICAL = 0x08, 0x02
-DEEPEST = 8  # cells within cells
-DENSEST = 1100  # bytes that a byte can be unpacked to, and a little more
+DEEPEST = 8  # levels of nested cells
+DENSEST = 1100  # slightly more than the largest compression ratio
 
 Variables = dict[str, Any]  #: arrays, sparse matrices, arrays of objects for cells; None for anything else
 
 
 class TooNewError(ValueError):
-    """Of version 7.3, which is HDF5."""
+    """The file has version 7.3, which is HDF5."""
 
 
 def variables(content: bytes) -> Variables:
-    """All variables of a file; a ValueError says what is wrong with it."""
+    """All variables of a file; a ValueError if it is damaged."""
     if content[:4] == b"\x89HDF" or (
         len(content) >= HEADER and content[VERSION_AT : VERSION_AT + 2] in (b"\0\2", b"\2\0")
     ):
@@ -44,7 +44,7 @@ def variables(content: bytes) -> Variables:
 
 
 class _Elements:
-    """The elements of a file of version 5 to 7, or of one of its elements, one after the other."""
+    """The elements of a file of version 5 to 7, or those inside one of its elements, in order."""
 
     def __init__(self, content: memoryview, order: str, depth: int = 0) -> None:
         self.content, self.order, self.depth, self.at = content, order, depth, 0
@@ -53,7 +53,7 @@ class _Elements:
     def of_file(cls, content: bytes) -> Variables:
         order = {b"IM": "<", b"MI": ">"}.get(content[HEADER - 2 : HEADER])
         if order is None:
-            raise ValueError("its header does not say in which order bytes are")
+            raise ValueError("its header does not give the byte order")
         elements, found = cls(memoryview(content)[HEADER:], order), Variables()
         while elements.at < len(elements.content):
             kind, data = elements.next()
@@ -67,7 +67,7 @@ class _Elements:
     def next(self) -> tuple[int, memoryview]:
         """The type and the bytes of an element."""
         kind, size = struct.unpack_from(f"{self.order}II", self._bytes(self.at, 8))
-        if kind >> 16:  # a short one, within its own tag
+        if kind >> 16:  # a short one, stored inside its tag
             kind, size = kind & 0xFFFF, kind >> 16
             if size > 4:
                 raise ValueError(f"a short element claims {size} bytes")
@@ -79,21 +79,21 @@ class _Elements:
 
     def _bytes(self, at: int, size: int) -> memoryview:
         if at + size > len(self.content):
-            raise ValueError(f"it ends within an element, or that claims too much: {size:,} bytes")
+            raise ValueError(f"it ends within an element, or the element claims too many bytes: {size:,}")
         return self.content[at : at + size]
 
     def numbers(self) -> NDArray[Any]:
         kind, data = self.next()
         if kind not in STORED:
-            raise ValueError(f"numbers are needed where an element of type {kind} is")
+            raise ValueError(f"an element has type {kind}, but numbers are needed there")
         dtype = np.dtype(self.order + STORED[kind])
         if len(data) % dtype.itemsize:
-            raise ValueError(f"{len(data)} bytes are no whole number of numbers")
+            raise ValueError(f"{len(data)} bytes are not a multiple of the size of a number")
         return np.frombuffer(data, dtype=dtype)
 
     def matrix(self) -> tuple[str, Any]:
         """The name and the value of a variable."""
-        if not self.content:  # an empty cell is written so
+        if not self.content:  # an empty cell
             return "", np.zeros((0, 0))
         flags = self.numbers()
         if len(flags) < 1 or flags.dtype.kind != "u":
@@ -112,7 +112,7 @@ class _Elements:
         return name, self._dense(name, dims, np.dtype("b1" if flag & LOGICAL else CLASSES[kind]), bool(flag & COMPLEX))
 
     def _name_of_other(self, kind: int) -> str:
-        if kind > LONGEST_NUMBER:  # functions and objects, of which no more is known than that they are there
+        if kind > LONGEST_NUMBER:  # functions and objects, whose content is not documented
             return f"(class {kind})"
         self.next()
         return bytes(self.next()[1]).decode("latin-1")
@@ -124,7 +124,7 @@ class _Elements:
                 f"variable {name!r} claims to be {' × '.join(map(str, dims))}, but has {len(parts[0])} numbers"
             )
         if parts[0].dtype.kind == "f" and dtype.kind != "f":
-            raise ValueError(f"variable {name!r} has fractions where whole numbers are needed")
+            raise ValueError(f"variable {name!r} has floating-point numbers where whole numbers are needed")
         values = parts[0] + 1j * parts[1] if is_complex else parts[0].astype(dtype)
         return values.reshape(dims, order="F")
 
@@ -135,7 +135,7 @@ class _Elements:
             raise ValueError(f"the sparse variable {name!r} does not have a start for each of its columns")
         count = int(starts[-1])
         if starts[0] != 0 or np.any(starts[1:] < starts[:-1]) or count > min(len(rows), *map(len, parts)):
-            raise ValueError(f"the columns of the sparse variable {name!r} have no order, or are longer than it")
+            raise ValueError(f"the columns of the sparse variable {name!r} are not in order, or are longer than it")
         rows = rows[:count]
         if count and not 0 <= int(rows.min()) <= int(rows.max()) < dims[0]:
             raise ValueError(f"an entry of the sparse variable {name!r} is not within its {dims[0]} rows")
@@ -146,18 +146,18 @@ class _Elements:
     def _cells(self, dims: list[int]) -> Any:
         count = math.prod(dims)
         if self.depth >= DEEPEST or count * 8 > len(self.content):
-            raise ValueError(f"cells claim to be {' × '.join(map(str, dims))}, or are in each other too deeply")
+            raise ValueError(f"cells claim to be {' × '.join(map(str, dims))}, or are nested too deeply")
         cells = np.empty(count, dtype=object)
         for k in range(count):
             kind, data = self.next()
             if kind != MATRIX:
-                raise ValueError(f"a cell is needed where an element of type {kind} is")
+                raise ValueError(f"an element has type {kind}, but a cell is needed there")
             cells[k] = _Elements(data, self.order, self.depth + 1).matrix()[1]
         return cells.reshape(dims, order="F")
 
 
 def _unpacked(data: memoryview, order: str) -> memoryview:
-    """A compressed element, which says how long it is: no more memory is taken than it can have."""
+    """A decompressed element. Its claimed length is checked first, so that no more memory than possible is taken."""
     unpacker = zlib.decompressobj()
     try:
         tag = unpacker.decompress(data, 8)
@@ -201,9 +201,9 @@ def _old(content: bytes) -> Variables:
 
 
 def _old_sparse(name: str, values: NDArray[Any]) -> Any:
-    """Rows of row, column and value; the last one has the size."""
+    """A sparse matrix of version 4: lines of row, column and value; the last line has the size."""
     if values.ndim != 2 or values.shape[1] != 3 or not len(values) or not (np.abs(values[:, :2]) < 2**53).all():
-        raise ValueError(f"the sparse variable {name!r} has no triples")
+        raise ValueError(f"the sparse variable {name!r} has no triplets")
     rows, cols = (values[:, k].astype(np.int64) - 1 for k in (0, 1))
     shape = int(rows[-1]) + 1, int(cols[-1]) + 1
     inside = (rows[:-1] >= 0) & (rows[:-1] < shape[0]) & (cols[:-1] >= 0) & (cols[:-1] < shape[1])

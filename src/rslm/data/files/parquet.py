@@ -1,4 +1,4 @@
-"""Parquet by Polars, tried out by a child process first: a damaged file may end the process that reads it."""
+"""Parquet read by Polars, first in a child process: a damaged file may crash the process that reads it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from rslm.data.files.locate import PARQUET
 from rslm.data.files.tools import polars
 
-TAIL = 8  # bytes: the length of the footer, and the mark
-# Column by column, so that it takes less memory than the reading itself; and no more than the machine has.
+TAIL = 8  # bytes: the length of the footer, and the magic number
+# Column by column, so that it takes less memory than the actual reading, and never more than the machine has.
 TRIAL = """
 import io, sys
 try:
@@ -37,22 +37,22 @@ except BaseException as error:
 
 
 def read_parquet(source: Path | bytes, name: str, rows: int | None = None) -> Any:
-    """A Parquet file as a frame, or its first rows."""
+    """A Parquet file, or its first rows, as a frame."""
     pl = polars()
     _check_footer(source, name)
     _try_out(source, name, rows)
     try:
-        return pl.read_parquet(source, n_rows=rows, glob=False)  # a name with [1] in it is a name
+        return pl.read_parquet(source, n_rows=rows, glob=False)  # a file name may contain [1]
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         raise _damaged(name, str(error).split("\n", 1)[0][:200]) from None
 
 
 def _damaged(name: str, why: str) -> ValueError:
-    return ValueError(f"{name} is damaged or no Parquet file: {why}")
+    return ValueError(f"{name} is damaged or not a Parquet file: {why}")
 
 
 def _check_footer(source: Path | bytes, name: str) -> None:
-    """The file ends with its description, the length of that, and its mark."""
+    """Check the end of the file: a footer, the length of the footer, and the magic number."""
     with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
@@ -67,8 +67,8 @@ def _check_footer(source: Path | bytes, name: str) -> None:
 
 
 def _try_out(source: Path | bytes, name: str, rows: int | None) -> None:
-    """An error if a process that reads the file does not come to a good end."""
-    if not sys.executable:  # Python within another program, which cannot start another one
+    """Raise an error if a child process cannot read the file."""
+    if not sys.executable:  # Python is embedded in another program and cannot start a child process
         return
     known = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     path = "-" if isinstance(source, bytes) else os.fspath(source)

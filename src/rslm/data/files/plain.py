@@ -1,4 +1,4 @@
-"""Text that readers of tables agree about: in UTF-8, with quotes written as usual. Most files are that already."""
+"""Text in the form that all readers of tables accept: UTF-8, standard quotes. Most files need no rewriting."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rslm.data.files.tools import blocks
 
 @dataclass(frozen=True)
 class Plain:
-    """A text table as it is, or the same rewritten, and how it is written."""
+    """A text table, as it is or rewritten, and its dialect."""
 
     source: Path | bytes
     dialect: Dialect
-    shaped: bool = False  #: rewritten with line ends and separators that all readers know
+    shaped: bool = False  #: whether it was rewritten with line ends and separators that all readers know
 
     @classmethod
     def of(
@@ -31,7 +31,7 @@ class Plain:
         one_column: bool = False,
         folder: Path | None = None,
     ) -> Plain:
-        """Look at the whole of it; memory is taken for a block at a time.
+        """Check the whole text, in blocks, so that it need not fit in memory.
 
         Parameters
         ----------
@@ -39,8 +39,8 @@ class Plain:
         source : the file, which may be compressed, or its content
         delimiter, header, encoding
             Guessed if None.
-        one_column : whether that will do
-        folder : where it is rewritten; in memory or the usual place for temporary files if None
+        one_column : whether a table of one column is accepted
+        folder : where rewritten text is put; in memory or the usual place for temporary files if None
         """
         sample = next(blocks(source, name, SAMPLE), b"")
         known = by_mark(sample) if encoding is None else named(encoding)
@@ -78,5 +78,5 @@ class Plain:
 
 
 def separator_of(delimiter: str) -> str:
-    """A separator of one sign, as most readers need it."""
+    """A separator of one character, as most readers need it."""
     return delimiter if len(delimiter) == 1 else "\t"

@@ -1,7 +1,7 @@
-"""Cells in quotes: whether all are written as usual, with quotes in them doubled, and what to do where they are not.
+"""Quoted cells: check whether all are in standard form, with quotes inside of them doubled, or else rewrite the text.
 
-Polars loses all lines between two quotes that it takes for the ends of a cell. So the whole text is looked at first:
-where quotes are written in another way, it is rewritten by Python's reader, or refused with the line.
+Polars silently loses all lines between two quotes that it takes for the ends of a cell. So the whole text is checked
+first. If quotes are written in another form, the text is rewritten by Python's reader, or refused with the wrong line.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from rslm.data.files.scratch import Scratch
 from rslm.data.files.tools import blocks, stream
 
 QUOTE, NEWLINE, RETURN = b'"\n\r'
-CACHED = 1 << 17  # bytes that stay in the cache while they are looked at several times
+CACHED = 1 << 17  # bytes that stay in the cache while they are read several times
 ESCAPED = b'\\"'
 BACKSLASH = re.compile(r'\\(["\\])|\\')
-SEPARATORS = {" ": b" \t", "::": b":"}  # bytes next to the quotes of a cell
-NEVER_CLOSED = "a quote opens here and does not close; close it or remove it"
+SEPARATORS = {" ": b" \t", "::": b":"}  # bytes that may be next to the quotes of a cell
+NEVER_CLOSED = "a quote opens here and is never closed; close it or remove it"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What the whole of a text holds."""
+    """What a check of the whole text has found."""
 
     utf8: bool = True
     usual: bool = True  #: every quote opens a cell, closes it, or is doubled
     escaped: bool = False  #: there are quotes after a backslash
     spaced: bool = False  #: there are quotes after a separator and a blank
-    breaks: int = 0  #: line ends in quotes, if all quotes are as usual
-    first: int = 0  #: the byte of the first of them
+    breaks: int = 0  #: line ends in quotes, if `usual`
+    first: int = 0  #: position of the first of them, in bytes
 
 
 def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
-    """Look at all bytes once, many at a time."""
+    """Check all bytes of a text, block by block."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     adjacent = np.zeros(256, dtype=np.bool_)
     adjacent[list(SEPARATORS.get(delimiter, delimiter.encode()) + b'"\n\r')] = True
@@ -49,8 +49,8 @@ def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
     utf8 = usual = True
     escaped, spaced, inside, breaks, first, at = False, False, 0, 0, 0, 0
     marked = beginning(source, len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
-    tail = b"\n"  # what lies before the text, then its last two bytes: one was looked at, one not
-    end = b""  # of the block before, where a separator and a blank may stand
+    tail = b"\n"  # at first a line end before the text, then its last two bytes: one checked, one not yet
+    end = b""  # of the previous block, which may end with a separator and a blank
     for block in _ended(blocks(source, name, CACHED)):
         if utf8 and not (block.isascii() and not decoder.getstate()[0]):
             try:
@@ -89,7 +89,7 @@ def survey(source: Path | bytes, name: str, delimiter: str) -> Survey:
 
 
 def line_at(source: Path | bytes, name: str, offset: int) -> int:
-    """The line, from 1, that a byte is in."""
+    """The number of the line, from 1, that contains a byte."""
     lines, bare, left = 1, 0, offset
     for block in blocks(source, name):
         part = block[:left]
@@ -101,22 +101,22 @@ def line_at(source: Path | bytes, name: str, offset: int) -> int:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A text whose quotes are written as usual, or why there is none."""
+    """A text rewritten with standard quotes, or why that is not possible."""
 
     source: Path | bytes = b""
     escapes: bool = False  #: whether a backslash before a quote was taken for an escape
     spaced: bool = False  #: whether blanks before a cell were left out, as in 1, "a", 2
     breaks: int = 0  #: line ends in cells
-    line: int = 0  #: of the first of them, or of what is wrong
+    line: int = 0  #: of the first of them, or of the fault
     wrong: str = ""
 
 
 def rewritten(
     source: Path | bytes, name: str, delimiter: str, separator: str, found: Survey, folder: Path | None
 ) -> Rewritten:
-    """The text, in UTF-8, with its quotes as usual."""
+    """Rewrite the text, in UTF-8, with standard quotes."""
     tried: list[Rewritten] = []
-    for spaced in [True, False] if found.spaced else [False]:  # literal quotes only if the cells cannot be in quotes
+    for spaced in [True, False] if found.spaced else [False]:  # prefer quoted cells to literal quotes
         way = _best(source, delimiter, separator, found.escaped, spaced, folder)
         if not way.wrong:
             return way
@@ -128,7 +128,7 @@ def rewritten(
 def _best(
     source: Path | bytes, delimiter: str, separator: str, escaped: bool, spaced: bool, folder: Path | None
 ) -> Rewritten:
-    """With or without escapes; `escaped`: there are quotes after a backslash."""
+    """The better of two readings, with and without escapes; `escaped`: there are quotes after a backslash."""
     plain = _read(source, delimiter, separator, False, spaced, folder)
     if not escaped or not (plain.wrong or plain.breaks):
         return plain
@@ -153,7 +153,7 @@ def _read(
             strict=True,
         )
         out = io.StringIO(newline="")
-        writer = csv.writer(out, delimiter=separator)  # which ends lines with CR LF, so that both are quoted in cells
+        writer = csv.writer(out, delimiter=separator)  # it ends lines with CR LF, so it quotes cells with either
         try:
             for cells in reader:
                 writer.writerow(cells)
@@ -168,37 +168,37 @@ def _read(
             else:
                 scratch.write(_taken(out))
                 return Rewritten(scratch.done(), escapes, spaced, breaks, first)
-            wrong = f"{len(cells)} cells, where the first line has {expected}; mend that line"
+            wrong = f"{len(cells)} cells, where the first line has {expected}; correct that line"
         except csv.Error as error:
             begin, wrong = _explained(error, fed.record, begin, separator, escapes)
     return Rewritten(line=begin, wrong=wrong)
 
 
 def _explained(error: csv.Error, record: list[str], begin: int, separator: str, escapes: bool) -> tuple[int, str]:
-    """The line, and what is wrong with it; `record`: the lines from `begin` to where the error was noticed."""
+    """The wrong line and a message; `record`: the lines from `begin` to the one where the error was raised."""
     opened, after = _last_in_quotes(record, separator, escapes)
     if "expected after" in str(error):
         line, last = begin + opened, begin + len(record) - 1
         if line < last:  # it may belong to the next cell in quotes
             return line, f"a quote opens here, and the next one is within line {last}; close it, or remove it"
         if after.strip(" ")[:1] in (separator, "", "\r", "\n"):
-            return line, "blanks follow a cell in quotes; remove them"
-        return line, "a quote is within a cell in quotes; double it, or remove it"
+            return line, "blanks follow a quoted cell; remove them"
+        return line, "a quote is inside a quoted cell; double it, or remove it"
     if "end of data" in str(error) or "field larger" in str(error):
         return begin + opened, NEVER_CLOSED
-    return begin, f"{error}; mend that line"
+    return begin, f"{error}; correct that line"
 
 
 def _last_in_quotes(record: list[str], separator: str, escapes: bool) -> tuple[int, str]:
-    """Where the last cell in quotes opens, a position in `record`, and what follows it in the line where it closes."""
+    """The position in `record` where the last quoted cell opens, and the rest of the line after it closes."""
     opened, after = 0, ""
-    inside, fresh = False, True  # within quotes; at the begin of a cell
+    inside, fresh = False, True  # inside quotes; at the beginning of a cell
     for k, line in enumerate(record):
         at = 0
         while at < len(line):
             sign = line[at]
             if inside and ((escapes and sign == "\\") or line[at : at + 2] == '""'):
-                at += 1  # what comes next is part of the cell
+                at += 1  # the next character is part of the cell
             elif inside and sign == '"':
                 inside, after = False, line[at + 1 :]
             elif not inside and fresh and sign == '"':
@@ -210,7 +210,7 @@ def _last_in_quotes(record: list[str], separator: str, escapes: bool) -> tuple[i
 
 
 class _Fed:
-    """Lines for Python's reader, which knows separators of one sign only, and would drop any backslash."""
+    """Lines for Python's reader, which knows separators of one character only, and would drop every backslash."""
 
     def __init__(self, text: io.TextIOWrapper, delimiter: str, escapes: bool) -> None:
         self.text, self.delimiter, self.escapes = text, delimiter, escapes
@@ -229,7 +229,7 @@ class _Fed:
 
 
 def _kept(found: re.Match[str]) -> str:
-    """A backslash escapes a quote and itself; any other stays what it is."""
+    """A backslash before a quote or a backslash is an escape; any other is kept."""
     return found[0] if found[1] else "\\\\"
 
 
@@ -241,6 +241,6 @@ def _taken(out: io.StringIO) -> bytes:
 
 
 def _ended(found: Iterator[bytes]) -> Iterator[bytes]:
-    """And a line end, so that the last byte is looked at too."""
+    """The blocks and a line end, so that the last byte is checked too."""
     yield from found
     yield b"\n"

@@ -1,4 +1,4 @@
-"""One matrix from one file, whatever its format."""
+"""Read one matrix from one file of any supported format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rslm.data.prepared.opened import open_prepared
 
 
 class Pairs(NamedTuple):
-    """Ids of rows and columns that were read; `how` says what was guessed."""
+    """Ids of rows and columns that were read; `how` describes the format of the file, including guesses."""
 
     rows: NDArray[Any]
     cols: NDArray[Any]
@@ -38,7 +38,7 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A matrix that was read, and how: what was guessed, in words."""
+    """A matrix that was read, and a description of how its file was interpreted."""
 
     data: ObservedMatrix  #: the matrix
     how: str  #: for instance "text separated by comma, with a header, one entry a line: user × item → rating"
@@ -62,17 +62,17 @@ def read_source(
     Parameters
     ----------
     path : text (.csv, .tsv, .dat, any delimiter, .gz), Parquet, MatrixMarket (.mtx), NumPy (.npy, .npz), MATLAB (.mat)
-        Or a folder that `rslm prepare` has written, of which the arrays stay on disk.
+        Or a folder that `rslm prepare` has written, whose arrays stay on disk.
     delimiter, header : of text; guessed if None
-    encoding : of text, by the name that Python knows it by, such as "cp1252"
-        If None, UTF-8, UTF-16 with its mark, or Windows-1252 or Latin-1 where it cannot be UTF-8, which is said.
+    encoding : of text, a name that Python knows, such as "cp1252"
+        If None: UTF-8, UTF-16 if there is a byte order mark, or else Windows-1252 or Latin-1, which is reported.
     layout : {"triplets", "dense"}, optional
         One entry a line, or a matrix with empty cells; guessed if None.
     rows, cols, values : name of a column, or its number from 1, optional
-        The roles of columns where there is one entry a line; guessed if None.
+        The columns with the rows, columns and values if there is one entry a line; guessed if None.
     variable : name of a matrix in a MATLAB or npz file with several, optional
     duplicates : {"error", "sum", "mean", "last"}
-        What becomes of a pair that occurs more than once.
+        How a pair that occurs more than once is treated, as in `ObservedMatrix.from_triplets`.
     """
     text = {"delimiter": delimiter, "header": header, "encoding": encoding}
     roles = {"layout": layout, "rows": rows, "cols": cols, "values": values}
@@ -105,7 +105,7 @@ def read_source(
         refuse_given(name, "a text table", chosen)
         return _from_text(TextTable.of(name, source, delimiter, header, encoding), roles, duplicates)
     except MemoryError:
-        raise ValueError(f"{name} claims more than there is memory for") from None
+        raise ValueError(f"{name} claims a size for which there is not enough memory") from None
 
 
 def read_pairs(
@@ -126,7 +126,7 @@ def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) 
     first = table.first_lines()
     if first.width < 2:
         by = NAMES.get(table.dialect.delimiter, repr(table.dialect.delimiter))
-        raise ValueError(f"{table.name} has one column only when it is separated by {by}; is the delimiter another?")
+        raise ValueError(f"{table.name} has only one column if it is separated by {by}; give another delimiter")
     if first.height == 0:
         raise ValueError(f"{table.name} has a header, but nothing below it")
     columns = described(first, table.dialect.decimal_comma)
@@ -160,7 +160,7 @@ def _from_parquet(name: str, source: Path | bytes, roles: dict[str, Any], duplic
             empty = f"{frame[column].null_count()} of {frame.height} cells of column {column!r} are empty"
             raise ValueError(f"{name}: {empty}; leave such entries out")
     if not frame[value].dtype.is_numeric():
-        raise ValueError(f"{name}: column {value!r} holds no numbers; say which does: values")
+        raise ValueError(f"{name}: column {value!r} holds no numbers; name the column that does: values")
     return _entries_source(
         name, frame, chosen.triplets, f"Parquet, one entry a line: {row} × {col} → {value}", duplicates
     )

@@ -1,4 +1,4 @@
-"""Which columns of a table are what: row, column and value of every entry, or a matrix as it is."""
+"""The roles of the columns of a table: row, column and value of every entry, or a dense matrix."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ ROWS = {"user", "userid", "uid", "row", "rows", "customer", "customerid", "revie
 COLS = {"item", "itemid", "iid", "movie", "movieid", "product", "productid", "film", "col", "column", "feature"}
 COLS |= {"track", "artist", "artistid", "book", "bookid", "isbn", "anime", "animeid", "song", "songid"}
 VALUES = {"rating", "ratings", "value", "values", "score", "stars", "count", "plays", "weight", "overall"}
-# A letter alone says little: i is the column in u, i, r and the row in i, j, v. So letters count in these pairs only,
-# without the third letter, and one for the value only where row and column are known.
+# A single letter is ambiguous: i is the column in u, i, r but the row in i, j, v. So letters count only in these pairs,
+# and only if the third letter is absent; one for the value counts only if row and column are known.
 LETTERS = (("u", "i", "j"), ("i", "j", "u"))
 VALUE_LETTERS = {"r", "v", "x", "y", "w"}
-MOST_IN_TRIPLETS = 4  # columns of a table without names that may still be one entry a line: a time may come last
+MOST_IN_TRIPLETS = 4  # columns of a table with one entry a line whose columns have no known names: a time may be last
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Names of columns: of the row, the column and the value of an entry a line, or of a dense matrix."""
+    """Names of columns: row, column and value if there is one entry a line, or those of a dense matrix."""
 
     triplets: tuple[str, str, str] | None
     row_ids: str | None = None  #: of a dense matrix
@@ -42,9 +42,9 @@ def guess_roles(
     values: str | int | None,
     columns: list[Column] | None = None,
 ) -> Roles:
-    """The roles of the columns of a Polars frame, or of its beginning; what is given is not guessed.
+    """The roles of the columns of a Polars frame, or of its first rows; what is given is not guessed.
 
-    `columns` says of what kind they are, if the types do not.
+    `columns` gives their kinds; if None, they follow from the types of the frame.
     """
     if columns is None:
         columns = described_by_type(frame)
@@ -54,7 +54,7 @@ def guess_roles(
         raise ValueError(f"layout must be 'triplets' or 'dense'; got {layout!r}")
     if layout == "dense":
         if any(g is not None for g in given):
-            raise ValueError("layout 'dense' has no roles of columns; leave rows, cols and values out")
+            raise ValueError("layout 'dense' does not use rows, cols and values; leave them out")
         return _dense(columns, name)
     by_name = _by_name(names) if named else (None, None, None)
     sure = sum(g is not None for g in given) + sum(b is not None for b in by_name)
@@ -81,7 +81,7 @@ def _plain(column: str) -> str:
 
 
 def _by_name(columns: list[str]) -> tuple[str | None, ...]:
-    """Row, column and value as far as their names say which they are."""
+    """Row, column and value, each None if no column has a known name."""
     row, col, value = (next((c for c in columns if _plain(c) in known), None) for known in (ROWS, COLS, VALUES))
     letters = {_plain(c): c for c in columns if len(_plain(c)) == 1}
     if row is None and col is None and len(columns) <= MOST_IN_TRIPLETS:
@@ -94,13 +94,13 @@ def _by_name(columns: list[str]) -> tuple[str | None, ...]:
 
 
 def names_ids(row: str, col: str) -> bool:
-    """Whether these are words that columns of ids usually have as names."""
+    """Whether these are usual names of columns of ids."""
     both = {_plain(row), _plain(col)}
     return both <= ROWS | COLS or any(both == {r, c} for r, c, _ in LETTERS)
 
 
 def roles_by_name(names: list[str], table: str) -> tuple[str, str, str]:
-    """Row, column and value of an entry a line; names that say nothing are taken in this order."""
+    """Row, column and value of a table with one entry a line; unknown names are assigned in this order."""
     found = list(_by_name(names))
     left = [c for c in names if c not in found]
     if len(left) < found.count(None):
@@ -110,7 +110,7 @@ def roles_by_name(names: list[str], table: str) -> tuple[str, str, str]:
 
 
 def _looks_like_entries(columns: list[Column], frame: Any) -> bool:
-    """Three or four columns, of which the first two are ids that recur, and the third a number."""
+    """Whether there are three or four columns, the first two of them ids that recur, the third one of numbers."""
     if not 3 <= len(columns) <= MOST_IN_TRIPLETS or frame.height < 3:
         return False
     first, second, third = columns[:3]
@@ -119,7 +119,7 @@ def _looks_like_entries(columns: list[Column], frame: Any) -> bool:
 
 
 def _completed(columns: list[Column], found: tuple[str | None, ...], name: str) -> tuple[str, str, str]:
-    """Roles that are still open go to the first columns that are left, the value to the first number."""
+    """Assign missing roles to the first remaining columns, that of the value to the first one of numbers."""
     row, col, value = found
     names = [c.name for c in columns]
     left = [c for c in names if c not in found]
@@ -146,7 +146,7 @@ def _completed(columns: list[Column], found: tuple[str | None, ...], name: str) 
 
 
 def _dense(columns: list[Column], name: str) -> Roles:
-    """All numbers; a first column of words names the rows, and so does one of codes if no other is."""
+    """A dense matrix. A first column of words names the rows, and so does one of codes if no other column is one."""
     first = columns[0]
     codes = [c for c in columns if c.kind == "code"]
     row_ids = first.name if first.kind == "words" or codes == [first] else None

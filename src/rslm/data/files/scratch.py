@@ -1,4 +1,4 @@
-"""Text that was rewritten: in memory while it is short, otherwise in a file that goes away with its last reader."""
+"""Storage for rewritten text: in memory if it is short, else in a file that is removed after its last use."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ SHORT = 1 << 24  # bytes of the original
 
 
 class ScratchFile(type(Path())):  # type: ignore[misc]  # Path itself is abstract before Python 3.12
-    """A path whose file is removed when nobody knows the path any more."""
+    """A path whose file is removed when the path object is garbage-collected."""
 
 
 class Scratch:
-    """Where rewritten text is put, piece by piece.
+    """Storage to which rewritten text is written piece by piece.
 
     Parameters
     ----------
     source : the original
-        What was in memory stays there.
+        If it is in memory, so is the rewritten text.
     folder : path, optional
-        Where a file is made; the usual place for temporary files if None.
+        Where a file is created; the usual place for temporary files if None.
     """
 
     def __init__(self, source: Path | bytes, folder: Path | None) -> None:
@@ -33,7 +33,7 @@ class Scratch:
         else:
             made = tempfile.NamedTemporaryFile(dir=folder, prefix="rslm-", suffix=".txt", delete=False)  # noqa: SIM115
             self._path, self._file = ScratchFile(made.name), made
-            weakref.finalize(self._path, _gone, made)
+            weakref.finalize(self._path, _remove, made)
 
     def write(self, text: bytes) -> None:
         self._file.write(text)
@@ -46,6 +46,6 @@ class Scratch:
         return self._path
 
 
-def _gone(file: IO[bytes]) -> None:
+def _remove(file: IO[bytes]) -> None:
     file.close()
     Path(file.name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What scipy.sparse.save_npz writes, as entries: in NumPy alone, as SciPy trusts positions that are stored."""
+"""The entries of a file written by scipy.sparse.save_npz, read by NumPy only: SciPy does not check the positions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any], tuple[int, int]]  # ro
 
 
 def entries(arrays: Arrays) -> Entries:
-    """Stored entries, zeros included; a ValueError says what is wrong. Positions are within the shape, but for COO."""
+    """Stored entries, including zeros. Positions are checked against the shape, except those of COO."""
     form = arrays["format"].item()
     form = form.decode("ascii") if isinstance(form, bytes) else form
     size, values = arrays["shape"], arrays["data"]
     if size.shape != (2,) or size.dtype.kind not in "iu" or (size < 0).any():
-        raise ValueError("it has no shape of two whole numbers")
+        raise ValueError("its shape is not two whole numbers")
     shape = int(size[0]), int(size[1])
     if form == "coo":
         rows, cols = arrays["coords"] if "coords" in arrays else (arrays["row"], arrays["col"])
@@ -45,9 +45,9 @@ def _compressed(
         or indices.ndim != 1
         or starts.shape != (major + 1,)
     ):
-        raise ValueError("its positions are no lists of whole numbers, or not as long as its shape says")
+        raise ValueError("its positions are not lists of whole numbers, or their lengths do not fit the shape")
     if starts[0] != 0 or starts[-1] != len(indices) or np.any(starts[1:] < starts[:-1]):
-        raise ValueError("its rows or columns do not begin one after the other")
+        raise ValueError("the starts of its rows or columns are not in order")
     if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < minor:
         raise ValueError(f"a position is not below {minor}")
     return np.repeat(np.arange(major), starts[1:].astype(np.int64) - starts[:-1].astype(np.int64)), indices
@@ -71,7 +71,7 @@ def _diagonals(
     values: NDArray[Any], offsets: NDArray[Any], shape: tuple[int, int]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     if values.ndim != 2 or offsets.shape != (len(values),) or offsets.dtype.kind not in "iu":
-        raise ValueError("its diagonals are not as many as their places")
+        raise ValueError("the numbers of its diagonals and of their offsets differ")
     cols = np.arange(values.shape[1], dtype=np.int64)[None, :]
     rows = cols - offsets.astype(np.int64)[:, None]
     inside = (rows >= 0) & (rows < shape[0]) & (cols < shape[1])

@@ -1,4 +1,4 @@
-"""Tables whose columns are asked for by name: series, and rows of features with a target."""
+"""Tables whose columns are selected by name: series, and rows of features with a target."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from rslm.runtime.types import Floats
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """A table that has been read; `how` says what was guessed."""
+    """A table that has been read; `how` describes its format, including guesses."""
 
     name: str  #: of the file, for messages
-    frame: Any  #: of text, if the file is
+    frame: Any  #: all columns are text if the file is text
     how: str
     text: TextTable | None = None
 
@@ -33,7 +33,7 @@ class NamedColumns:
         return column_of(self.frame.columns, given.strip(), self.name)
 
     def numbers(self, given: str | None) -> tuple[str, Floats]:
-        """A column of numbers with NaN where cells are empty; the last one if none is named."""
+        """A column of numbers, NaN where cells are empty; the last such column if none is named."""
         column = self._last_of_numbers() if given is None else self.column(given)
         y = self._floats(column)
         if np.isnan(y).all():
@@ -50,7 +50,7 @@ class NamedColumns:
         return np.asarray(series.to_numpy())
 
     def matrix(self, without: list[str]) -> tuple[list[str], Floats]:
-        """All other columns, which must be numbers without gaps."""
+        """All other columns, which must be numbers without empty cells."""
         names = [c for c in self.frame.columns if c not in without]
         if not names:
             raise ValueError(f"{self.name}: no column is left for the features")
@@ -61,7 +61,7 @@ class NamedColumns:
         return names, X
 
     def _last_of_numbers(self) -> str:
-        """An empty column may have been meant as well: it is not passed over, nor is one with 5% in it."""
+        """The last column that is, or may have been meant as, one of numbers: also if it is empty or contains 5%."""
         comma = self.text is not None and self.text.dialect.decimal_comma
         columns = described_by_type(self.frame) if self.text is None else described(self.frame, comma)
         numeric = [c.name for c in columns if c.numeric or c.kind == "empty"]
@@ -78,7 +78,9 @@ class NamedColumns:
         if wrong is not None and self.text is not None:
             fault = self.text.fault(numbers=(self.frame.columns.index(column),), gaps=True)
             words = (
-                "" if was_meant_as_number(wrong) else f"; column {column!r} holds {wrong[:40]!r}: mend or leave it out"
+                ""
+                if was_meant_as_number(wrong)
+                else f"; column {column!r} holds {wrong[:40]!r}: fix it or leave it out"
             )
             raise ValueError(f"{fault or self.name}{words}")
         return numbers
@@ -91,7 +93,7 @@ def read_table(
     header: bool | None = None,
     encoding: str | None = None,
 ) -> NamedColumns:
-    """A text table or Parquet file as it is; a single column will do."""
+    """All columns of a text table or Parquet file; a single column is enough."""
     name, source = located(path)
     begins = beginning(source)
     if begins.startswith(PARQUET):

@@ -1,4 +1,4 @@
-"""Text tables by Polars."""
+"""Text tables read by Polars."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rslm.data.files.plain import Plain, separator_of
 from rslm.data.files.tools import opened_if_compressed, polars
 
 FIRST = 1 << 19  # bytes from which roles and types are guessed
-RUNS = (b"  ", b"\n ", b" \n", b" \r", b"\t")  # blanks that do not stand alone between two cells
+RUNS = (b"  ", b"\n ", b" \n", b" \r", b"\t")  # blanks other than a single one between two cells
 BLANKS = re.compile(rb'((?<![^ \t\n])"[^"]*")|[ \t]+')
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A text table that has been looked at, but not read."""
+    """A text table whose dialect is known, but whose columns have not been read."""
 
     name: str  #: for messages
     source: Path | bytes  #: a file that Polars can read as it is, or the text in UTF-8 with single-byte delimiters
@@ -44,7 +44,7 @@ class TextTable:
 
     @classmethod
     def shaped(cls, name: str, plain: Plain) -> TextTable:
-        """With line ends and separators that Polars knows."""
+        """The table with line ends and separators that Polars knows."""
         content, dialect = plain.source, plain.dialect
         if plain.shaped:
             return cls(name, content, dialect)
@@ -65,23 +65,23 @@ class TextTable:
         return separator_of(self.dialect.delimiter)
 
     def beginning(self) -> Any:
-        """The first lines as a frame, each column as what it holds."""
+        """The first lines as a frame, columns of numbers converted."""
         return typed(self.first_lines(), self.dialect.decimal_comma)
 
     def first_lines(self) -> Any:
-        """The first lines as they are written."""
+        """The first lines as a frame of text."""
         text = beginning(self.source, FIRST)
         return self._read(_whole_lines(text) if len(text) == FIRST else text, infer_schema_length=0)
 
     def columns(self, names: list[str], types: dict[str, Any]) -> Any | None:
-        """These columns of all lines as these types, if they are; what says that a number is missing is null."""
+        """These columns of all lines with these types, missing numbers as null; None if some cell does not fit."""
         try:
             return self._polars(self.source, columns=names, schema_overrides=types, null_values=list(MISSING))
         except _failures():
             return None
 
     def texts(self, names: list[str]) -> Any:
-        """These columns of all lines as they are written."""
+        """These columns of all lines as text."""
         return self._read(self.source, columns=names, infer_schema_length=0)
 
     def _read(self, source: Path | bytes, **options: Any) -> Any:
@@ -97,7 +97,7 @@ class TextTable:
             separator=self.separator,
             has_header=self.dialect.header,
             decimal_comma=self.dialect.decimal_comma,
-            glob=False,  # a name with [1] in it is a name
+            glob=False,  # a file name may contain [1]
             **options,
         )
         if frame.width and all(column.null_count() for column in frame):
@@ -105,17 +105,17 @@ class TextTable:
         return frame
 
     def fault(self, numbers: tuple[int, ...] = (), ids: tuple[int, ...] = (), gaps: bool = False) -> str | None:
-        """The first line that is wrong, in words: see `first_fault`."""
+        """A message about the first wrong line: see `first_fault`."""
         return first_fault(self._records(), self.dialect.header, self.dialect.decimal_comma, numbers, ids, gaps)
 
     def refuse_nul(self, frame: Any) -> None:
-        """A NUL byte beyond the beginning would go into an id."""
+        """Refuse NUL bytes after the first lines, which would become part of an id."""
         pl = polars()
         if frame.select(pl.any_horizontal(pl.col(pl.String).str.contains("\0", literal=True).any())).to_series().any():
-            raise ValueError(self.fault() or f"{self.name}: there is a NUL byte, which no text has; remove it")
+            raise ValueError(self.fault() or f"{self.name}: there is a NUL byte, which is not valid in text; remove it")
 
     def refuse_empty_lines(self) -> None:
-        """In a column of its own, an empty line may be a gap or nothing."""
+        """In a table of one column, an empty line is ambiguous: a missing value, or no line at all."""
         line = empty_line_within(self._records())
         if line is not None:
             raise ValueError(f"{self.name}, line {line} is empty; write NA if a value is missing, or remove the line")
@@ -132,7 +132,7 @@ def _has_runs(content: Path | bytes) -> bool:
 
 
 def _one_blank(found: re.Match[bytes]) -> bytes:
-    """Cells in quotes stay as they are; blanks at the ends of a line go."""
+    """Runs of blanks become one blank. Quoted cells are unchanged; blanks at the ends of a line are removed."""
     if found[1]:
         return found[1]
     text, begin, end = found.string, found.start(), found.end()
@@ -141,7 +141,7 @@ def _one_blank(found: re.Match[bytes]) -> bytes:
 
 
 def _whole_lines(text: bytes) -> bytes:
-    """Up to the last line end outside of quotes, or up to the last."""
+    """The text up to the last line end outside of quotes, or up to the last line end if there is none."""
     last = end = text.rfind(b"\n")
     quotes = text.count(b'"', 0, end + 1)
     while end > 0 and quotes % 2:

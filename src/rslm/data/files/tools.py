@@ -1,4 +1,4 @@
-"""Compressed files, and packages that only files need."""
+"""Compressed files, and packages that are needed only for files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO, Any
 from rslm.data.files.locate import beginning
 
 GZIP = b"\x1f\x8b"
-BLOCK = 1 << 20  # bytes that are looked at together
+BLOCK = 1 << 20  # bytes read at a time
 
 
 def polars() -> Any:
@@ -26,7 +26,7 @@ def polars() -> Any:
 
 
 def opened_if_compressed(source: Path | bytes, name: str) -> Path | bytes:
-    """The content of a gzip file; anything else as it is."""
+    """The content of a gzip file; any other source unchanged."""
     if beginning(source, 2) != GZIP:
         return source
     return b"".join(blocks(source, name))
@@ -39,7 +39,7 @@ def blocks(source: Path | bytes, name: str, size: int = BLOCK) -> Iterator[bytes
             while block := file.read(size):
                 yield block
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{name} is damaged, its compressed content ends too early or is wrong: {error}") from None
+            raise ValueError(f"{name} is damaged: its compressed content ends too early or is wrong: {error}") from None
 
 
 def stream(source: Path | bytes) -> IO[bytes]:

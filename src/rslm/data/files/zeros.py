@@ -1,4 +1,4 @@
-"""Whether ids that look like whole numbers may have leading zeros somewhere in a large file: 007 is not 7."""
+"""Detect whether ids in a large file may have leading zeros, as the ids 007 and 7 are different."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ZERO, NEWLINE, QUOTE = b'0\n"'
 
 
 def may_have_leading_zeros(source: Path | bytes, separator: str) -> bool:
-    """Whether any cell begins with 0 and another digit. Looked for in the bytes: text of all ids would cost more."""
+    """Whether any cell begins with 0 and another digit. Bytes are searched, as reading all ids as text costs more."""
     memory = bytearray(CHUNK)
     buffer = np.frombuffer(memory, dtype=np.uint8)
     buffer[0] = NEWLINE  # before the first cell
@@ -25,7 +25,7 @@ def may_have_leading_zeros(source: Path | bytes, separator: str) -> bool:
             begins = (before == ord(separator)) | (before == NEWLINE) | (before == QUOTE)
             begins &= text[1:-1] == ZERO
             at = np.flatnonzero(begins)
-            if len(at) and (text[at + 2] - np.uint8(ZERO) < 10).any():  # below the digits it wraps around
+            if len(at) and (text[at + 2] - np.uint8(ZERO) < 10).any():  # uint8 wraps around below "0"
                 return True
             kept = min(size, 2)
             buffer[:kept] = text[size - kept :].copy()

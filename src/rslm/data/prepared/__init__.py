@@ -1,1 +1,1 @@
-"""Data on disk in the form that a fit wants: arrays that are mapped into memory, not read."""
+"""Prepared data: arrays on disk that a fit maps into memory instead of reading them."""

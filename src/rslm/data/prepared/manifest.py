@@ -1,7 +1,7 @@
-"""What is in a folder of prepared data, and how to see whether it is still that.
+"""The manifest of a folder of prepared data: what is in it, with checksums.
 
-The entries lie row by row in plain arrays of NumPy, `index.npy` with the columns and `values.npy`; row i owns those
-from `indptr[i]` to `indptr[i + 1]`. A shard is a range of rows, with its own checksum.
+The entries are stored row by row in NumPy arrays: `index.npy` has the columns, `values.npy` the values; row i owns
+entries `indptr[i]` to `indptr[i + 1]` − 1. A shard is a range of rows with its own checksums.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Manifest:
             raise ValueError(f"{folder / MANIFEST} is damaged ({error}); prepare the data again") from None
 
     def check(self) -> None:
-        """A KeyError if something is not what it must be; shards are all rows, in their order."""
+        """Raise a KeyError if something is wrong; the shards must cover all rows in order."""
         whole = [*self.shape, self.entries, self.indptr, *self.ids]
         whole += [n for shard in self.shards for n in (shard.first, shard.last, shard.index, shard.values)]
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in whole) or not isinstance(self.how, str):
@@ -75,7 +75,7 @@ class Manifest:
 
 
 def ids_file(folder: Path, side: str) -> Path:
-    """Numbers are kept as an array, words as JSON."""
+    """The file with the ids: an array if they are numbers, JSON if they are text."""
     numbers = folder / f"{side}_ids.npy"
     return numbers if numbers.exists() else folder / f"{side}_ids.json"
 

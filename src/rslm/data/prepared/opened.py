@@ -20,17 +20,17 @@ TYPES = {"indptr": ("<i8",), "index": ("<i4",), "values": ("<f4", "<f8")}
 
 
 def open_prepared(folder: str | os.PathLike[str], *, check: bool = False) -> ObservedMatrix:
-    """The data that `prepare` has written; arrays are mapped, so memory is taken only for what is being worked on.
+    """The data that `prepare` has written. Arrays are memory-mapped, so only the parts in use take memory.
 
     Parameters
     ----------
     folder : path
     check : bool, default=False
-        Whether all checksums are compared, which reads all of the data once. Sizes are always compared.
+        Whether to verify all checksums, which reads all of the data once. Sizes are always verified.
     """
     home = Path(folder)
     if not (home / MANIFEST).is_file():
-        raise FileNotFoundError(f"{home} is no prepared data: it has no {MANIFEST}; make it with rslm prepare")
+        raise FileNotFoundError(f"{home} is not prepared data: it has no {MANIFEST}; make it with rslm prepare")
     manifest = Manifest.read(home)
     indptr, index, values = (_mapped(home / f"{name}.npy", TYPES[name]) for name in ARRAYS)
     whole = len(indptr) == manifest.shape[0] + 1 and len(index) == len(values) == manifest.entries
@@ -60,8 +60,8 @@ def _check(home: Path, shard: Shard, indptr: Any, index: Any, values: Any, colum
         right = False
     if not right:
         raise ValueError(
-            f"{home} has columns or values that cannot be between rows {shard.first + 1} and {shard.last}; prepare "
-            "the data again"
+            f"{home} has invalid columns or values between rows {shard.first + 1} and {shard.last}; prepare the data "
+            "again"
         )
 
 
@@ -70,7 +70,7 @@ def _mapped(path: Path, dtypes: tuple[str, ...]) -> NDArray[Any]:
         found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         if found.ndim != 1 or found.dtype.str not in dtypes:
             raise ValueError(f"an array of {found.ndim} dimensions and type {found.dtype}")
-    except Exception as error:  # NumPy has many ways to say it
+    except Exception as error:  # NumPy raises many types of exceptions
         said = str(error).split("\n", 1)[0][:200]
         raise ValueError(f"{path} is damaged or missing ({said}); prepare the data again") from None
     return found
@@ -87,13 +87,13 @@ def _ids(path: Path, known: int, count: int) -> NDArray[Any]:
         if path.suffix == ".json":
             listed = json.loads(content)
             if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
-                raise ValueError("no list of names")
+                raise ValueError("not a list of names")
             found: NDArray[Any] = np.array(listed, dtype=object)
         else:
             found = np.load(io.BytesIO(content), allow_pickle=False)
         if found.shape != (count,) or found.dtype.kind not in "iuO":
             raise ValueError(f"{found.shape} ids of type {found.dtype}, where {count} are needed")
-    except Exception as error:  # of JSON or NumPy
+    except Exception as error:  # from JSON or NumPy, of many types
         said = str(error).split("\n", 1)[0][:200]
         raise ValueError(f"{path} is damaged ({said}); prepare the data again") from None
     return found

@@ -30,11 +30,11 @@ def duckdb() -> Any:
 
 @dataclass(frozen=True)
 class Table:
-    """A file that has been looked at, but not read."""
+    """A file whose format is known, but whose entries have not been read."""
 
     name: str
     path: Path
-    source: str  #: what DuckDB reads, with {r} and {c} for the types of ids
+    source: str  #: the table function of DuckDB, with {r} and {c} for the types of ids
     parameters: dict[str, Any]
     columns: tuple[str, str, str]
     types: tuple[str, str]  #: of the ids
@@ -52,12 +52,12 @@ class Table:
         values: str | int | None,
         folder: Path,
     ) -> Table:
-        """`folder`: where text is rewritten, if it is written in a way that DuckDB does not know."""
+        """`folder`: where the text is rewritten if DuckDB cannot read it as it is."""
         name, file = located(path)
         if isinstance(file, bytes):
             raise ValueError("standard input cannot be prepared; write it to a file first")
-        if set(str(file)) & set("*?["):  # DuckDB would take it for a pattern, and read other files
-            raise ValueError(f"{name} has *, ? or [ in its path; rename it, or move it, to prepare it")
+        if set(str(file)) & set("*?["):  # DuckDB would take the path for a pattern and read other files
+            raise ValueError(f"{name} has *, ? or [ in its path, which DuckDB reads as a pattern; rename or move it")
         roles: dict[str, Any] = {"layout": None, "rows": rows, "cols": cols, "values": values}
         if beginning(file).startswith(PARQUET):
             refuse_given(name, "Parquet", {"delimiter": delimiter, "header": header, "encoding": encoding})
@@ -75,7 +75,8 @@ class Table:
             source, parameters = _csv(text, plain, first.columns, chosen.triplets) if chosen.triplets else ("", {})
         if chosen.triplets is None:
             raise ValueError(
-                f"{name} looks like a matrix, but one entry a line is needed: say which columns are its parts"
+                f"{name} looks like a matrix, but one entry per line is needed: name the columns with its rows, "
+                "columns and values"
             )
         kinds = tuple("BIGINT" if first[c].dtype.is_integer() else "VARCHAR" for c in chosen.triplets[:2])
         shown = " × ".join(chosen.triplets[:2]) + f" → {chosen.triplets[2]}"
@@ -83,9 +84,9 @@ class Table:
         return cls(name, file, source, parameters, chosen.triplets, (kinds[0], kinds[1]), how)
 
     def load(self, database: Any, keep_order: bool) -> None:
-        """Make the table t of all entries: r, c, v."""
+        """Create the table t of all entries: r, c, v."""
         database.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
-        # Ids may be numbers at first and something else later: of the rows, the columns or both.
+        # Ids that are numbers in the first lines may be text later: those of the rows, the columns or both.
         ways = [self.types, ("VARCHAR", self.types[1]), (self.types[0], "VARCHAR"), ("VARCHAR", "VARCHAR")]
         for k, types in enumerate(ways):
             try:
@@ -116,14 +117,17 @@ class Table:
 
 
 def _csv(text: TextTable, plain: Plain, names: list[str], triplets: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
-    """read_csv with nothing left to guess."""
+    """A call of read_csv with all options given, so that DuckDB guesses nothing."""
     row, col, value = triplets
     known = {row: "{r}", col: "{c}", value: "DOUBLE"}
     quoted = (name.replace("'", "''").replace("{", "{{").replace("}", "}}") for name in names)
     listed = ", ".join(f"'{q}': '{known.get(name, 'VARCHAR')}'" for q, name in zip(quoted, names, strict=True))
     options = "delim = $delimiter, header = $header, nullstr = $missing, auto_detect = false"
     if text.dialect.delimiter == " ":
-        raise ValueError(f"{text.name} is separated by blanks, of which there may be several; write it with commas")
+        raise ValueError(
+            f"{text.name} is separated by blanks, perhaps several in a row, which DuckDB does not read; write it with "
+            "commas"
+        )
     comma = ", decimal_separator = ','" if text.dialect.decimal_comma else ""
     source = f"read_csv($path, columns = {{{{{listed}}}}}, {options}, quote = '\"', escape = '\"'{comma})"
     delimiter = text.separator if plain.shaped else text.dialect.delimiter  # DuckDB knows '::' too
@@ -141,6 +145,6 @@ def _beginning(file: Path) -> bytes:
 
 
 def line_of(error: Exception) -> str:
-    """What DuckDB says of a file, in one line."""
+    """The message of DuckDB about a file, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "; ".join(lines[:3]).removeprefix("Invalid Input Error: ").removeprefix("Conversion Error: ")[:300]

@@ -1,4 +1,4 @@
-"""From a table of any size to a folder of prepared data, with bounded memory: DuckDB sorts, on disk if it has to."""
+"""Write a table of any size as a folder of prepared data, in bounded memory: DuckDB sorts, on disk if necessary."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from rslm.data.convert import Duplicates, canonical
 from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, Manifest, Shard, checksum, ids_file, is_prepared
 from rslm.data.prepared.table import Table, duckdb, line_of
-from rslm.storage.atomic import UNFINISHED, beginning_of_unfinished, hold, unheld
+from rslm.storage.atomic import UNFINISHED, lock, try_lock, unfinished_prefix
 
-SHARD = 4_000_000  # entries that are in memory at a time
-OLD = 86_400  # seconds after which nobody works in a folder, on whichever machine
+SHARD = 4_000_000  # entries in memory at a time
+OLD = 86_400  # seconds after which a work folder counts as abandoned, whichever machine made it
 OURS = {MANIFEST, *(f"{name}.npy" for name in ARRAYS), *(f"{s}_ids.{kind}" for s in SIDES for kind in ("npy", "json"))}
-MERGED = {"sum": "sum(v)", "mean": "avg(v)", "last": "arg_max(v, t.rowid)"}  # of entries that occur more than once
+MERGED = {"sum": "sum(v)", "mean": "avg(v)", "last": "arg_max(v, t.rowid)"}  # the value of a repeated entry
 
-Progress = Callable[[str], None]  #: called with what is being done
+Progress = Callable[[str], None]  #: called with a description of the current step
 
 
 def prepare(
@@ -45,18 +45,20 @@ def prepare(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Write a table with one entry a line as a folder that `open_prepared` and all commands read.
+    """Write a table with one entry per line as a folder that `open_prepared` and all commands read.
 
     Parameters
     ----------
-    path : text of any delimiter (also compressed) or Parquet, larger than memory if need be
-    out : path of the folder, which appears whole or not at all
+    path : path
+        Text with any delimiter (also compressed) or Parquet; it may be larger than memory.
+    out : path
+        The folder to write. It appears complete or not at all.
     delimiter, header, encoding, rows, cols, values, duplicates
         As in `read_source`.
     memory : str, default="1GB"
-        Memory for sorting, at most; the rest goes to a temporary folder next to `out`.
+        Maximum memory for sorting; the rest goes to a temporary folder next to `out`.
     force : bool, default=False
-        Whether a folder of prepared data that is there already is replaced.
+        Whether to replace an existing folder of prepared data.
     progress : function, optional
         Called with a description of every step.
     """
@@ -65,18 +67,20 @@ def prepare(
         remedy = (
             "force=True or --force replaces it"
             if is_prepared(target)
-            else "it is no prepared data, so it is not replaced"
+            else "it is not prepared data, so it is not replaced"
         )
         raise FileExistsError(f"{target} exists; {remedy}")
     if not target.absolute().parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
+        raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first")
     if target.exists() and (others := sorted({p.name for p in target.iterdir()} - OURS)):
-        raise FileExistsError(f"{target} holds {others[0]!r}, which is none of ours; move it away to replace the rest")
+        raise FileExistsError(
+            f"{target} holds {others[0]!r}, which is not prepared data; move it away to replace the rest"
+        )
     report = progress or (lambda _: None)
-    _remove_left_behind(target.absolute())
-    prefix = f"{beginning_of_unfinished(target)}{os.getpid()}."
+    _remove_abandoned(target.absolute())
+    prefix = f"{unfinished_prefix(target)}{os.getpid()}."
     work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=prefix, suffix=UNFINISHED))
-    with _held(work):
+    with _locked(work):
         try:
             table = Table.of(path, delimiter, header, encoding, rows, cols, values, work)
             manifest = _written(table, work, target, duplicates, memory, report)
@@ -97,24 +101,24 @@ def _written(table: Table, work: Path, target: Path, duplicates: Duplicates, mem
     return manifest
 
 
-def _remove_left_behind(target: Path) -> None:
-    """Work folders of processes that were killed: nobody holds them, or they are a day old."""
+def _remove_abandoned(target: Path) -> None:
+    """Remove work folders of killed processes: those that are not locked, or older than a day."""
     for other in target.parent.glob(f".{glob.escape(target.name)}.*{UNFINISHED}"):
         if other.is_dir():
-            with suppress(OSError), unheld(other) as free:
-                ours = other.name.startswith(beginning_of_unfinished(target))
+            with suppress(OSError), try_lock(other) as free:
+                ours = other.name.startswith(unfinished_prefix(target))
                 if (ours and free) or time.time() - other.stat().st_mtime > OLD:
                     shutil.rmtree(other, ignore_errors=True)
 
 
 @contextmanager
-def _held(work: Path) -> Iterator[None]:
-    """As long as this process runs, nobody takes the folder for left behind."""
+def _locked(work: Path) -> Iterator[None]:
+    """Lock the folder, so that no other process takes it for abandoned."""
     if os.name != "posix":
         yield
         return
     handle = os.open(work, os.O_RDONLY)
-    hold(handle)
+    lock(handle)
     try:
         yield
     finally:
@@ -173,7 +177,7 @@ def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, re
             own = indptr[first : last + 1] - indptr[first]
             try:
                 _, index, values = canonical(own, part["j"], part["v"], "error", row_ids[first:last], col_ids)
-            except ValueError as error:  # entries that occur more than once
+            except ValueError as error:  # repeated entries
                 raise ValueError(f"{table.name}: {error}") from None
             values = values.astype(np.float32 if narrow else np.float64)
             index_file.write(index.tobytes())
@@ -190,7 +194,7 @@ def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, re
 
 
 def _ranges(indptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Ranges of rows with about as many entries each as fit in memory, and at least one row."""
+    """Ranges of at least one row, each with at most SHARD entries unless a single row has more."""
     first, rows = 0, len(indptr) - 1
     while first < rows:
         last = int(np.searchsorted(indptr, indptr[first] + SHARD, side="right")) - 1
@@ -201,7 +205,7 @@ def _ranges(indptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def _array(path: Path, dtype: np.dtype[Any], length: int) -> Iterator[IO[bytes]]:
-    """A file of NumPy's that is written piece by piece. Not through a map, where a full disk would end Python."""
+    """An npy file, written piece by piece. Not through a memory map, where a full disk would crash Python."""
     with path.open("wb") as file:
         described = {"descr": dtype.str, "fortran_order": False, "shape": (length,)}
         np.lib.format.write_array_header_1_0(file, described)
@@ -218,7 +222,7 @@ def _write_ids(stem: Path, ids: NDArray[Any]) -> None:
 
 
 def _replace(made: Path, target: Path) -> None:
-    """Give a folder its name; one that has it already goes away only when the new one is there."""
+    """Give the new folder its name. The old one is moved away first, and moved back if that fails."""
     old = made.with_name("old")
     if target.exists():
         target.rename(old)

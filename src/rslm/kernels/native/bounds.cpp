@@ -1,9 +1,9 @@
-// Columns whose products with all rows have to stay within bounds.
+// Columns whose products with all rows must be within bounds.
 //
-// Of column t a quadratic function is given, ½(v − c)ᵀM(v − c), and wanted is its minimiser under lower ≤ x_j v ≤ upper for every
-// row j. With a finite stiffness k the bounds are soft: ½ k · distance² is added instead. Few rows are beyond their bounds at
-// a solution. They are found by the products of all rows with sixteen columns at a time, and the problem is solved for
-// those that have been found so far, until there are no others.
+// For column t, minimise the quadratic function ½(v − c)ᵀM(v − c) subject to lower ≤ x_j v ≤ upper for every row j. With a finite
+// stiffness k the bounds are soft: ½ k · distance² is added instead. Few bounds are active at a solution. Violated rows are found by
+// the products of all rows with sixteen columns at a time, and the problem is solved for the rows found so far, until there are no
+// others.
 #include "loops.hpp"
 #include "systems.hpp"
 #include <algorithm>
@@ -15,22 +15,22 @@
 namespace {
 using rslm::Active, rslm::Bounded, rslm::Bounds;
 
-constexpr int SIDE = 2 * LANES, BLOCK = 4 * SIDE; // columns that are checked side by side, and that a thread takes at a time
-constexpr int SAMPLE = 16; // one block of columns in so many is looked at first
-constexpr int AT_ONCE = 16; // rows beyond their bounds, in units of the rank, that a column meets in one round at first
+constexpr int SIDE = 2 * LANES, BLOCK = 4 * SIDE; // columns checked together, and columns that a thread takes at a time
+constexpr int SAMPLE = 16; // one block of columns in this many is counted first
+constexpr int AT_ONCE = 16; // violated rows, in units of the rank, that are added to a column's problem in one round at first
 constexpr int MOST_ROUNDS = 200, MOST_STEPS = 200, MOST_TRIALS = 40;
-constexpr int STEPS_PER_RANK = 8; // Newton steps allowed on top: where all rows are near a bound, about one for each of them is needed
-constexpr int REBUILD = 16;       // Newton steps after which the Hessian is summed again, so that rounding errors of updates do not pile up
-constexpr double ENOUGH = 1e-22, SETTLED = 1e-14; // squares of relative steps: not worth taking; worth taking while they get smaller
-constexpr double UPHILL = 1e-3;                   // slope at the end of a step, beside that at its start, up to which it is not too long
-constexpr double EXACT = 2e-11, NOISE = 1e-13;    // relative violation of a bound that is made of rounding errors: in the end, at each step
-constexpr double SMALL = 1e-2;                    // a column this small beside others is not measured by itself
-constexpr double ALIKE = 1e-7;                    // normals this near to those of other faces count as combinations of them
-constexpr double STIFF = 1e8;                     // curvature of a hard bound beside that of the quadratic function
+constexpr int STEPS_PER_RANK = 8; // additional Newton steps: many are needed if all rows are near a bound
+constexpr int REBUILD = 16;       // Newton steps after which the Hessian is summed again, so that rounding errors of updates do not accumulate
+constexpr double ENOUGH = 1e-22, SETTLED = 1e-14; // squares of relative steps: below the first, stop; below the second, stop unless they decrease
+constexpr double UPHILL = 1e-3;                   // slope at the end of a step, relative to that at its start, up to which it is not too long
+constexpr double EXACT = 2e-11, NOISE = 1e-13;    // relative violation of a bound that counts as rounding: at the end, at each step
+constexpr double SMALL = 1e-2;                    // columns smaller than this, relative to the largest, have the tolerance of one of this size
+constexpr double ALIKE = 1e-7;                    // normals this close to the span of those of other faces count as linearly dependent
+constexpr double STIFF = 1e8;                     // curvature of a hard bound relative to that of the quadratic function
 constexpr double INF = std::numeric_limits<double>::infinity();
 constexpr double TINY = std::numeric_limits<double>::min();
 
-// A vector of this file alone: those of two instruction sets must not be taken for one by the linker.
+// A vector with internal linkage: the linker must not merge those of two instruction sets.
 template <class T> struct Local {
     using value_type = T;
     Local() = default;
@@ -66,14 +66,14 @@ void add(double *a, double f, const double *b, int padded) {
 // A symmetric matrix of r rows, each padded with zeros, and its triangular factor.
 struct Dense {
     int r, padded;
-    List<double> a, least; // least: no pivot is below these, but for rounding errors
+    List<double> a, least; // least: lower bounds of the pivots, up to rounding errors
     explicit Dense(int r) : r(r), padded((r + LANES - 1) / LANES * LANES), a(size_t(r) * size_t(padded)), least(size_t(r), TINY) {}
     double *row(int i) { return a.data() + size_t(i) * size_t(padded); }
     const double *row(int i) const { return a.data() + size_t(i) * size_t(padded); }
     void add_outer(double f, const double *x) {
         for (int i = 0; i < r; i++) add(row(i), f * x[i], x, padded);
     }
-    // Rows become those of R with A = RᵀR and the diagonal inverted; what is left of the diagonal is not read again.
+    // Overwrites A by R with A = RᵀR and its diagonal inverted; the part left of the diagonal is not read again.
     void factorise() {
         for (int k = 0; k < r; k++) least[size_t(k)] = std::max(least[size_t(k)], ROUNDED * row(k)[k]);
         for (int k = 0; k < r; k++) {
@@ -92,7 +92,7 @@ struct Dense {
             }
         }
     }
-    // With the first n rows alone, or all of them: b ← R⁻ᵀ b, R⁻¹ b, A⁻¹ b.
+    // With the first n rows, or all of them: b ← R⁻ᵀ b, R⁻¹ b, A⁻¹ b.
     void solve_transposed(double *b, int n) const {
         for (int k = 0; k < n; k++) {
             const double x = b[k] *= row(k)[k];
@@ -107,7 +107,7 @@ struct Dense {
         }
     }
     void solve(double *b, int n) const { solve_transposed(b, n), solve_upper(b, n); }
-    // A = RᵀR from a factor among eight interleaved ones, and back.
+    // Reads A = RᵀR from one of eight interleaved factors, and writes a factor back.
     void take(const double *factors, int lane) {
         std::fill(a.begin(), a.end(), 0.0);
         alignas(64) double top[rslm::MOST_RANK] = {};
@@ -115,7 +115,7 @@ struct Dense {
             if (k > 0) top[k - 1] = 0.0;
             for (int j = k; j < r; j++) top[j] = factors[packed(r, k, j) * LANES + lane];
             top[k] = 1.0 / top[k];
-            least[size_t(k)] = std::max(top[k] * top[k], TINY); // what is added to A later makes them larger
+            least[size_t(k)] = std::max(top[k] * top[k], TINY); // later additions to A only increase them
             for (int i = k; i < r; i++)
                 for (int j = i / LANES * LANES; j < padded; j += LANES) store(row(i) + j, load<vec>(row(i) + j) + top[i] * load<vec>(top + j));
         }
@@ -127,31 +127,31 @@ struct Dense {
     }
 };
 
-// A row that may be beyond a bound of a column.
+// A row that may violate a bound of a column.
 struct Contact {
     int32_t row;
     int8_t side; // −1 below the lower bound, 1 above the upper one, 0 between them
-    double s;      // how hard the bound pushes: s x_j is its part of M(v − c)
+    double s;      // multiplier of the bound: it contributes s x_j to M(v − c)
     double weight; // how s grows with the distance
-    double shift;  // by which both bounds are moved
+    double shift;  // added to both bounds
 };
 
-// The problem of one column, for the rows that have been found.
+// The problem of one column, restricted to the rows found so far.
 struct Solver {
     int r, padded;
     double stiffness;
     const double *X;
-    Dense M, system, hessian, R; // RᵀR: products of the normals of the faces that y lies on
+    Dense M, system, hessian, R; // RᵀR: inner products of the normals of the active faces
     List<double> v, c, from, step, slope, inward;
-    List<double> x, w, change, low, high; // of the rows that have been found
+    List<double> x, w, change, low, high; // of the rows found so far
     double reach = 0; // the norm of c in that of M
     struct Face {
         size_t contact;
-        double sign, size, distance, noise; // noise: what rounding may do to the distance
+        double sign, size, distance, noise; // noise: rounding error of the distance
         double lambda;
         bool active;
     };
-    List<Face> faces; // of hard bounds, with their normals, and those that the solution lies on
+    List<Face> faces; // of hard bounds, with their normals, and the active ones
     List<double> normals;
     List<size_t> on;
     rslm::Watch *watch;
@@ -188,12 +188,12 @@ struct Solver {
         else hard(contacts);
     }
 
-    // ½(v − c)ᵀM(v − c) + ½ k Σ distance² is convex and, while no row comes into touch or loses it, quadratic: Newton's steps,
-    // shortened where they go too far, end after finitely many.
+    // ½(v − c)ᵀM(v − c) + ½ k Σ distance² is convex and, while the set of active bounds stays the same, quadratic: Newton's method with
+    // a line search ends after finitely many steps.
     void soft(List<Contact> &contacts) {
         const size_t n = contacts.size();
         const auto beyond = [&](size_t i, double w) { return w < low[i] ? w - low[i] : w > high[i] ? w - high[i] : 0.0; };
-        bool whole = false, updated = false, rounded = false; // the last: whether the factor comes from an updated Hessian
+        bool whole = false, updated = false, rounded = false; // rounded: whether the factor comes from an updated Hessian
         double before = INF;
         for (int count = 0; count < MOST_STEPS + STEPS_PER_RANK * r; count++) {
             const bool sum = count % REBUILD == 0;
@@ -234,7 +234,7 @@ struct Solver {
                 return along + length * square + stiffness * total;
             };
             double length = 1, end = slope_at(1);
-            if (end > -UPHILL * start) { // the lowest point is between: by false position, never nearer to an end than a tenth
+            if (end > -UPHILL * start) { // the minimum is in between: false position, at least a tenth away from both ends
                 double a = 0, b = 1, at_a = start, at_b = end;
                 for (int trial = 0; trial < MOST_TRIALS && std::abs(end) > -UPHILL * start; trial++) {
                     const double guess = at_a / (at_a - at_b);
@@ -258,15 +258,15 @@ struct Solver {
             contacts[i].s = -stiffness * beyond(i, w[i]), contacts[i].weight = stiffness, contacts[i].side = w[i] < low[i] ? -1 : w[i] > high[i] ? 1 : 0;
     }
 
-    // No v is found within the bounds: it stays where it was, and what is still beyond them tells the caller.
+    // No v was found within the bounds: v stays where it was, and the violation that remains tells the caller.
     void give_up(List<Contact> &contacts) {
         v = from;
         for (Contact &contact : contacts) contact.side = 0, contact.s = 0;
         system = M, system.factorise();
     }
 
-    // In y = R(v − c) the point of a polyhedron next to 0 is wanted, y = Σ λ_f n_f with λ ≥ 0 for unit normals n_f of the faces f that it lies
-    // on. The dual method of Goldfarb and Idnani: from face to violated face, giving up those that are in the way.
+    // With y = R(v − c), find the point of a polyhedron closest to 0: y = Σ λ_f n_f with λ ≥ 0 for unit normals n_f of the active faces f. The
+    // dual method of Goldfarb and Idnani: violated faces are added one by one, and faces whose multiplier reaches 0 are dropped.
     void hard(List<Contact> &contacts) {
         system.factorise();
         faces.clear(), normals.clear(), on.clear();
@@ -293,7 +293,7 @@ struct Solver {
                     worst = f;
             if (worst == faces.size() || over(watch) || !go_to(worst)) break;
         }
-        for (int again = 0; again < 3 && !on.empty(); again++) { // what rounding has left
+        for (int again = 0; again < 3 && !on.empty(); again++) { // remove the remaining rounding errors
             change.assign(on.size(), 0.0);
             for (size_t i = 0; i < on.size(); i++) change[i] = missing(on[i]);
             R.solve(change.data(), int(on.size()));
@@ -321,7 +321,7 @@ struct Solver {
         std::fill(slope.begin(), slope.end(), 0.0);
         for (size_t f : on) add(slope.data(), faces[f].lambda, normal(f), padded);
     }
-    // Appends a face: `column` are the products of its normal with those of the others, `rest` is its distance from their span.
+    // Appends a face: `column` has the products of its normal with the others, `rest` is its distance from their span.
     void put_on(size_t f, double *column, double rest) {
         const int last = int(on.size());
         R.solve_transposed(column, last);
@@ -330,7 +330,7 @@ struct Solver {
         R.row(last)[last] = 1.0 / rest;
         on.push_back(f), faces[f].active = true;
     }
-    // Takes a face out: its column leaves R, and rotations of neighbouring rows make the rest triangular again.
+    // Removes a face: its column is deleted from R, and rotations of adjacent rows make the rest triangular again.
     void take_off(int i) {
         const int left = int(on.size()) - 1;
         faces[on[size_t(i)]].active = false, faces[on[size_t(i)]].lambda = 0, on.erase(on.begin() + i);
@@ -350,7 +350,7 @@ struct Solver {
             a[k] = 1.0 / size;
         }
     }
-    // Moves y to a face, along those that it lies on; false if they leave no way.
+    // Moves y to a face, along the active ones; false if that is impossible.
     bool go_to(size_t f) {
         for (size_t count = 0; count <= 2 * (faces.size() + size_t(r)); count++) {
             List<double> along(on.size(), 0.0), rest(normal(f), normal(f) + padded), products(on.size()), part;
@@ -383,7 +383,7 @@ struct Solver {
     }
 };
 
-// Some rows, or all of them: where they are, and which.
+// Some rows, or all of them: their numbers and positions.
 struct Rows {
     const double *x;
     const int32_t *number; // nullptr for all
@@ -391,14 +391,14 @@ struct Rows {
     int64_t at(int64_t i) const { return number ? number[i] : i; }
 };
 
-// Up to sixteen columns that are checked side by side.
+// Up to sixteen columns that are checked together.
 struct Sweep {
     const Bounds &bounds;
     const double *inverse_norm; // of every row
     int r;
-    double exact; // how far beyond a bound counts as rounding, beside the bound and the products
+    double exact; // violation that counts as rounding, relative to the bound and the products
     List<vec> v;
-    vec tolerance[2], margin[2]; // how far beyond a bound counts, and how far the others are from it, in units of their norms
+    vec tolerance[2], margin[2]; // violation that counts, and the smallest distance of other rows to their bounds relative to their norms
     int64_t column[SIDE];
     List<int32_t> *beyond[SIDE];
     vec worst[2];
@@ -428,7 +428,7 @@ struct Sweep {
                 const vec low = bound(bounds.lower, bounds.lower_row, bounds.lower_column, j, h);
                 const vec high = bound(bounds.upper, bounds.upper_row, bounds.upper_column, j, h);
                 const vec room = smaller(w[i][h] - low, high - w[i][h]);
-                const vec relative = room * inverse; // not a number where a row of zeros is just at its bound: it stays there
+                const vec relative = room * inverse; // NaN if a row of zeros is exactly at its bound, where it stays
                 const vec near = pick(w[i][h] - low < high - w[i][h], low, high);
                 if (unsigned out = bits(room < (exact > 0 ? tolerance[h] - exact * pick(near < 0.0, -near, near) : vec{}))) {
                     for (int l = 0; l < LANES; l++)
@@ -447,7 +447,7 @@ struct Sweep {
     }
 };
 
-// All columns of one call, and what a thread needs to treat some of them.
+// All columns of one call, and the data shared by the threads.
 struct Job {
     int64_t rows, columns;
     const double *X;
@@ -455,10 +455,10 @@ struct Job {
     const Bounds &bounds;
     double stiffness;
     const Bounded &out;
-    List<double> inverse_norm{}, restless{}; // of every row; the rows that have moved far, one after the other
+    List<double> inverse_norm{}, restless{}; // of every row; the rows that have moved far, stored consecutively
     double longest = 0, scale = 0; // of the rows; of the products without bounds
     List<List<Contact>> found{};
-    std::atomic<int64_t> met{0}; // contacts so far; what is too many in the end does not depend on who meets which first
+    std::atomic<int64_t> met{0}; // number of contacts so far; whether it is too many in the end does not depend on the order
 
     bool too_many() const { return met > out.most; }
     bool over() const { return ::over(out.watch); }
@@ -477,8 +477,8 @@ struct Job {
         }
         for (int64_t i = 0; i < out.restless_count; i++) restless.insert(restless.end(), X + out.restless[i] * rank, X + (out.restless[i] + 1) * rank);
     }
-    // How far all rows but the restless ones are from their bounds at least, in units of their norms: what it was, less what
-    // the column and the rows have moved since.
+    // A lower bound on the distance of all rows except the restless ones to their bounds, relative to their norms: the previous
+    // one minus the movement of the column and of the rows since then.
     double margin_left(int64_t t) const {
         double square = 0, moved = 0;
         for (int k = 0; k < rank; k++) {
@@ -497,14 +497,14 @@ struct Worker {
     List<int32_t> beyond[SIDE];
     List<double> centre, systems; // of a block: the minimisers without bounds; the factors with them
     List<int64_t> busy, next;
-    List<int64_t> seen; // of every row the last question that it was marked for
+    List<int64_t> seen; // for every row, the last `question` for which it was marked
     int64_t question = 0;
 
     explicit Worker(Job &job)
         : job(job), rank(job.rank), solver(rank, job.stiffness, job.X, job.out.watch), sweep(job.bounds, job.inverse_norm.data(), rank, job.stiffness < INF ? 0.0 : EXACT),
           centre(size_t(BLOCK) * size_t(rank)), systems(size_t(BLOCK) * size_t(triangle(rank))), seen(size_t(job.rows), 0) {}
 
-    // Solves the problem of a column for the rows that have been found, from v on.
+    // Solves the problem of a column for the rows found so far, starting at `from`.
     void improve(int64_t t, const double *from) {
         solver.begin(centre.data() + t % BLOCK * rank, job.out.factors + t / LANES * triangle(rank) * LANES, int(t % LANES), from);
         solver.solve(job.found[size_t(t)], Limits{job.bounds, t});
@@ -532,7 +532,7 @@ struct Worker {
             check(busy.data() + (proved - busy.begin()), busy.end() - proved, false);
             busy.swap(next);
         }
-        for (int64_t t : busy) out.excess[t] = INF, out.margin[t] = -INF; // never seen to be settled
+        for (int64_t t : busy) out.excess[t] = INF, out.margin[t] = -INF; // not converged
         if (job.no_more()) return;
         for (int64_t t = first; t < last; t++) {
             List<Contact> &contacts = job.found[size_t(t)];
@@ -540,21 +540,21 @@ struct Worker {
             const double *system = systems.data() + t % BLOCK * triangle(rank);
             double *factors = out.factors + t / LANES * triangle(rank) * LANES + t % LANES;
             for (int k = 0; k < triangle(rank); k++) factors[k * LANES] = system[k];
-            for (const Contact &contact : contacts) // the margin did not count these
+            for (const Contact &contact : contacts) // not included in the margin so far
                 if (contact.side == 0) out.margin[t] = std::min(out.margin[t], room(contact, t) * job.inverse_norm[size_t(contact.row)]);
             contacts.erase(std::remove_if(contacts.begin(), contacts.end(), [](const Contact &c) { return c.side == 0; }), contacts.end());
             std::sort(contacts.begin(), contacts.end(), [](const Contact &a, const Contact &b) { return a.row < b.row; });
-            contacts.shrink_to_fit(); // far more may have been met than are left
+            contacts.shrink_to_fit(); // most of the rows found may have been dropped
         }
     }
     double room(const Contact &contact, int64_t t) const {
-        double w = 0; // from the bounds themselves, since others may be moved next time
+        double w = 0; // without shifts, as these may differ next time
         for (int k = 0; k < rank; k++) w += job.X[contact.row * rank + k] * job.out.V[t * rank + k];
         const Limits limits{job.bounds, t};
         return std::min(w - limits.lower(contact.row), limits.upper(contact.row) - w);
     }
-    // How many entries of some columns are beyond their bounds where they were before. Not where they would be without bounds: of columns
-    // with few entries that says nothing.
+    // The number of entries of some columns that violate their bounds at the previous v. Not at the minimiser without bounds, which means
+    // little for columns with few entries.
     int64_t count(int64_t first, int64_t last) {
         int64_t total = 0;
         for (int64_t start = first; start < last && !job.over(); start += SIDE) {
@@ -565,18 +565,18 @@ struct Worker {
         }
         return total;
     }
-    // Lets `known` tell whether a row is among these.
+    // Afterwards `known` tells whether a row is among these.
     void mark(const List<Contact> &contacts) {
         question++;
         for (const Contact &contact : contacts) seen[size_t(contact.row)] = question;
     }
     bool known(int32_t row) const { return seen[size_t(row)] == question; }
-    // Looks for rows beyond their bounds; among the restless ones alone for columns whose margin proves the others to be within.
+    // Finds violated rows; checks only the restless ones if the margins of the columns prove that the others are within their bounds.
     void check(const int64_t *list, int64_t count, bool proved) {
         const Rows rows = proved ? Rows{job.restless.data(), job.out.restless, job.out.restless_count} : Rows{job.X, nullptr, job.rows};
         for (int64_t start = 0; start < count && !job.over(); start += SIDE) {
             const int n = int(std::min<int64_t>(SIDE, count - start));
-            for (int l = 0; l < SIDE; l++) load_column(l, list[start + std::min(l, n - 1)], l < n, job.out.V); // the last one again where there are fewer
+            for (int l = 0; l < SIDE; l++) load_column(l, list[start + std::min(l, n - 1)], l < n, job.out.V); // repeat the last one if there are fewer
             sweep.all(rows);
             for (int l = 0; l < n; l++) conclude(list[start + l], l, proved);
         }
@@ -597,7 +597,7 @@ struct Worker {
         if (!beyond[l].empty()) {
             mark(contacts);
             beyond[l].erase(std::remove_if(beyond[l].begin(), beyond[l].end(), [&](int32_t j) { return known(j); }), beyond[l].end());
-            // Most of many rows are within their bounds again once the column has met some of them.
+            // If there are many, adding some of them usually brings most of the others back within their bounds.
             const size_t n = beyond[l].size(), enough = std::max(size_t(AT_ONCE) * size_t(rank + 4), before), taken = std::min(n, enough);
             for (size_t i = 0; i < taken; i++) contacts.push_back({beyond[l][i * n / taken], 0, 0.0, 0.0, 0.0});
         }
@@ -617,7 +617,7 @@ void bound(int64_t rows, int64_t columns, int threads, const double *X, int rank
     Job job{rows, columns, X, rank, bounds, stiffness, out};
     job.measure_rows();
     std::atomic<int64_t> counted{0}, columns_counted{0};
-    if (out.most < std::numeric_limits<int64_t>::max()) { // a look at some columns: where far too much is beyond, nothing is solved
+    if (out.most < std::numeric_limits<int64_t>::max()) { // count a sample of the columns: if far too many entries are violated, nothing is solved
         each(threads, (columns + SAMPLE * BLOCK - 1) / (SAMPLE * BLOCK), 1, [&] {
             return [&, worker = Worker(job)](int64_t sample) mutable {
                 const int64_t first = sample * SAMPLE * BLOCK, last = std::min(columns, first + BLOCK);

@@ -1,11 +1,11 @@
-// Losses whose dual variables live in a box, ℓ(e) = max over lower ≤ s ≤ upper of s e − ε|s| − ½ δ s²: for every column
+// Losses whose dual variables are in a box, ℓ(e) = max over lower ≤ s ≤ upper of s e − ε|s| − ½ δ s²: for every column
 //
 //     min over v of  Σ ℓ(y_i − x_i v) + |v|²/2c,     c = C/q,
 //
-// by coordinate ascent in the dual variables s, with v = c Σ s_i x_i kept beside them. Coordinate ascent alone is slow where
-// rows are alike, so it takes turns with an exact solution for the variables that are free (inside their box), the others
-// held: a few passes find which ones are free, and then one solution is all that is left to do. Entries that sit firmly at
-// an end of their box are left out until the rest has settled.
+// by coordinate ascent in the dual variables s, with v = c Σ s_i x_i kept up to date. Coordinate ascent alone is slow if rows
+// are similar, so it alternates with an exact solution for the free variables (inside their box), the others fixed: a few
+// passes identify the free ones, and then one exact solution is enough. Entries that are clearly at an end of their box are
+// skipped until the others have converged.
 #include "groups.hpp"
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ using rslm::Box;
 #define RSLM_APART __attribute__((noinline))
 constexpr double EPS = std::numeric_limits<double>::epsilon(), INF = std::numeric_limits<double>::infinity();
 constexpr int MOST_ROUNDS = 2000, NEWTON_AFTER = 20, LOOK_EVERY = 20, FACE_STEPS = 4, ACTIVE_PASSES = 3, MOST_NEWTON = 50, MOST_TRIALS = 20;
-constexpr double PROXIMAL = 1e-8; // keeps the free variables apart where rows are alike, relative to their curvature
+constexpr double PROXIMAL = 1e-8; // regularises the free variables if rows are similar, relative to their curvature
 constexpr double SMALL_GAP = 1e-12, TINY = 1e-290;
 
 RSLM_INLINE double shrunk(double a, double epsilon) { return a - std::min(std::max(a, -epsilon), epsilon); } // without a branch
@@ -38,10 +38,10 @@ RSLM_INLINE bool all(mask m) { return !any(~m); }
 template <int Q> struct BoxColumn {
     static constexpr int width = 4 * Q;
     const Box &box;
-    int rank, n = 0, padded = 0; // entries, and those rounded up to eight: the rest is zero and stays so
+    int rank, n = 0, padded = 0; // number of entries, and the same rounded up to a multiple of eight: the rest is always zero
     double c = 1;
     Buffer<double> x, y, s, lower, upper, h; // rows, targets, dual variables and their bounds, curvature c|x|² + δ
-    Buffer<double> e;                        // errors y − x v, as the last pass over all entries has seen them
+    Buffer<double> e;                        // errors y − x v at the last pass over all entries
     Buffer<double> gradient, step, kept;
     Buffer<int32_t> active, face;
     Buffer<double> gram;
@@ -55,7 +55,7 @@ template <int Q> struct BoxColumn {
 
     RSLM_INLINE const double *row(int i) const { return x + int64_t(i) * width; }
     RSLM_INLINE double error(int i) const { return y[i] - sum(v.product(row(i))); }
-    RSLM_INLINE vec errors(int i) const { // of eight neighbours
+    RSLM_INLINE vec errors(int i) const { // of eight consecutive entries
         vec products[LANES];
 #pragma GCC unroll 8
         for (int l = 0; l < LANES; l++) products[l] = v.product(row(i + l));
@@ -83,7 +83,7 @@ template <int Q> struct BoxColumn {
             const bool turned = box.mirrored && y[i] < 0;
             lower[i] = turned ? -box.upper : box.lower, upper[i] = turned ? -box.lower : box.upper;
             h[i] = c * squares[j] + box.smoothing;
-            if (!(h[i] > TINY)) h[i] = TINY; // a row of zeros: its error alone decides, at once
+            if (!(h[i] > TINY)) h[i] = TINY; // a row of zeros: its s depends on its error only
             s[i] = std::min(std::max(value_at(dual, at), lower[i]), upper[i]);
             largest = std::max(largest, squares[j]), largest_target = std::max(largest_target, std::abs(y[i]));
         }
@@ -97,7 +97,7 @@ template <int Q> struct BoxColumn {
         for (int i = 0; i < n; i++) active[i] = i;
     }
 
-    // v from the dual variables; returns how far rounding alone can move an error.
+    // Computes v from the dual variables; returns the size of rounding errors in an error.
     RSLM_APART double refresh() {
         Row<Q> even, odd;
         even.clear(), odd.clear();
@@ -112,14 +112,14 @@ template <int Q> struct BoxColumn {
         return 4 * EPS * (largest_target + box.epsilon + c * size * largest_row * largest_row);
     }
 
-    // How far the error says that s_i should go up or down: 0 at the best value.
+    // The violation of the optimality condition of s_i, given its error: 0 at the optimum.
     RSLM_INLINE double violation(int i, double error) const {
         const double push = error - box.smoothing * s[i];
         const double up = s[i] < upper[i] ? push - (s[i] < 0 ? -box.epsilon : box.epsilon) : 0.0;
         const double down = s[i] > lower[i] ? -push - (s[i] > 0 ? -box.epsilon : box.epsilon) : 0.0;
         return std::max(std::max(up, down), 0.0);
     }
-    // Gives s_i its best value, the others held, unless only rounding would move it; returns how far it was from that.
+    // Sets s_i to its optimum with the others fixed, unless it would change only by rounding; returns the violation before.
     RSLM_INLINE double improve(int i, double noise) {
         const double e = error(i), before = violation(i, e);
         if (!(before > noise)) return 0;
@@ -130,8 +130,8 @@ template <int Q> struct BoxColumn {
         return before;
     }
 
-    // One pass over all entries. Returns the largest violation. Entries at an end of their box, or with ε at 0, whose error says
-    // stay are not active afterwards.
+    // One pass over all entries. Returns the largest violation. Afterwards, entries that are optimal at an end of their box (or at 0 if
+    // there is an ε) are not active.
     RSLM_APART double pass_over_all(double noise) {
         const vec epsilon = vec{} + box.epsilon, margin = vec{} + noise;
         double largest = 0;
@@ -181,7 +181,7 @@ template <int Q> struct BoxColumn {
         const Column<Q> column{pattern, x.data, g, 0, face_count, NO_VALUES};
         alignas(64) double flat[4 * Q * stride];
         alignas(64) double b[stride] = {};
-        const int used = (rank + 7) / 8; // parts that have columns
+        const int used = (rank + 7) / 8; // parts that contain columns
         vec *const m = (vec *)flat;
         walk_tiles(rank, [&](int a, int rows, int first, int count) {
             run_tile<false>(column, a, rows, first, count, a == 0, gram.data);
@@ -218,7 +218,7 @@ template <int Q> struct BoxColumn {
         return Row<Q>::of(b, rank);
     }
 
-    // The best values of the free variables, the others held; stops where the first one meets an end of its box, or goes on
+    // Optimal values of the free variables with the others fixed; stops where the first one reaches an end of its box, or continues
     // along the box if that is better. Returns whether there was anything to do.
     RSLM_APART bool face_step(double noise) {
         if (face_count == 0) return false;
@@ -307,11 +307,11 @@ template <int Q> struct BoxColumn {
         return sum(total) - 0.5 * square(v) / c;
     }
 
-    RSLM_INLINE vec slopes(vec error, int i) const { // −ℓ' of eight neighbours, δ > 0
+    RSLM_INLINE vec slopes(vec error, int i) const { // −ℓ' of eight consecutive entries, δ > 0
         return clamped(shrunk(error, box.epsilon) / box.smoothing, load<vec>(lower + i), load<vec>(upper + i));
     }
 
-    // The derivative of the primal objective along dv, `length` on the way, where errors change by −length · change.
+    // The derivative of the primal objective along dv at step `length`, where errors change by −length · change.
     double slope_along(const double *change, double length, double inward, double square) const {
         vec total = {};
         for (int i = 0; i < padded; i += LANES) {
@@ -321,8 +321,8 @@ template <int Q> struct BoxColumn {
         return inward + length * square - sum(total);
     }
 
-    // Newton's method in v, for δ > 0: a minimum of pieces of parabolas, found after as many steps as it takes to be on the
-    // right piece. Steps go to the minimum along their line. Leaves s = −ℓ' at the v that was found.
+    // Newton's method in v, for δ > 0: the objective is piecewise quadratic, so a step on the right piece finds the minimum. With exact
+    // line search. Sets s = −ℓ' at the v that was found.
     RSLM_APART void newton(double noise) {
         for (int count = 0; count < MOST_NEWTON; count++) {
             Row<Q> fit; // Σ s x
@@ -371,7 +371,7 @@ template <int Q> struct BoxColumn {
         }
     }
 
-    // Returns the primal value; `gap` tells how good it is, `rounds` how long it took.
+    // Returns the primal value, its gap and the number of rounds.
     double solve(const Pattern &p, double &gap, int &rounds) {
         all_active();
         double noise = refresh();
@@ -385,20 +385,20 @@ template <int Q> struct BoxColumn {
                 const double value = primal(gap);
                 if (gap <= SMALL_GAP * value + n * noise) return value;
             }
-            // Where c is large, rounding errors of v move single errors by more than the noise for ever; the gap has long been closed.
-            const bool ends = rounds >= MOST_ROUNDS || !(noise >= 0) || over(p); // or a number is none: the gap tells how far it got
+            // If c is large, rounding errors of v may change single errors by more than the noise forever, although the gap is closed.
+            const bool ends = rounds >= MOST_ROUNDS || !(noise >= 0) || over(p); // also if a number is NaN: the gap shows the accuracy reached
             if (ends || rounds % LOOK_EVERY == 0) {
                 refresh();
                 for (int i = 0; i < padded; i += LANES) store(e + i, errors(i));
                 const double value = primal(gap);
                 if (ends || gap <= SMALL_GAP * value + n * noise) return value;
             }
-            if (box.smoothing > 0 && rounds == next_newton) { // far from it; near the solution, s is more accurate
+            if (box.smoothing > 0 && rounds == next_newton) { // for use far from the solution; near it, coordinate ascent is more accurate
                 const double before = dual();
                 std::memcpy(kept.data, s.data, sizeof(double) * size_t(padded));
                 newton(1e-6 * largest_target);
                 noise = refresh();
-                if (!(dual() > before)) { // where δ is tiny it may not get there, and what s had would be lost
+                if (!(dual() > before)) { // with a tiny δ it may fail: restore the previous s
                     std::memcpy(s.data, kept.data, sizeof(double) * size_t(padded));
                     noise = refresh();
                     pause *= 4;

@@ -8,20 +8,20 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
                 int rank, const double *V, const double *factors, const double *dU, double *dV, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     double *u = workspace.reserve(2 * size_t(c.rows + 1) * width + size_t(c.sum_count() * c.rows) * width);
-    double *du = u + width; // a row of U and the one of dU side by side: they are needed together
+    double *du = u + width; // the rows of U and dU are interleaved, as they are used together
     pad<Q>(U, c.rows, rank, u, 2 * width);
     pad<Q>(dU, c.rows, rank, du, 2 * width);
 
     const auto make = [&] {
         // change = dX v for the entries of a group
-        // The rest is copied, so that it stays in registers whatever is stored.
+        // Everything else is captured by value, so that it stays in registers despite stores.
         return [=, change = Buffer<double>(c.most_entries), rows = Buffer<double>(LANES * padded), lanes = Buffer<vec>(padded)](
                    int64_t, const Group &group, double *sum) {
             double *a = change.data;
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l), end = c.indptr[t + 1];
                 const Row<Q> v = Row<Q>::of(V + t * rank, rank);
-                Row<Q> plus[2], minus[2]; // two of each: an addition need not wait for the one before it
+                Row<Q> plus[2], minus[2]; // two of each, so that additions do not wait for each other
                 for (int i = 0; i < 2; i++) plus[i].clear(), minus[i].clear();
                 for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
                     const Batch<Q> batch(c, p, end);

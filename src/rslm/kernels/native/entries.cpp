@@ -78,7 +78,7 @@ void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, 
     double *x = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.sum_count() * c.rows) * width);
     pad<Q>(X, c.rows, rank, x);
     const auto make = [&] {
-        // copies, which stay in registers whatever is stored
+        // captured by value, to stay in registers despite stores
         return [=](int64_t, const Group &group, double *sum) {
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l), end = c.indptr[t + 1];

@@ -1,4 +1,4 @@
-// How the columns of a pattern are walked: in groups of eight, shard by shard.
+// Iteration over the columns of a pattern: in groups of eight, shard by shard.
 #pragma once
 #include "loops.hpp"
 #include "systems.hpp"
@@ -11,20 +11,20 @@ struct Group {
     int lanes;
     Group(const Pattern &c, int64_t g) : g(g), lanes(c.columns - LANES * g < LANES ? int(c.columns - LANES * g) : LANES) {}
     int64_t column(int lane) const { return LANES * g + lane; }
-    vec shifts(const double *ridge) const { // 1 for the systems that are not there
+    vec shifts(const double *ridge) const { // 1 for the unused lanes of the last group
         vec s;
         for (int l = 0; l < LANES; l++) s[l] = l < lanes ? ridge[column(l)] : 1.0;
         return s;
     }
 };
 
-// Whether the call that uses a pattern is to end; looked at from within the threads that share its work.
+// Whether the current call should stop; checked by all threads that work on it.
 RSLM_INLINE bool over(const Pattern &c) { return c.watch && c.watch->look(); }
 
-constexpr int64_t FEW = 1 << 12; // entries of a group, up to which sixteen groups are done between two looks
+constexpr int64_t FEW = 1 << 12; // if no group has more entries, only every sixteenth group checks whether to stop
 
-// make() builds what a thread needs; work(shard, group, sum) adds to the shard's rows × 4 Q array, its own where shards have rows in common.
-// out = the sum, where it is wanted.
+// make() builds the work function of a thread; work(shard, group, sum) adds to a rows × 4 Q array, one per shard unless `apart`. Writes the
+// sum over all shards to `out`, unless that is null.
 template <int Q, class Make>
 void sum_over_shards(const Pattern &c, int64_t rows, bool apart, double *sums, int rank, int threads, double *out, Make &&make) {
     constexpr int width = 4 * Q;
@@ -53,7 +53,7 @@ void sum_over_shards(const Pattern &c, int64_t rows, bool apart, double *sums, i
         });
 }
 
-// Of the rows of the pattern.
+// The same, for sums over the rows of the pattern.
 template <int Q, class Make> void sum_over_shards(const Pattern &c, double *sums, int rank, int threads, double *out, Make &&make) {
     sum_over_shards<Q>(c, c.rows, c.apart, sums, rank, threads, out, make);
 }

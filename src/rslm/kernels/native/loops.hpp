@@ -1,4 +1,4 @@
-// Loops whose turns are shared out to threads.
+// Parallel loops.
 #pragma once
 #include "kernels.hpp"
 #include <atomic>
@@ -6,14 +6,14 @@
 
 namespace {
 
-// work(i) for i = 0 … n − 1, `chunk` neighbours at a time to whichever thread is free, with work = make() of each thread's own. A thread
-// that has no memory for its own leaves the work to the others; where there is none for any of them, or work throws, so does this.
+// Calls work(i) for i = 0 … n − 1; a free thread takes the next `chunk` indices. Each thread has its own work = make(). A thread that has no
+// memory for it leaves the work to the others; if none has memory, or if work throws, this throws.
 template <class Make> void each(int threads, int64_t n, int64_t chunk, Make &&make) {
     std::atomic<int64_t> next{0};
     const auto body = [&] {
         bool made = false;
         try {
-            int64_t first = next; // memory for nothing is not worth asking for
+            int64_t first = next; // allocate nothing if no work is left
             if (first >= n) return;
             auto work = make();
             made = true;
@@ -28,7 +28,7 @@ template <class Make> void each(int threads, int64_t n, int64_t chunk, Make &&ma
     if (next < n) rslm::out_of_memory();
 }
 
-// A chunk for turns that all take equally long.
+// The chunk size for iterations that all take equally long.
 inline int64_t even(int64_t n, int threads) { return n < 4 * threads ? 1 : n / (4 * threads); }
 
 } // namespace

@@ -1,4 +1,4 @@
-// The Python module: checks what comes in, chooses the instruction set, releases the interpreter lock.
+// The Python module: checks the arguments, chooses the instruction set, releases the interpreter lock.
 #include "kernels.hpp"
 #include <algorithm>
 #include <chrono>
@@ -34,7 +34,7 @@ double *rslm::Workspace::reserve(size_t n) {
 rslm::Workspace::~Workspace() { release(data); }
 rslm::Active::~Active() { release(row), release(s), release(weight); }
 
-void *rslm::allocate(size_t bytes) { return ::operator new((bytes / 64 + 1) * 64, CACHE_LINE); } // whole lines, as rows are read by whole vectors
+void *rslm::allocate(size_t bytes) { return ::operator new((bytes / 64 + 1) * 64, CACHE_LINE); } // whole cache lines, as rows are read by whole vectors
 void rslm::release(void *p) { ::operator delete(p, CACHE_LINE); }
 void rslm::out_of_memory() { throw std::bad_alloc(); }
 
@@ -59,20 +59,20 @@ std::vector<const Kernels *> available() { // the best one last
 const Kernels *chosen = nullptr;
 int most_threads = 256;
 
-// ---- ends that somebody has asked for ---------------------------------------------------------------------------
+// ---- stopping a kernel ------------------------------------------------------------------------------------------
 
 struct Stopped : std::runtime_error {
     Stopped() : std::runtime_error("the time is over, or somebody has pressed Ctrl-C") {}
 };
-constexpr std::chrono::milliseconds BETWEEN{50}; // two questions
-thread_local rslm::Watch watch;                  // of the call that this thread is in
-PyObject *asked = nullptr;                       // a function of Python that says whether to end
+constexpr std::chrono::milliseconds BETWEEN{50}; // between two calls of `asked`
+thread_local rslm::Watch watch;                  // of the current call in this thread
+PyObject *asked = nullptr;                       // a Python function that returns whether to stop
 
-// Raises in Python what has ended a kernel; nothing if that has come to its end.
+// Raises a Python exception if the kernel was stopped.
 void raise_if_ended() {
     if (!watch.ended()) return;
     watch.begin();
-    if (PyErr_Occurred()) throw nb::python_error(); // from a handler of a signal
+    if (PyErr_Occurred()) throw nb::python_error(); // raised by a signal handler
     throw Stopped();
 }
 template <class C, class R, class... A> auto watched(R (C::*call)(A...)) {
@@ -87,7 +87,7 @@ template <class C, class R, class... A> auto watched(R (C::*call)(A...)) {
         }
     };
 }
-// The workspace of a pattern serves one call at a time, and so does the watch.
+// Only one call at a time may use the workspace of a pattern and its watch.
 struct Alone {
     std::lock_guard<std::mutex> lock;
     Pattern &pattern;
@@ -137,9 +137,9 @@ template <class A> Values values_of(const A &a, int64_t n) {
     if (a.dtype() == nb::dtype<float>()) return {nullptr, static_cast<float *>(data)};
     throw std::invalid_argument("values must be float64 or float32");
 }
-// An array that may be left out.
+// An optional array.
 template <class A> Values values_or_none(const std::optional<A> &a, int64_t n) { return a ? values_of(*a, n) : Values{nullptr, nullptr}; }
-// Not more threads than there is work for: numbers do not depend on it, and starting one costs some microseconds.
+// The number of threads worth using: waking one costs some microseconds, and results do not depend on it.
 int useful_threads(int threads, int64_t multiplications) {
     require(threads >= 1, "the number of threads must be at least 1");
     return int(std::clamp<int64_t>(multiplications / 500'000, 1, std::min(threads, most_threads)));
@@ -191,7 +191,7 @@ class Columns {
     std::vector<int64_t> shards;
     Pattern pattern;
     Workspace workspace;
-    std::mutex busy; // the workspace serves one call at a time
+    std::mutex busy; // only one call at a time may use the workspace
 
     bool no_row_twice() const {
         if (pattern.entries() > pattern.rows) return false;
@@ -202,11 +202,11 @@ class Columns {
         }
         return true;
     }
-    // As many shards as can be summed without noticing it, a multiple of four so that few threads share them evenly,
-    // balanced by entries and, for what a column costs itself, by columns. All this follows from the data, never from
-    // the number of threads.
+    // As many shards as can be added at negligible cost, a multiple of four so that few threads share them evenly, balanced by
+    // entries and also by columns, as a column has a cost of its own. All this depends on the data, never on the number of
+    // threads.
     void split() {
-        const int64_t few = pattern.apart ? 32 : pattern.entries() < pattern.rows ? 1 : 4; // the sums of a shard take memory for all rows
+        const int64_t few = pattern.apart ? 32 : pattern.entries() < pattern.rows ? 1 : 4; // every shard needs memory for sums over all rows
         const int64_t groups = pattern.groups(), wanted = pattern.entries() / (256 * std::max<int64_t>(pattern.rows, 1)) * 4;
         const int64_t count = std::max<int64_t>(1, std::min(std::clamp<int64_t>(wanted, few, 32), groups));
         const auto cost = [&](int64_t g) {
@@ -405,7 +405,7 @@ class Columns {
                     value.data(), gap.data(), rounds.data());
     }
 
-    // ---- these two run in the calling thread, on the groups first … last, and may run side by side ---------------
+    // ---- these two run in the calling thread, on the groups first … last − 1, and may run concurrently ------------
 
     void require_groups(int64_t first, int64_t last, const Flags &active, const Matrix &x, int rank) const {
         require(0 <= first && first <= last && last <= pattern.groups(), "the groups are out of range");
@@ -464,7 +464,7 @@ void solve(const Vector &factors, const Matrix &rhs, const MatrixOut &solution, 
 
 // A scalar, a row, a column or a matrix of bounds, by its strides.
 using Plane = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
-template <class T> auto owned(T *&data, size_t n) { // takes it over
+template <class T> auto owned(T *&data, size_t n) { // takes ownership
     nb::capsule owner(data, [](void *p) noexcept { rslm::release(p); });
     return nb::ndarray<nb::numpy, T, nb::ndim<1>>(std::exchange(data, nullptr), {n}, owner);
 }
@@ -499,7 +499,7 @@ nb::tuple bound(const Matrix &X, const MatrixOut &V, const VectorOut &factors, c
         watch.begin();
         chosen->bound(rows, columns, threads, X.data(), rank, bounds, stiffness, out, active);
     }
-    raise_if_ended(); // before any array is made, which Python does not do while an error is on its way
+    raise_if_ended(); // before any array is created, which Python cannot do while an exception is pending
     const size_t n = size_t(active.indptr[columns]);
     return nb::make_tuple(owned(active.row, n), owned(active.s, n), owned(active.weight, n));
 }
@@ -542,7 +542,7 @@ bool rslm::Watch::ask() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next) return false;
     nb::gil_scoped_acquire acquire;
-    bool end = PyErr_CheckSignals() != 0; // an error that a handler has raised waits until the kernel is left
+    bool end = PyErr_CheckSignals() != 0; // an exception raised by a handler stays pending until the kernel has returned
     if (!end && asked) {
         PyObject *answer = PyObject_CallNoArgs(asked);
         end = !answer || PyObject_IsTrue(answer) != 0;
@@ -561,7 +561,7 @@ NB_MODULE(_native, m) {
             PyErr_SetString(PyExc_MemoryError, "there is not enough memory for the kernels: a smaller rank, fewer threads or less data need less");
         }
     });
-    nb::set_leak_warnings(false);  // objects that live until the interpreter ends are no concern of the user
+    nb::set_leak_warnings(false);  // some objects live until the interpreter ends: not a leak
     const auto IN = nb::arg();
     const auto OUT = nb::arg().noconvert();
     chosen = available().back();
@@ -586,7 +586,7 @@ NB_MODULE(_native, m) {
         .def_prop_ro("columns", &Columns::columns)
         .def_prop_ro("entries", &Columns::entries)
         .def_prop_ro("shard_count", &Columns::shard_count)
-        // Outputs are not converted: what was written to a copy would be lost.
+        // Outputs are not converted: the results would be written to a copy and lost.
         .def("evaluate", watched(&Columns::evaluate), IN, IN, IN, OUT, OUT, OUT, OUT, IN)
         .def("regress", watched(&Columns::regress), IN, IN, IN, OUT, OUT, IN)
         .def("residuals", watched(&Columns::residuals), IN, IN, IN, OUT, OUT, IN)

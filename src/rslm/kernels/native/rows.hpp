@@ -1,4 +1,4 @@
-// Rows of a factor: how they are padded, held in registers, and reached from the entries of a column.
+// Rows of a factor: padding, loading into registers, and access from the entries of a column.
 #pragma once
 #include "simd.hpp"
 #include <cstdlib>
@@ -27,8 +27,8 @@ template <class F> void with_quads(int rank, F &&f) {
     return f(Int<32>{});
 }
 
-// Copies rows × rank into rows of 4 Q numbers that begin every `stride` numbers, with zeros beside the columns and one
-// zero row behind the last.
+// Copies rows × rank numbers to rows of 4 Q numbers at distances of `stride` numbers, padded with zeros, and adds one zero
+// row after the last.
 template <int Q> void pad(const double *from, int64_t rows, int rank, double *to, int stride = 4 * Q) {
     for (int64_t i = 0; i <= rows; i++) {
         const int filled = i < rows ? rank : 0;
@@ -100,7 +100,7 @@ template <int Q> struct Row {
     }
 };
 
-// Up to eight consecutive entries of a column: where their rows begin. Behind the last entry it is the zero row.
+// The offsets of the rows of up to eight consecutive entries of a column; the zero row after the last entry.
 template <int Q> struct Batch {
     int n;
     int64_t offset[LANES];
@@ -114,7 +114,7 @@ template <int Q> struct Batch {
         else
             for (int i = 0; i < LANES; i++) offset[i] = (i < n ? int64_t(index[i]) : c.rows) * (4 * Q);
     }
-    // The rows that come soon; FACTORS of them lie side by side.
+    // Prefetches the rows needed next; FACTORS rows are stored next to each other.
     template <int FACTORS = 1> RSLM_INLINE void prefetch(const double *rows) const {
         if (next)
             for (int i = 0; i < LANES; i++) prefetch_row<Q * FACTORS>(rows + int64_t(next[i]) * (4 * Q * FACTORS));

@@ -44,7 +44,7 @@ template <class V> RSLM_INLINE V load(const void *p) {
     return v;
 }
 template <class V> RSLM_INLINE void store(void *p, V v) { std::memcpy(p, &v, sizeof v); }
-#if !defined(__AVX512F__) // register by register: a copy of 64 bytes would go through memory, in pieces of another size
+#if !defined(__AVX512F__) // register by register: compilers copy 64 bytes through memory, in pieces of another size
 template <> RSLM_INLINE vec load<vec>(const void *p) {
     vec v;
     RSLM_EACH(i) v.part[i] = load<reg>((const double *)p + WIDTH * i);
@@ -66,7 +66,7 @@ RSLM_INLINE vec load_some(const double *p, int n) {
 #endif
 }
 
-// Four numbers with four zeros behind them, and back.
+// Loads four numbers, followed by four zeros, and stores them.
 RSLM_INLINE vec load_half(const double *p) {
 #if defined(__AVX512F__)
     return (vec)_mm512_zextpd256_pd512(_mm256_loadu_pd(p));
@@ -133,8 +133,8 @@ RSLM_INLINE void store_values(const Values &y, int64_t p, int n, const vec &v) {
     }
 }
 
-// Eight numbers that are used one by one. They go through memory, because a broadcast from there is a plain load,
-// while one from a register takes the port that the shuffles need.
+// Eight numbers that are used one by one. They are kept in memory, because a broadcast from memory is a plain load, while
+// one from a register uses the port that the shuffles need.
 struct Spilled {
     double x[LANES];
     static RSLM_INLINE Spilled of(vec v) {

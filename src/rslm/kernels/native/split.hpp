@@ -1,5 +1,5 @@
-// Eight doubles in several registers, for instruction sets whose registers are narrower. A vector type of 64 bytes would
-// do the same in fewer lines, but compilers keep one that is wider than a register in memory, at a tenth of the speed.
+// Eight doubles in several registers, for instruction sets with narrower registers. A vector type of 64 bytes would do the
+// same in fewer lines, but compilers keep vectors wider than a register in memory, at a tenth of the speed.
 #pragma once
 #include "kernels.hpp"
 

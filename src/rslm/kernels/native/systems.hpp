@@ -1,8 +1,8 @@
-// The normal equations of eight columns side by side.
+// The normal equations of eight columns at a time.
 //
 // The Gram matrix of a column is a sum of outer products of rows, held in registers tile by tile. The matrices of eight
-// columns are then transposed, so that a lane is a column, and factorised together: the steps of one factorisation
-// wait for each other, those of eight do not.
+// columns are then transposed, so that a lane is a column, and factorised together: the steps of a single factorisation
+// depend on each other, those of eight columns do not.
 #pragma once
 #include "rows.hpp"
 
@@ -64,8 +64,8 @@ template <int Q> constexpr bool has_tile(int rows, int parts) {
     return found;
 }
 
-// rows a … a + A of the Gram matrix, parts v … v + P, and with RHS those of Xᵀy behind them; the weight is in the former only
-// `add` adds to what is there
+// Rows a … a + A − 1 of the Gram matrix, parts v … v + P − 1, followed by those of Xᵀy if RHS; only the Gram matrix is weighted.
+// With `add`, the result is added to `out`.
 template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q> &column, int a, int v, double *out, bool add) {
     vec acc[A + RHS][P] = {};
     const int64_t last = column.c.entries() - 1;
@@ -82,7 +82,7 @@ template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q
         }
         if constexpr (WEIGHTED) {
             const double weight = value_at(column.weight, p);
-            if (weight == 0) continue; // most entries, for losses that are linear but for a narrow band
+            if (weight == 0) continue; // true of most entries if the loss is linear outside of a narrow band
 #pragma GCC unroll 4
             for (int j = 0; j < P; j++) x[j] *= weight;
         }
@@ -92,7 +92,7 @@ template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q
             for (int j = i / 8; j < P; j++) acc[i][j] += u[a + i] * x[j]; // parts left of i / 8 are below the diagonal
     }
 #pragma GCC unroll 17
-    for (int i = 0; i < A + RHS; i++) // unrolled, or the sums would be kept in memory
+    for (int i = 0; i < A + RHS; i++) // unrolled, else the sums would be kept in memory
 #pragma GCC unroll 4
         for (int j = 0; j < P; j++) {
             double *to = out + (i * P + j) * 8;
@@ -115,8 +115,8 @@ RSLM_INLINE void run_tile(const Column<Q> &column, int a, int rows, int v, int p
 constexpr double ROUNDED = 0x1p-50; // relative size of the rounding errors in a pivot
 
 // M = RᵀR in place for eight systems; lane l of m[packed(i, j)] belongs to system l. The diagonal of R is inverted. No
-// eigenvalue is below `least`, so no pivot is. One that comes out smaller, or is lost in rounding errors, becomes as small
-// as it may be while the rest of the matrix stays positive: r²/d for an r in its row and d on the diagonal below.
+// eigenvalue is below `least`, so no pivot may be. A pivot that is smaller, or lost in rounding errors, is set to the smallest
+// value that keeps the rest of the matrix positive: r²/d for an r in its row and d on the diagonal below.
 RSLM_INLINE void factorise(int r, vec *m, const vec &least) {
     vec lowest[rslm::MOST_RANK];
     for (int k = 0; k < r; k++) {
@@ -161,15 +161,15 @@ RSLM_INLINE void solve(int r, const double *factors, vec *b) {
     }
 }
 
-// The systems of one group of columns: collected column by column, then turned so that a lane is a column.
+// The systems of one group of columns: computed column by column, then transposed so that a lane is a column.
 struct Systems {
-    struct Four { // four neighbouring numbers of a tile, and where they belong
+    struct Four { // four adjacent numbers of a tile, and their destinations
         int from, to[4];
     };
     int r, collected_size = 0, fours_count = 0;
     bool with_rhs;
     Buffer<double> collected;
-    Buffer<vec> lanes; // packed triangle, right hand side, room for padding (its first slot takes what nobody needs)
+    Buffer<vec> lanes; // packed triangle, right-hand side, padding (whose first element receives unused numbers)
     Buffer<Four> fours;
 
     static int size(int r, bool with_rhs) {

@@ -1,23 +1,23 @@
-// The kernels for regressions on features: a row of X with a coefficient vector u of each feature is what a row of U is to an entry.
+// The kernels for regressions on features: the rows of X U take the place of the rows of U in the kernels for entries.
 //
-// X_t U is made task by task, in memory of the thread, and never for all rows at once. Where tasks are centred, the mean of the task is
-// taken out of it, as an intercept does. What goes back to the features goes by way of
-// X_tᵀ e, a number for every feature, so that no product but X_t U is rank times as long as X.
+// X_t U is computed task by task in memory of the thread, never for all rows at once. If tasks are centred, the mean over the task is
+// subtracted, which has the effect of an intercept. Sums by features are computed from X_tᵀ e, one number per feature, so that X_t U is the
+// only product whose cost is rank times the size of X.
 #include "groups.hpp"
 
 namespace {
 using rslm::FeatureRows;
 
-constexpr int64_t BETWEEN = 1 << 12; // rows of a task between two looks
+constexpr int64_t BETWEEN = 1 << 12; // rows of a task between two checks whether to stop
 
 struct Features {
     const FeatureRows &x;
-    int64_t d, padded; // features, and that rounded up to eight
+    int64_t d, padded; // number of features, and the same rounded up to a multiple of eight
     explicit Features(const FeatureRows &x) : x(x), d(x.features), padded(blocks_of(d) * LANES) {}
 
     // f = Σ_j x_ij u_j
     template <int Q> RSLM_INLINE void lift(int64_t i, const double *u, double *f) const {
-        Row<Q> even, odd; // two: an addition need not wait for the one before it
+        Row<Q> even, odd; // two, so that additions do not wait for each other
         even.clear(), odd.clear();
         if (x.indptr) {
             int64_t p = x.indptr[i];
@@ -48,7 +48,7 @@ struct Features {
         }
         for (int k = 0; k < 4; k++) sum[k].put(f + k * (4 * Q));
     }
-    // The rows of task t; false if the call is to end before all are done.
+    // `lift` for all rows of task t; false if the call was stopped before all were done.
     template <int Q> bool lift_all(const Pattern &c, int64_t t, const double *u, double *f) const {
         const int32_t *rows = c.index + c.indptr[t];
         const int64_t n = c.indptr[t + 1] - c.indptr[t];
@@ -103,14 +103,14 @@ struct Features {
             store(a + j, sums(s));
         }
     }
-    // A factor of d rows with zeros beside its columns and behind its rows.
+    // A factor of d rows, padded with zeros on the right and below.
     template <int Q> void pad_factor(const double *from, int rank, double *to) const {
         pad<Q>(from, d, rank, to);
         std::memset(to + d * (4 * Q), 0, sizeof(double) * size_t(padded - d) * (4 * Q));
     }
 };
 
-// Takes the mean out.
+// Subtracts the mean.
 RSLM_INLINE void centre(double *m, int64_t n) {
     double mean = 0;
     for (int64_t p = 0; p < n; p++) mean += m[p];
@@ -128,13 +128,13 @@ double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centr
     x.pad_factor<Q>(U, rank, u);
     Buffer<double> squares(c.shard_count);
     std::memset(squares.data, 0, sizeof(double) * size_t(c.shard_count));
-    Buffer<int32_t> counting(c.most_entries + LANES); // each task counts its own rows
+    Buffer<int32_t> counting(c.most_entries + LANES); // row numbers within a task
     for (int64_t i = 0; i < c.most_entries + LANES; i++) counting[i] = int32_t(i);
 
     const auto make = [&] {
         return [&, systems = Systems(rank, true), rows = Buffer<double>(LANES * padded), lifted = Buffer<double>((c.most_entries + LANES) * width),
                 back = Buffer<double>(x.padded)](int64_t shard, const Group &group, double *sum) mutable {
-            int64_t first[LANES + 1] = {0}; // where the rows of a task are in `lifted`, one zero row behind each
+            int64_t first[LANES + 1] = {0}; // where the rows of each task begin in `lifted`, with one zero row after each task
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l), start = c.indptr[t], n = c.indptr[t + 1] - start;
                 double *f = lifted + first[l] * width;
@@ -203,7 +203,7 @@ void derivative_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centr
     x.pad_factor<Q>(dU, rank, du);
 
     const auto make = [&] {
-        // Of the features: a = dU v, s = Xᵀ residual, q = Xᵀ X a, then change = Xᵀ X (a + U dv). Of the rows: moved = X a.
+        // One number per feature: a = dU v, s = Xᵀ residual, q = Xᵀ X a, then change = Xᵀ X (a + U dv). One per row: moved = X a.
         return [&, rows = Buffer<double>(LANES * padded), lanes = Buffer<vec>(padded), moved = Buffer<double>(c.most_entries),
                 a = Buffer<double>(x.padded), q = Buffer<double>(x.padded), s = Buffer<double>(LANES * x.padded)](
                    int64_t, const Group &group, double *sum) {

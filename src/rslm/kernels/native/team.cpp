@@ -1,7 +1,7 @@
-// Threads that wait for work. Compiled once.
+// A pool of threads. Compiled once.
 //
-// Not OpenMP: its library ends the process where a thread or a piece of memory cannot be had, and an exception may not leave a
-// parallel region. Here fewer threads do the same work, and what one of them throws reaches the caller.
+// OpenMP is not used: its library aborts the process if it cannot get a thread or memory, and an exception must not leave a
+// parallel region. Here fewer threads do the same work, and an exception in one of them reaches the caller.
 #include "kernels.hpp"
 #include <atomic>
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr int SPINS = 1000; // looks at a flag before a thread goes to sleep: some microseconds, which waking up would take too
+constexpr int SPINS = 1000; // checks of a flag before a thread sleeps: some microseconds, about as long as waking up takes
 
 template <class F> void spin_until(F &&over) {
     for (int i = 0; i < SPINS && !over(); i++) {
@@ -27,7 +27,7 @@ template <class F> void spin_until(F &&over) {
 struct Job {
     void (*body)(void *);
     void *context;
-    std::atomic<int> helpers{0}; // that are still to be waited for
+    std::atomic<int> helpers{0}; // number of helpers that have not finished
     std::mutex mutex{};
     std::condition_variable done{};
     std::exception_ptr failure{}; // the first
@@ -40,7 +40,7 @@ struct Job {
             if (!failure) failure = std::current_exception();
         }
     }
-    // The caller takes the lock before the job ceases to be, so it is still there when this returns.
+    // The caller takes the lock before it destroys the job, so the job still exists when this returns.
     void leave() {
         const std::lock_guard<std::mutex> lock(mutex);
         if (--helpers == 0) done.notify_one();
@@ -53,7 +53,7 @@ struct Job {
 };
 
 struct Helper {
-    std::atomic<Job *> job{nullptr}; // whoever takes it out, the helper or the caller, has it
+    std::atomic<Job *> job{nullptr}; // owned by the thread that takes it out: the helper or the caller
     std::mutex mutex{};
     std::condition_variable wake{};
     Helper *next = nullptr;
@@ -75,13 +75,13 @@ struct Helper {
         }
         wake.notify_one();
     }
-    // Nobody waits for a helper that has not woken up when all is done.
+    // Withdraws the job from a helper that has not woken up when all work is done.
     void dismiss() {
         if (Job *untouched = job.exchange(nullptr)) untouched->leave();
     }
 };
 
-// Those that have nothing to do, most of whom have worked before. They live as long as the process.
+// The helpers that are idle. They live as long as the process.
 class Idle {
     Helper *first = nullptr;
     std::mutex mutex;
@@ -100,7 +100,7 @@ class Idle {
     }
 
   public:
-    // A chain of up to so many.
+    // A linked list of at most `count` helpers.
     Helper *take(int count) {
         const std::lock_guard<std::mutex> lock(mutex);
         Helper *chain = nullptr;

@@ -1,4 +1,4 @@
-// The kernels for losses of varying curvature. They know nothing of the loss: its derivatives come as numbers for every entry.
+// The kernels for losses of varying curvature. They are independent of the loss, whose derivatives are given for every entry.
 #include "groups.hpp"
 
 namespace {
@@ -110,7 +110,7 @@ template <int Q> void gather(const Pattern &c, Workspace &workspace, int threads
             const Group group(c, g);
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l), end = c.indptr[t + 1];
-                Row<Q> even, odd; // two: an addition need not wait for the one before it
+                Row<Q> even, odd; // two, so that additions do not wait for each other
                 even.clear(), odd.clear();
                 int64_t p = c.indptr[t];
                 for (; p + 1 < end; p += 2) {
