@@ -9,7 +9,7 @@ import pytest
 
 from rslm import HankelModel, MatrixCompletion, MatrixCompletionCV, MultiTaskRegressor
 from rslm.datasets import make_ratings, make_series, make_tasks
-from rslm.estimators.layout import Layout
+from rslm.estimators.completion.layout import Layout
 from rslm.runtime.interrupts import held_back
 
 DATA = make_ratings(80, 60, 2000, rank=2, noise=0.3, random_state=0).data

@@ -47,7 +47,7 @@ NEVER = {
     "solvers": {"rslm", "losses", "estimators"},
 }
 # Rooms that may import all but the command line.
-FREE = {"rslm", "estimators", "distributed", "report", "series", "testing"}
+FREE = {"rslm", "estimators", "distributed", "report", "testing"}
 
 
 def offences(path: Path, source: str, rooms: set[str] = ROOMS) -> list[str]:

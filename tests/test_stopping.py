@@ -18,6 +18,7 @@ from rslm import (
     ReducedRankRegressor,
 )
 from rslm.datasets import make_ratings, make_series
+from rslm.estimators.series import exponentials, pilot
 from rslm.evaluation.objective import Objective
 from rslm.inner import linear_systems
 from rslm.inner.inward import drawn_inward
@@ -28,7 +29,6 @@ from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem
 from rslm.runtime import interrupts
 from rslm.runtime.interrupts import Interrupt, held_back, look, over
-from rslm.series import exponentials, pilot
 from rslm.solvers import Outcome, solve
 from rslm.structures import Box, Hankel, Symmetric
 
@@ -364,7 +364,7 @@ def test_quick_fits_of_a_series_are_kept(clock, monkeypatch, looks):
 
     y = make_series(200, 2, noise=0.1, random_state=0).y
     monkeypatch.setattr(pilot, "look", passing)
-    monkeypatch.setattr(sys.modules["rslm.estimators.hankel_model"], "time", interrupts.time)
+    monkeypatch.setattr(sys.modules["rslm.estimators.series.hankel_model"], "time", interrupts.time)
     with pytest.warns(UserWarning, match="max_time"):
         model = HankelModel(max_time=10.0).fit(y)
     assert len(calls) == looks
@@ -374,7 +374,7 @@ def test_quick_fits_of_a_series_are_kept(clock, monkeypatch, looks):
 
 def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):
     fits = []
-    cv = sys.modules["rslm.estimators.matrix_completion_cv"]
+    cv = sys.modules["rslm.estimators.completion.matrix_completion_cv"]
 
     def counted(*arguments, **more):
         fits.append(1)

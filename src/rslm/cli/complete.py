@@ -17,8 +17,8 @@ from rslm.cli.cluster import complete_on_cluster
 from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
-from rslm.estimators.bounds import cost_in_words
 from rslm.estimators.choices import as_loss
+from rslm.estimators.completion.bounds import cost_in_words
 from rslm.estimators.defaults import usual_C, with_width
 from rslm.report import completion_report, write_report
 from rslm.storage.atomic import appearing

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.data.parts import part_of
-from rslm.estimators import bounds
 from rslm.estimators.choices import OWN, STREAMING, as_loss
+from rslm.estimators.completion import bounds
 from rslm.losses import BY_NAME, Loss
 from rslm.runtime.threads import thread_count
 from rslm.solvers import Outcome

@@ -7,7 +7,7 @@ import rslm
 from rslm import MatrixCompletion, ObservedMatrix
 from rslm.data import holdout
 from rslm.datasets import make_ratings
-from rslm.estimators import recommend
+from rslm.estimators.completion import recommend
 
 MADE = make_ratings(60, 45, 900, rank=2, noise=0.3, random_state=0).data
 TRAIN, TEST = holdout(MADE, 0.2, 0)

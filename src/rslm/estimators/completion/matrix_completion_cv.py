@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from sklearn.callback import with_callbacks
 
 from rslm.data import ObservedMatrix, as_generator, holdout, parts
-from rslm.estimators.bounds import as_box, beyond, tell_of_beyond
 from rslm.estimators.callbacks import Teller
+from rslm.estimators.completion.bounds import as_box, beyond, tell_of_beyond
+from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.matrix_completion import MatrixCompletion
 from rslm.estimators.defaults import usual_C
-from rslm.estimators.layout import Layout
-from rslm.estimators.matrix_completion import MatrixCompletion
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
 from rslm.kernels import predict_pairs

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rslm.data import ObservedMatrix, parts
-from rslm.estimators.layout import Layout
+from rslm.estimators.completion.layout import Layout
 from rslm.evaluation.objective import Objective
 from rslm.losses import BoxDual, Loss
 from rslm.runtime.types import Floats

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from rslm.data import Labels, ObservedMatrix
-from rslm.estimators.fitted_samples import FittedSamples
-from rslm.estimators.layout import Layout, average_where_empty
+from rslm.estimators.completion.fitted_samples import FittedSamples
+from rslm.estimators.completion.layout import Layout, average_where_empty
+from rslm.estimators.completion.side_features import Encoding
 from rslm.estimators.scaling import count_weights
-from rslm.estimators.side_features import Encoding
 from rslm.inner.coupled import Coupled, CoupledSolution
 from rslm.kernels import Columns
 from rslm.linalg.low_rank import thin_svd

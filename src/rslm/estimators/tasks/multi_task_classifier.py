@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.data import parts
 from rslm.data.labels import show_id
 from rslm.estimators.choices import as_loss, checked_data
-from rslm.estimators.named_tasks import NamedTasks, stacked, with_targets
 from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
+from rslm.estimators.tasks.named_tasks import NamedTasks, stacked, with_targets
 from rslm.losses import Logistic
 from rslm.measurements import Tasks
 from rslm.runtime.types import Floats, Indices64

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rslm.estimators.series.exponentials import fit_modes, left_space, poles_of
+from rslm.estimators.series.orders import GROWTH, best_order, is_exact, too_steep
 from rslm.kernels import Stopped
 from rslm.runtime.interrupts import look
 from rslm.runtime.types import Floats
-from rslm.series.exponentials import fit_modes, left_space, poles_of
-from rslm.series.orders import GROWTH, best_order, is_exact, too_steep
 from rslm.structures import Hankel
 
 SHORTEST, LONGER = 8, 4  # the shortest window, and from one to the next

@@ -1,4 +1,4 @@
-"""What a checkpoint says before a fit resumes from it."""
+"""The progress that a checkpoint file states, for the command line."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import Labels, ObservedMatrix, parts
-from rslm.estimators.inductive_layout import InductiveLayout, InductiveSubspace
-from rslm.estimators.layout import Layout
-from rslm.estimators.matrix_completion import MatrixCompletion, has_probabilities
+from rslm.estimators.completion.inductive_layout import InductiveLayout, InductiveSubspace
+from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.matrix_completion import MatrixCompletion, has_probabilities
+from rslm.estimators.completion.recommend import Known, largest
+from rslm.estimators.completion.side_features import Encoding, as_features
 from rslm.estimators.persistence import storable
-from rslm.estimators.recommend import Known, largest
-from rslm.estimators.side_features import Encoding, as_features
 from rslm.kernels import predict_pairs
 from rslm.losses import Logistic, Loss
 from rslm.runtime.interrupts import held_back

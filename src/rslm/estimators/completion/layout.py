@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rslm.data import Labels, ObservedMatrix
-from rslm.estimators.bounds import beyond
-from rslm.estimators.fitted_samples import FittedSamples
-from rslm.estimators.fold_in import Subspace
+from rslm.estimators.completion.bounds import beyond
+from rslm.estimators.completion.fitted_samples import FittedSamples
+from rslm.estimators.completion.fold_in import Subspace
 from rslm.estimators.scaling import count_weights, extreme_scale
 from rslm.linalg.low_rank import thin_svd
 from rslm.losses import Loss

@@ -14,8 +14,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.estimators.choices import as_loss, checked_data
-from rslm.estimators.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets
 from rslm.estimators.persistence import storable
+from rslm.estimators.tasks.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets
 from rslm.evaluation.objective import Objective
 from rslm.measurements import Tasks
 from rslm.problem import Problem

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from rslm.estimators.series.exponentials import fit_modes, left_space, poles_of
+from rslm.estimators.series.orders import criterion, is_exact, too_steep
+from rslm.estimators.series.pilot import Pilot
 from rslm.losses import Square
 from rslm.measurements import Samples
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
-from rslm.series.exponentials import fit_modes, left_space, poles_of
-from rslm.series.orders import criterion, is_exact, too_steep
-from rslm.series.pilot import Pilot
 from rslm.solvers import Outcome, Result, solve
 from rslm.structures import Hankel
 

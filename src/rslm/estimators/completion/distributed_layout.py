@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rslm.estimators.fitted_samples import FittedSamples
-from rslm.estimators.layout import Layout
+from rslm.estimators.completion.fitted_samples import FittedSamples
+from rslm.estimators.completion.layout import Layout
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.runtime.types import Floats

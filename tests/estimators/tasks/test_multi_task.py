@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rslm
 from rslm import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
-from rslm.estimators.named_tasks import middles_of_tasks
+from rslm.estimators.tasks.named_tasks import middles_of_tasks
 from rslm.losses import Huber
 
 NAMES = np.array([f"task {k}" for k in range(30)])

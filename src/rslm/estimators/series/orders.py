@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
+from rslm.estimators.series.exponentials import Complexes
 from rslm.runtime.types import Floats
-from rslm.series.exponentials import Complexes
 
 GROWTH = 1e6  # of a pole over the series, at most, unless there is no noise
 EXACT = 1e-9  # an error this small relative to the samples is not noise

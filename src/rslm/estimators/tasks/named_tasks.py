@@ -12,8 +12,8 @@ from rslm.data import Labels
 from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
 from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import ids_from_array, ids_to_array
-from rslm.estimators.searches import MESSAGE, check_scores_get_tasks, tasks_without_scores
-from rslm.estimators.task_model import TaskModel
+from rslm.estimators.tasks.metadata_routing import MESSAGE, check_scores_get_tasks, tasks_without_scores
+from rslm.estimators.tasks.task_model import TaskModel
 from rslm.kernels import predict_pairs
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats, Indices64
@@ -36,7 +36,7 @@ class NamedTasks(TaskModel):
         -------
         self
         """
-        tasks = tasks_without_scores()  # here an error ends a search at once, see `rslm.estimators.searches`
+        tasks = tasks_without_scores()  # an error here ends a search at once, see `tasks.metadata_routing`
         if tasks is not None and len(set(np.asarray(tasks).ravel().tolist())) > 1:
             raise ValueError(MESSAGE.format(type(self).__name__))
         super().set_params(**params)

@@ -8,9 +8,9 @@ from sklearn.base import clone
 
 import rslm
 from rslm import HankelModel
-from rslm.estimators import order_search
-from rslm.series.exponentials import fit_modes, powers
-from rslm.series.pilot import pilot_fits
+from rslm.estimators.series import order_search
+from rslm.estimators.series.exponentials import fit_modes, powers
+from rslm.estimators.series.pilot import pilot_fits
 from rslm.solvers import solve
 
 NOISE = 0.05

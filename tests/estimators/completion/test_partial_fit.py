@@ -9,7 +9,7 @@ import pytest
 import rslm
 from rslm import InductiveCompletion, MatrixCompletion, MatrixCompletionCV, Objective, ObservedMatrix, Problem
 from rslm.datasets import make_low_rank, make_ratings
-from rslm.estimators.streaming import batches
+from rslm.estimators.completion.streaming import batches
 from rslm.losses import Huber, Logistic, Square
 from rslm.measurements import Entries
 
@@ -178,7 +178,9 @@ def test_an_interrupt_is_passed_on_and_leaves_the_state_whole(monkeypatch):
         m.partial_fit(part(MADE, 0, 1000))
     np.testing.assert_array_equal(model._last, whole._last)
     first = iter([True])
-    monkeypatch.setattr("rslm.estimators.streaming.Objective", lambda *a: next(first, None) and press_and_go(*a))
+    monkeypatch.setattr(
+        "rslm.estimators.completion.streaming.Objective", lambda *a: next(first, None) and press_and_go(*a)
+    )
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(part(MADE, 0, 1000))
 

@@ -16,7 +16,7 @@ from rslm.data import parts
 from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
-from rslm.estimators.task_model import TaskModel
+from rslm.estimators.tasks.task_model import TaskModel
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
 from rslm.measurements import Tasks

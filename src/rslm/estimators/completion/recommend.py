@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import Labels, ObservedMatrix, parts
-from rslm.estimators.bounds import clipped
+from rslm.estimators.completion.bounds import clipped
 from rslm.runtime.types import Floats, Indices32, Indices64
 from rslm.structures import Box
 

@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm.certificate import Certificate, no_certificate
 from rslm.data import Labels, ObservedMatrix, as_generator, parts
-from rslm.estimators.bounds import as_box, clipped, from_plain, tell_of_beyond
 from rslm.estimators.callbacks import Teller
 from rslm.estimators.choices import (
     OWN,
@@ -29,10 +28,13 @@ from rslm.estimators.choices import (
     needs_distributed,
     warn_if_not_converged,
 )
-from rslm.estimators.distributed_layout import DistributedLayout
-from rslm.estimators.fitted_samples import FittedSamples
-from rslm.estimators.fold_in import Subspace
-from rslm.estimators.layout import Layout
+from rslm.estimators.completion.bounds import as_box, clipped, from_plain, tell_of_beyond
+from rslm.estimators.completion.distributed_layout import DistributedLayout
+from rslm.estimators.completion.fitted_samples import FittedSamples
+from rslm.estimators.completion.fold_in import Subspace
+from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.recommend import Known, Recommending
+from rslm.estimators.completion.streaming import Stream, obstacle
 from rslm.estimators.persistence import (
     certificate_of,
     check_settings,
@@ -44,9 +46,7 @@ from rslm.estimators.persistence import (
     save,
     storable,
 )
-from rslm.estimators.recommend import Known, Recommending
 from rslm.estimators.scaling import extreme_scale, in_units
-from rslm.estimators.streaming import Stream, obstacle
 from rslm.evaluation.dual import sum_in_blocks
 from rslm.evaluation.objective import Objective
 from rslm.kernels import Columns, predict_pairs

@@ -21,8 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.estimators.callbacks import Teller
-from rslm.estimators.order_search import OrderSearch
 from rslm.estimators.persistence import certificate_of, facts_of_fit, history_of, save, storable
+from rslm.estimators.series.exponentials import fit_modes, left_space, sensitivities, shift
+from rslm.estimators.series.order_search import OrderSearch
+from rslm.estimators.series.orders import best_order
+from rslm.estimators.series.pilot import pilot_fits
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
 from rslm.runtime.interrupts import held_back
@@ -30,9 +33,6 @@ from rslm.runtime.log import log_shown
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.threads import single_threaded_blas
 from rslm.runtime.types import Floats
-from rslm.series.exponentials import fit_modes, left_space, sensitivities, shift
-from rslm.series.orders import best_order
-from rslm.series.pilot import pilot_fits
 from rslm.solvers import Outcome
 from rslm.storage.container import Arrays, Facts
 from rslm.structures import Hankel

@@ -1,0 +1,1 @@
+"""Matrix completion, from entries alone or with features of rows and columns."""
