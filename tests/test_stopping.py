@@ -18,7 +18,8 @@ from rslm import (
     ReducedRankRegressor,
 )
 from rslm.datasets import make_ratings, make_series
-from rslm.estimators.series import exponentials, pilot
+from rslm.estimators.completion import matrix_completion_cv
+from rslm.estimators.series import exponentials, hankel_model, pilot
 from rslm.evaluation.objective import Objective
 from rslm.inner import linear_systems
 from rslm.inner.inward import drawn_inward
@@ -364,7 +365,7 @@ def test_quick_fits_of_a_series_are_kept(clock, monkeypatch, looks):
 
     y = make_series(200, 2, noise=0.1, random_state=0).y
     monkeypatch.setattr(pilot, "look", passing)
-    monkeypatch.setattr(sys.modules["rslm.estimators.series.hankel_model"], "time", interrupts.time)
+    monkeypatch.setattr(hankel_model, "time", interrupts.time)
     with pytest.warns(UserWarning, match="max_time"):
         model = HankelModel(max_time=10.0).fit(y)
     assert len(calls) == looks
@@ -374,7 +375,6 @@ def test_quick_fits_of_a_series_are_kept(clock, monkeypatch, looks):
 
 def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):
     fits = []
-    cv = sys.modules["rslm.estimators.completion.matrix_completion_cv"]
 
     def counted(*arguments, **more):
         fits.append(1)
@@ -382,7 +382,7 @@ def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):
         interrupts._ACTIVE.get().note(2, None)
         return result
 
-    monkeypatch.setattr(cv, "solve", counted)
+    monkeypatch.setattr(matrix_completion_cv, "solve", counted)
     model = MatrixCompletionCV((2, 3), random_state=0).fit(DATA)
     assert len(fits) == 1
     assert model.outcome_ == "interrupted"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
@@ -14,7 +15,6 @@ from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.data.parts import part_of
 from rslm.estimators.choices import OWN, STREAMING, as_loss
-from rslm.estimators.completion import bounds
 from rslm.losses import BY_NAME, Loss
 from rslm.runtime.threads import thread_count
 from rslm.solvers import Outcome
@@ -24,9 +24,13 @@ MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the
 
 MOST_THREADS = 1 << 16  # more than any machine has
 
+Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]  # how a parameter is written as JSON, and how it is read
+
 
 class Storable(Protocol):
     """What an estimator offers to be saved."""
+
+    _forms: ClassVar[dict[str, Form]]
 
     def get_params(self, deep: bool = True) -> Facts: ...
 
@@ -53,13 +57,13 @@ def storable(cls: S) -> S:
 
 
 def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = None) -> None:
-    """Write a fitted model, and more arrays with it. The file appears whole or not at all."""
+    """Write a fitted model and, with it, `more` arrays. The file appears whole or not at all."""
     arrays, facts = model._to_file()
-    header = {
-        "estimator": type(model).__name__,
-        "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
-        "facts": facts,
+    params = {
+        name: model._forms[name][0](value) if name in model._forms else _plain(name, value)
+        for name, value in model.get_params(deep=False).items()
     }
+    header = {"estimator": type(model).__name__, "params": params, "facts": facts}
     arrays |= more or {}
     if type(model).__name__ in _Registry.classes:  # a class of the user's own is not loaded
         _check_loads(model, header, arrays)
@@ -67,11 +71,10 @@ def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = No
 
 
 def _check_loads(model: Storable, header: Facts, arrays: Arrays) -> None:
-    """What is written has to be read again, and later is too late to say that it cannot."""
+    """A file that could not be loaded is refused now, while the model still exists."""
     read = json.loads(json.dumps(header, default=plain_scalar))
     try:
         with np.errstate(all="ignore"):
-            _check_params(read["params"])
             type(model)._from_file(read["params"], dict(arrays), read["facts"])
     except Exception as e:
         raise ValueError(
@@ -98,29 +101,25 @@ def load(path: str | os.PathLike[str]) -> Any:
     if estimator is None:
         raise ValueError(f"{name!r} holds a {header.get('estimator')!r}, which this version of rslm does not know")
     try:
-        with np.errstate(all="ignore"):  # numbers that are far too large, which are refused
-            _check_params(header["params"])
+        with np.errstate(all="ignore"):  # of numbers that are far too large, which are refused
             return estimator._from_file(header["params"], arrays, header["facts"])
     except Exception as e:  # whatever is in a header, and whatever comes of it
         raise ValueError(f"{name!r} is damaged: {part_of(e)} is missing or wrong. {MODEL.remedy}") from e
 
 
-def _check_params(params: Any) -> None:
-    """As `_plain` writes them."""
+def read_params(forms: dict[str, Form], params: Facts) -> Facts:
+    """Constructor parameters from a file; those without a form of their own are scalars or lists of scalars."""
     for name, value in params.items():
         flat = value if isinstance(value, list) else [value]
-        if name not in ("loss", "bounds") and not all(
-            v is None or isinstance(v, bool | int | float | str) for v in flat
-        ):
+        if name not in forms and not all(v is None or isinstance(v, bool | int | float | str) for v in flat):
             raise ValueError(name)
+    return {name: forms[name][1](value) if name in forms else value for name, value in params.items()}
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A constructor parameter as JSON. A generator cannot be kept, and a model that is fitted does not need it."""
+    """A constructor parameter as JSON. A random generator is left out: a fitted model does not need it."""
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return None
-    if name == "bounds":
-        return bounds.to_plain(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Loss):
@@ -149,22 +148,18 @@ def loss_from_plain(plain: Any) -> Any:
     return BY_NAME[plain["name"]](**{k: v for k, v in plain.items() if k != "name"})
 
 
-def facts_of_fit(facts: Facts) -> Facts:
-    """How a fit has ended, which all models know."""
-    return {
-        "outcome_": _outcome(facts),
-        "converged_": parts.flag(facts, "converged_"),
-        "n_iter_": parts.whole(facts, "n_iter_"),
-    }
+LOSS_FORM: Form = (lambda loss: _plain("loss", loss)), loss_from_plain
 
 
-def _outcome(facts: Facts) -> str:
+def outcome_of(facts: Facts) -> str:
     found = parts.text(facts, "outcome_")
     return found if found == STREAMING else Outcome(found).value
 
 
-def certificate_of(facts: Facts) -> Certificate:
+def certificate_of(facts: Facts) -> Certificate | None:
     found = facts["certificate"]
+    if found is None:
+        return None
     kinds: Any = {"method": parts.text, "rank": parts.whole, "stationary": parts.flag}
     read = {f.name: kinds.get(f.name, parts.any_number) for f in fields(Certificate) if f.name in found}
     if len(read) < len(found):
@@ -180,10 +175,11 @@ def history_of(arrays: Arrays) -> dict[str, Any]:
     return read
 
 
-def check_settings(n_threads: Any, loss: Any) -> None:
-    """Parameters that a fitted model needs to predict; others are looked at when it is fitted again."""
-    if thread_count(n_threads) > MOST_THREADS:
+def check_settings(params: Facts) -> None:
+    """Check parameters that a fitted model needs to predict; the others are checked when it is fitted again."""
+    if thread_count(params.get("n_threads")) > MOST_THREADS:
         raise ValueError("n_threads")
+    loss = params.get("loss", "square")
     if not (isinstance(loss, str) and loss.startswith(OWN)):
         as_loss(loss)
 

@@ -150,3 +150,16 @@ def test_new_samples_with_features():
     filled[:, 7] = -np.inf
     columns, _ = model.recommend_for(new, 3, row_features=known)
     assert_same(columns, best_of(filled, 3)[0])
+
+
+def test_new_samples_keep_bounds_of_their_own():
+    """Bounds that differ between samples are those of the sample itself, not those of the first one."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((12, 8)) < 0.6, rng.uniform(2.0, 3.0, (12, 8)), np.nan)
+    upper = np.where(np.arange(12) < 1, 2.1, 5.0)[:, None]
+    with pytest.warns(UserWarning, match="beyond the bounds"):
+        model = MatrixCompletion(2, 100.0, bounds=(None, upper), random_state=0).fit(X)
+    columns, predictions = model.recommend_for(X, 3)
+    W = model.predict(X)
+    for k, (at, found) in enumerate(zip(columns, predictions, strict=True)):
+        np.testing.assert_allclose(found, W[k, at], rtol=1e-12)

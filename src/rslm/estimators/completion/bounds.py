@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from rslm.data import ObservedMatrix
 from rslm.data.labels import show_id
+from rslm.estimators.warn import warn_caller
 from rslm.kernels import Columns
+from rslm.runtime.magnitudes import LARGEST
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
 from rslm.solvers.cost import cost_of_bounds
@@ -20,13 +21,13 @@ FORMS = "bounds must be None, (lower, upper), each a number, an array or None, o
 
 
 def cost_in_words(bounds: Any, shape: tuple[int, int], rank: int, n_threads: int | None = None) -> str | None:
-    """A line about what bounds cost, where there are any and that is worth one."""
+    """A line about the cost of bounds; None without bounds, or where they cost little."""
     box = as_box(bounds, shape)
     return None if box is None else cost_of_bounds(shape, rank, thread_count(n_threads))
 
 
 def as_box(bounds: Any, shape: tuple[int, int], names: Any = None) -> Box | None:
-    """Bounds as they were given to an estimator; None where there are none. `names` are those of the features."""
+    """The bounds that an estimator was given; None if there are none. `names` are those of the features."""
     if bounds is None:
         return None
     if not isinstance(bounds, Box):
@@ -80,7 +81,7 @@ def _feature(j: int, names: Any) -> str:
 
 
 def beyond(box: Box, data: ObservedMatrix) -> ObservedBeyond | None:
-    """Observed values that are beyond their bounds, looked for some rows at a time."""
+    """Observed values that are beyond their bounds; None if there are none. Works on some rows at a time."""
     found = []
     for first, last in Columns(data.indptr, data.index, data.shape[1]).blocks():
         at = slice(int(data.indptr[first]), int(data.indptr[last]))
@@ -89,8 +90,8 @@ def beyond(box: Box, data: ObservedMatrix) -> ObservedBeyond | None:
     return worst(found)
 
 
-def tell_of_beyond(box: Box, data: Any, found: ObservedBeyond | None) -> None:
-    """Warn of what was found in data with ids, or refuse it if the bounds are strict."""
+def warn_of_beyond(box: Box, data: Any, found: ObservedBeyond | None) -> None:
+    """Warn of observed values beyond the bounds, or refuse them if the bounds are strict."""
     if found is None:
         return
     place = f"row {show_id(data.row_ids, found.row)}, column {show_id(data.col_ids, found.column)}"
@@ -101,12 +102,20 @@ def tell_of_beyond(box: Box, data: Any, found: ObservedBeyond | None) -> None:
     message += f", is {abs(found.by):g} {side} bound"
     if box.strict:
         raise ValueError(f"{message}. Correct them, or leave out strict=True to fit them as well as the bounds allow.")
-    warnings.warn(f"{message}; they are fitted as well as the bounds allow", UserWarning, stacklevel=4)
+    warn_caller(f"{message}; they are fitted as well as the bounds allow")
 
 
 def clipped(values: Floats, box: Box | None, rows: Any, cols: Any) -> Floats:
-    """Predictions without the rounding errors that may take them beyond the bounds."""
+    """Predictions clipped to the bounds, which rounding errors may exceed."""
     return values if box is None else box.clip(rows, cols, values)
+
+
+def solved_box(box: Box | None, scale: float) -> Box | None:
+    """The bounds of the problem that is solved: divided by the scale, without those out of reach; None without any."""
+    if box is None:
+        return None
+    box = (box if scale == 1.0 else box.divided_by(scale)).within_reach(LARGEST)
+    return None if box.trivial else box
 
 
 def to_plain(bounds: Any) -> Any:
@@ -118,6 +127,7 @@ def to_plain(bounds: Any) -> Any:
 
 
 def from_plain(plain: Any) -> Any:
+    """Bounds from JSON."""
     if isinstance(plain, dict):
         return Box(plain["lower"], plain["upper"], strict=plain["strict"])
     return None if plain is None else tuple(np.asarray(b) if isinstance(b, list) else b for b in plain)

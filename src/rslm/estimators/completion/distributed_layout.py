@@ -1,4 +1,4 @@
-"""The layout of a data matrix that the workers of a cluster keep: what `Layout` asks of entries, they are asked for."""
+"""The layout of a data matrix that the workers of a cluster hold; they compute what `Layout` needs of the entries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rslm.structures.box import ObservedBeyond
 
 @dataclass(frozen=True)
 class DistributedLayout(Layout):
-    """Samples are shared out, so that features are on the left, whichever side is the smaller one."""
+    """Workers hold blocks of samples, so the features are on the left even if they are the larger side."""
 
     data: Any  #: a DistributedMatrix
     left: str = "features"

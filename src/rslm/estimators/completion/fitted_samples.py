@@ -1,4 +1,4 @@
-"""Whether a matrix can be about the samples that a model was fitted to."""
+"""Whether a matrix can hold the samples that a model was fitted to."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ REMEMBERED = 4096
 class FittedSamples:
     """The shape of the fitted matrix and a small sample of its entries.
 
-    Held-out entries of the fitted samples never meet a remembered entry, and the training data meet them with equal
-    values. Other samples that happen to be as many meet some of them with different values: that gives them away.
+    Held-out entries of the fitted samples are at other positions than the remembered entries, and training data have
+    equal values there. Another matrix of the same shape has different values at some of these positions.
     """
 
     shape: tuple[int, int]

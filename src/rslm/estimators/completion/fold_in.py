@@ -1,7 +1,7 @@
 """New samples at a fixed subspace of the features.
 
-A sample with observed entries x_j is coded by a = argmin C Σ ℓ(x_j, f_jᵀa) + ½ q |a|², with f the rows of the subspace:
-the inner problem of one column. Samples of the fit get their own factors back, as far as it converged.
+A sample with observed entries x_j has the code a = argmin C Σ ℓ(x_j, f_jᵀa) + ½ q |a|², where f_j are the rows of the
+subspace: the inner problem of one column. Samples of a converged fit get their own factors back.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import cast
 
 from rslm.data import ObservedMatrix
+from rslm.estimators.completion.bounds import solved_box
 from rslm.estimators.scaling import count_weights, scale_of
 from rslm.inner.base import ColumnsSolution
 from rslm.inner.choose import choose
 from rslm.losses import Loss
 from rslm.measurements import Entries
 from rslm.problem import Problem
-from rslm.runtime.magnitudes import LARGEST
 from rslm.runtime.types import Floats
 from rslm.structures import Box
 
@@ -28,7 +28,7 @@ class Subspace:
     features: Floats  #: (n_features, rank)
     C: float
     weighting: float
-    mean_count: float  #: entries of an average sample, to which `weighting` is relative
+    mean_count: float  #: mean number of entries of a fitted sample, to which `weighting` is relative
     box: Box | None = None  #: bounds of the data matrix
 
     def fold_in(self, data: ObservedMatrix, loss: Loss, threads: int) -> Floats:
@@ -42,20 +42,18 @@ class Subspace:
         return found.left_out() * scale
 
     def _structure(self, samples: int, scale: float) -> Box | None:
-        if self.box is None:
-            return None
-        if self.box.shape[0] not in (1, samples):
+        if self.box is not None and self.box.shape[0] not in (1, samples):
             raise ValueError(
                 f"the bounds are those of {self.box.shape[0]} samples, one by one; of {samples} others they are unknown"
             )
-        box = (self.box if scale == 1.0 else self.box.divided_by(scale)).within_reach(LARGEST)
-        return None if box.trivial else box.transposed()
+        box = solved_box(self.box, scale)
+        return None if box is None else box.transposed()
 
     def _solve(self, data: ObservedMatrix, loss: Loss, threads: int) -> tuple[ColumnsSolution, float]:
-        """The inner solution, and what its V and its predictions are to be multiplied by."""
+        """The inner solution, and the scale of its V and of its predictions."""
         weights = count_weights(data.row_counts(), self.mean_count, self.weighting)
         scale = scale_of(data, self.box) if loss.quadratic else 1.0
         entries = Entries.of_transposed(data if scale == 1.0 else data.with_values(data.values / scale))
         problem = Problem(loss, entries, self._structure(data.shape[0], scale), C=self.C, column_weights=weights)
-        # Entries, with bounds or without, are solved column by column.
+        # The inner solvers of entries work column by column, with bounds and without.
         return cast(ColumnsSolution, choose(problem, threads).solve(self.features)), scale

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -15,25 +14,23 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import Labels, ObservedMatrix, parts
+from rslm.estimators.choices import has_probabilities
+from rslm.estimators.completion.completion import Completion
 from rslm.estimators.completion.inductive_layout import InductiveLayout, InductiveSubspace
 from rslm.estimators.completion.layout import Layout
-from rslm.estimators.completion.matrix_completion import MatrixCompletion, has_probabilities
-from rslm.estimators.completion.recommend import Known, largest
 from rslm.estimators.completion.side_features import Encoding, as_features
 from rslm.estimators.persistence import storable
-from rslm.kernels import predict_pairs
-from rslm.losses import Logistic, Loss
-from rslm.runtime.interrupts import held_back
-from rslm.runtime.log import log_shown
+from rslm.estimators.warn import warn_caller
+from rslm.losses import Loss
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
-from rslm.runtime.threads import single_threaded_blas, thread_count
+from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
 from rslm.solvers.stopping import time_left
 from rslm.storage.container import Arrays, Facts
 
 
 @storable
-class InductiveCompletion(MatrixCompletion):
+class InductiveCompletion(Completion):
     """Low-rank matrix completion with features of the rows and of the columns.
 
     Entry (i, j) is predicted by ãᵢᵀ W b̃ⱼ. The row ãᵢ holds a constant, the features of row i and, for the completion
@@ -44,7 +41,7 @@ class InductiveCompletion(MatrixCompletion):
     Parameters
     ----------
     rank : int, optional
-        Largest rank of W; 10, or the smaller side of W if that is less, if None.
+        Maximum rank of W. If None, 10 or the smaller side of W.
     C : float, default=30.0
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
     completion : bool, default=True
@@ -52,8 +49,8 @@ class InductiveCompletion(MatrixCompletion):
         features.
     feature_weight : float, default=0.2
         Size of the features relative to the constant and the indicators, which are 1: the features of a side are
-        scaled so that their rows have this length on average. Larger trusts them more. Features of different units
-        should be brought to one scale first.
+        scaled so that this is the root mean square length of their rows. Larger trusts them more. Bring features of
+        different units to one scale first.
     fit_intercept : bool, default=True
         Whether there is a constant feature on both sides: with it a common mean, and one for every row and column.
     loss : str or Loss, default="square"
@@ -61,7 +58,7 @@ class InductiveCompletion(MatrixCompletion):
     weighting : float, default=0.0
         As in `MatrixCompletion`, for the indicators.
     warm_start : bool, default=False
-        Whether `fit` starts from the subspace that it found last, as on a path of growing C.
+        Whether `fit` starts from the subspace that the last `fit` has found, for instance on a path of growing C.
     solver, max_iter, tol, max_time, random_state, n_threads, verbose
         As in `MatrixCompletion`.
 
@@ -80,14 +77,18 @@ class InductiveCompletion(MatrixCompletion):
     >>> A, B = rng.standard_normal((40, 3)), rng.standard_normal((30, 2))
     >>> X = A @ rng.standard_normal((3, 2)) @ B.T
     >>> seen = np.where(rng.random(X.shape) < 0.5, X, np.nan)
-    >>> seen[7] = np.nan  # nothing is known of row 7 but its features
+    >>> seen[7] = np.nan  # of row 7 only the features are known
     >>> model = InductiveCompletion(rank=2, C=1e3, completion=False, random_state=0)
     >>> model = model.fit(seen, row_features=A, column_features=B)
     >>> bool(np.abs(model.predict(np.full(30, 7), np.arange(30)) - X[7]).max() < 0.05)
     True
     """
 
-    bounds = None  # there are none
+    _subspace: InductiveSubspace
+    _encodings: tuple[Encoding, Encoding]
+    _coefs: tuple[Floats, Floats]  # of the features of rows and columns
+    _bases: Floats  # row factors predicted from the features
+    _last: Floats | None = None  # U of the last fit, for warm starts
 
     def __init__(
         self,
@@ -149,11 +150,10 @@ class InductiveCompletion(MatrixCompletion):
         """
         began = time.perf_counter()
         data = self._observed(X, fitting=True)
-        self._check_weighting()
-        self._check_feature_weight()
+        weighting, weight = self._checked_weighting(), self._checked_feature_weight()
         of_rows = as_features("row_features", row_features, data.shape[0], data.row_ids)
         of_columns = as_features("column_features", column_features, data.shape[1], data.col_ids)
-        constant, weight = bool(self.fit_intercept), float(self.feature_weight)
+        constant = bool(self.fit_intercept)
         encodings = (
             Encoding.of("row", row_features, of_rows, weight, constant),
             Encoding.of("column", column_features, of_columns, weight, constant),
@@ -162,13 +162,19 @@ class InductiveCompletion(MatrixCompletion):
             lacking = [e.kind for e in encodings if e.width == 0]
             if lacking:
                 raise ValueError(f"completion=False needs {lacking[0]}_features, or fit_intercept=True")
-        features, own = (of_rows, of_columns), bool(self.completion)
-        loss, weighting = self._checked_loss(), float(self.weighting)
-        layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
+        layout = InductiveLayout(
+            data,
+            self._checked_loss(),
+            self.C,
+            weighting,
+            features=(of_rows, of_columns),
+            encodings=encodings,
+            completion=bool(self.completion),
+        )
         self._check_rank(layout)
-        with held_back(), log_shown(self.verbose), single_threaded_blas():  # the matrices here are thin
-            left = time_left(self.max_time, began)
-            self._fit(X, layout, self._last if self.warm_start else None, max_time=left, checkpoint=checkpoint)
+        start = self._last if self.warm_start else None
+        with self._solving():
+            self._last = self._fit(X, layout, self.rank, start, time_left(self.max_time, began), checkpoint).U
         return self
 
     def _check_rank(self, layout: InductiveLayout) -> None:
@@ -190,30 +196,26 @@ class InductiveCompletion(MatrixCompletion):
             Positions, or ids where `fit` was given ids. Without `cols`, `rows` is a dense matrix X of samples: returns
             the model's value of all their entries.
         row_features : array, DataFrame or scipy.sparse matrix, optional
-            With it the rows are others than those of `fit`: `rows` are positions in this table, or labels of its index.
+            Features of new rows: `rows` are then positions in this table, or labels of its index.
         column_features : the same for `cols`, optional
         """
         check_is_fitted(self)
         if cols is None:
             return self._reconstructed(self._dense_samples(rows), row_features)
-        left, i = self._factors(0, rows, row_features)
-        right, j = self._factors(1, cols, column_features)
-        if i.shape != j.shape:
-            raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
-        return predict_pairs(i, j, left, right, thread_count(self.n_threads))
+        return self._entries(*self._factors(0, rows, row_features), *self._factors(1, cols, column_features))
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(
         self, rows: Any, cols: ArrayLike | None = None, *, row_features: Any = None, column_features: Any = None
     ) -> Floats:
-        """The probability of the second class, 1, for the entries that `predict` would give the decision values of.
+        """The probability of the second class, 1, for the entries whose decision values `predict` gives.
 
         Parameters
         ----------
         rows, cols, row_features, column_features : as in `predict`
         """
         decision = self.predict(rows, cols, row_features=row_features, column_features=column_features)
-        return Logistic().probability(decision)
+        return self._checked_loss().probability(decision)
 
     def transform(self, X: Any, *, row_features: Any = None) -> Floats:
         """Fill the missing entries of X; observed ones are kept.
@@ -225,30 +227,23 @@ class InductiveCompletion(MatrixCompletion):
         X : as in `fit`
             Its rows may be other samples.
         row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
-            If None, samples of `fit` have the features that `fit` was given; those of others are taken to be average.
+            If None, samples of `fit` have the features that `fit` was given, and other samples average ones.
         """
-        check_is_fitted(self)
-        data = self._observed(X, fitting=False)
-        return self._with_observed(data, self._reconstructed(data, row_features))
+        return self._filled(X, row_features)
 
     def score(self, X: Any, y: object = None, *, row_features: Any = None) -> float:
-        """R² of the prediction on the observed entries of X; for a loss of two classes the part that is right.
+        """R² of the prediction on the observed entries of X; for a loss of two classes the fraction of correct ones.
 
-        Which samples X holds is decided as in `MatrixCompletion.score`.
+        `MatrixCompletion.score` describes how X is recognised as the fitted samples or as new ones.
 
         Parameters
         ----------
         X : as in `fit`
         y : ignored
         row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
-            If None, those that `transform` would take.
+            If None, those that `transform` takes.
         """
-        check_is_fitted(self)
-        data = self._observed(X, fitting=False)
-        if row_features is None and self._fitted_rows(data) is not None:
-            return super().score(X)
-        bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
-        return self._score(data, self._subspace.left_out(data, bases, self._solved_loss(), threads))
+        return self._scored(X, row_features)
 
     def recommend_for(
         self, X: Any, top: int = 10, *, row_features: Any = None
@@ -260,13 +255,9 @@ class InductiveCompletion(MatrixCompletion):
         X : as in `fit`
         top : int, default=10
         row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
-            If None, those that `transform` would take.
+            If None, those that `transform` takes.
         """
-        check_is_fitted(self)
-        data = self._observed(X, fitting=False)
-        factors, features = self._folded(data, row_features)
-        rows = np.arange(len(factors))
-        return self._listed(rows, *largest(rows, factors, features, top, Known.of(data)))
+        return self._recommended_for(X, top, row_features)
 
     def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
         bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
@@ -275,9 +266,9 @@ class InductiveCompletion(MatrixCompletion):
             factors[data.row_counts() == 0] = self.row_factors_.mean(axis=0)
         return factors, self.col_factors_
 
-    def _reconstructed(self, data: ObservedMatrix, row_features: Any = None) -> Floats:
-        factors, features = self._folded(data, row_features)
-        return np.asarray(factors @ features.T)
+    def _left_out(self, data: ObservedMatrix, row_features: Any) -> Floats:
+        bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
+        return self._subspace.left_out(data, bases, self._solved_loss(), threads)
 
     def _bases_of(self, data: ObservedMatrix, row_features: Any) -> Floats:
         """The factors of samples as predicted from their features."""
@@ -303,24 +294,23 @@ class InductiveCompletion(MatrixCompletion):
         encoding.check(given, X)
         return np.asarray(encoding.matrix(X, X.shape[0]) @ self._coefs[side])
 
-    def _check_feature_weight(self) -> None:
+    def _checked_feature_weight(self) -> float:
         weight = self.feature_weight
         if not LEAST <= as_float(weight) <= LARGEST:
             raise ValueError(f"feature_weight must be a positive number, from {LEAST:g} to {LARGEST:g}; got {weight!r}")
+        return float(weight)
 
     def _warn_of_unobserved(self, layout: Layout) -> None:
-        """Rows and columns without an entry are predicted by their features; only without any is that worth a word."""
+        """Only of rows and columns without features: the others are predicted by these."""
         data = layout.data
         counts = zip(("samples", "features"), (data.row_counts(), data.col_counts()), self._encodings, strict=True)
         lacking = [
             f"{(n == 0).sum()} of {len(n)} {what}" for what, n, e in counts if e.given is None and (n == 0).any()
         ]
         if lacking:
-            warnings.warn(
-                f"{' and '.join(lacking)} have neither an observed entry nor features; "
-                "they are predicted like an average one",
-                UserWarning,
-                stacklevel=5,
+            warn_caller(
+                f"{' and '.join(lacking)} have neither an observed entry nor features; they are predicted like an "
+                "average one"
             )
 
     def _to_file(self) -> tuple[Arrays, Facts]:
@@ -331,10 +321,6 @@ class InductiveCompletion(MatrixCompletion):
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
-        weighting = float(model.weighting) if model.completion else None
-        model._subspace = InductiveSubspace(
-            model.col_factors_, cls._C_of(params, facts), weighting, facts["mean_count"]
-        )
         rows, rank = model.row_factors_.shape
         of_rows, of_columns = (Encoding.from_plain(e) for e in facts["encodings"])
         model._encodings = of_rows, of_columns
@@ -342,3 +328,6 @@ class InductiveCompletion(MatrixCompletion):
         left, right = (parts.floats(arrays, name, encoding.width, rank) for name, encoding in coefs)
         model._coefs, model._bases = (left, right), parts.floats(arrays, "bases", rows, rank)
         return model
+
+    def _set_subspace(self, features: Floats, C: float, weighting: float, mean_count: float) -> None:
+        self._subspace = InductiveSubspace(features, C, weighting if self.completion else None, mean_count)

@@ -1,4 +1,4 @@
-"""Between the user's samples × features with side information and the solver's d × T."""
+"""From the user's samples × features, with features of both sides, to the solver's d × T and back."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class InductiveLayout(Layout):
     def problem(self) -> Problem:
         data = self._scaled()
         rows, cols = self.sides
-        if self.features_first:  # the data are kept by rows, which are the columns of the problem
+        if self.features_first:  # the data are stored by rows, which are the columns of the problem
             columns = Columns(data.indptr, data.index, data.shape[1])
             return Problem(self.loss, Bilinear.of_columns(columns, data.values, cols, rows), C=self.C)
         return Problem(self.loss, Bilinear(data, rows, cols), C=self.C)
 
     def model(self, U: Floats, V: Floats, rounding: float) -> dict[str, Any]:
-        """All that a fitted estimator needs to predict."""
+        """The attributes that a fitted estimator predicts with."""
         if not self.features_first:
-            # W = U Vᵀ = P Σ Qᵀ: seen from the other side, the same problem has U = Q √Σ / ‖√Σ‖.
+            # W = U Vᵀ = P Σ Qᵀ: the transposed problem has U = Q √Σ / ‖√Σ‖.
             Q, s, P = thin_svd(V, U)
             total = float(s.sum())
             U, V = Q * np.sqrt(s / total if total > 0 else s), P * (np.sqrt(s) * np.sqrt(total))
@@ -82,7 +82,6 @@ class InductiveLayout(Layout):
             "_encodings": self.encodings,
             "_coefs": (V[: rows.features], U[: cols.features]),
             "_bases": np.zeros_like(row_factors) if rows.X is None else rows.X.times(V[: rows.features], 1),
-            "_box": None,
             "_seen": FittedSamples.of(self.data),
             "_rounding": rounding,
             "classes_": self._classes(),
@@ -95,8 +94,8 @@ class InductiveSubspace:
 
     features: Floats  #: (n_features, rank)
     C: float
-    weighting: float | None  #: None where samples have no part of their own
-    mean_count: float  #: entries of an average sample, to which `weighting` is relative
+    weighting: float | None  #: None if samples have no part of their own
+    mean_count: float  #: mean number of entries of a fitted sample, to which `weighting` is relative
 
     def fold_in(self, data: ObservedMatrix, bases: Floats, loss: Loss, threads: int) -> Floats:
         """The factors of all samples."""
@@ -113,5 +112,5 @@ class InductiveSubspace:
         columns = Columns(data.indptr, data.index, data.shape[1])
         samples = Side(own=1.0 / np.sqrt(weights), base=bases)
         entries = Bilinear.of_columns(columns, data.values, Side.plain(data.shape[1]), samples)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a step that goes too far
+        with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may overflow
             return Coupled(Problem(loss, entries, C=self.C), threads).solve(self.features)

@@ -1,4 +1,4 @@
-"""Between the user's samples × features and the solver's d × T, where d is the smaller side."""
+"""From the user's samples × features to the solver's d × T and back, where d is the smaller side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rslm.data import Labels, ObservedMatrix
-from rslm.estimators.completion.bounds import beyond
+from rslm.estimators.completion.bounds import beyond, solved_box
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.fold_in import Subspace
 from rslm.estimators.scaling import count_weights, extreme_scale
@@ -18,13 +18,13 @@ from rslm.linalg.low_rank import thin_svd
 from rslm.losses import Loss
 from rslm.measurements import Entries
 from rslm.problem import Problem
-from rslm.runtime.magnitudes import LARGEST, LEAST, without_tiny
+from rslm.runtime.magnitudes import LEAST, without_tiny
 from rslm.runtime.types import Floats, Indices64
 from rslm.solvers.stopping import Progress
 from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond
 
-FURTHEST_APART = 1e12  # ratio of two weights: rows of smaller ones would be lost in the rounding errors of the others
+FURTHEST_APART = 1e12  # ratio of two weights: rows of smaller weight would be lost in the rounding errors of others
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Layout:
 
     @cached_property
     def one_class(self) -> bool:
-        """Of two classes: whether all entries are of the same."""
+        """Whether all entries are of the same class, for a loss of two classes."""
         return bool((self.data.values > 0).all() or (self.data.values <= 0).all())
 
     def beyond(self, box: Box) -> ObservedBeyond | None:
@@ -63,7 +63,7 @@ class Layout:
 
     @cached_property
     def scale(self) -> float:
-        """What the data are divided by before they are solved; only with a square loss is that the same problem."""
+        """Scale applied before solving (square loss only)."""
         bounds = np.zeros(0) if self.box is None else self.box.nearest_to_zero()
         return extreme_scale(np.append(bounds, self.largest)) if self.loss.quadratic else 1.0
 
@@ -72,7 +72,7 @@ class Layout:
             return None
         with np.errstate(over="ignore"):
             weights = count_weights(counts, float(counts.mean()), self.weighting)
-            together = weights.max() <= FURTHEST_APART * weights.min() < math.inf  # not where one is not a number
+            together = weights.max() <= FURTHEST_APART * weights.min() < math.inf  # False if one is NaN
         if not together:
             raise ValueError(
                 f"weighting={self.weighting} makes weights of the entry counts, {counts.min()} to {counts.max()}, that "
@@ -89,11 +89,11 @@ class Layout:
         return self._weights(self.data.row_counts() if self.features_first else self.data.col_counts())
 
     def start(self, basis: Floats) -> Floats:
-        """U from the subspace of the features that a model has, where these are on the left."""
+        """U for the subspace of the features of a model, for a layout with the features on the left."""
         return basis if self._p is None else basis * np.sqrt(self._p)[:, None]
 
     def _scaled(self) -> ObservedMatrix:
-        """The data as they are solved; values that are tiny relative to the bounds become zero."""
+        """The data divided by the scale; values that are tiny relative to the bounds become zero."""
         away = 0.0 if self.box is None else float(self.box.nearest_to_zero().max())
         if self.scale == 1.0 and (self.largest >= LEAST or away < LEAST):
             return self.data
@@ -106,20 +106,16 @@ class Layout:
         return Problem(self.loss, entries, self._structure(), C=self.C, row_weights=self._p, column_weights=self._q)
 
     def _structure(self) -> Box | None:
-        if self.box is None:
-            return None
-        box = (self.box if self.scale == 1.0 else self.box.divided_by(self.scale)).within_reach(LARGEST)
-        if box.trivial:
-            return None
-        return box.transposed() if self.features_first else box
+        box = solved_box(self.box, self.scale)
+        return box.transposed() if box is not None and self.features_first else box
 
     @cached_property
     def alike(self) -> tuple[bool, bool]:
-        """Whether all samples, and whether all features, have the same bounds: then an average one is within them."""
+        """Whether all samples have the same bounds, and whether all features have: then an average one keeps them."""
         return (True, True) if self.box is None else (self.box.shape[0] == 1, self.box.shape[1] == 1)
 
     def model(self, U: Floats, V: Floats, rounding: float) -> dict[str, Any]:
-        """All that a fitted estimator needs to predict, from a point of the solver and the rounding of the loss."""
+        """The attributes that an estimator predicts with, from a point of the solver and the rounding of the loss."""
         left, V = self._left(U), V * self.scale
         rows, cols = (V, left) if self.features_first else (left, V)
         row_counts, col_counts = self.data.row_counts(), self.data.col_counts()
@@ -141,7 +137,7 @@ class Layout:
         }
 
     def at(self, progress: Progress) -> dict[str, Any]:
-        """The model where a solver stands."""
+        """The model at the current point of a solver."""
         return self.model(progress.U, progress.V, progress.rounding)
 
     def _classes(self) -> Floats | None:
@@ -159,16 +155,16 @@ class Layout:
         """The rows f_j of the features' subspace."""
         if self.features_first:
             return self._left(U)
-        # W̃ = U Ṽᵀ = P Σ Qᵀ: seen from the other side, the same problem has U = Q √Σ / ‖√Σ‖.
+        # W̃ = U Ṽᵀ = P Σ Qᵀ: the transposed problem has U = Q √Σ / ‖√Σ‖.
         root = np.ones((len(V), 1)) if self._q is None else np.sqrt(self._q)[:, None]
         right = V * root
-        Q, s, _ = thin_svd(right / (float(np.abs(right).max()) or 1.0), U)  # squares of V may not be finite
+        Q, s, _ = thin_svd(right / (float(np.abs(right).max()) or 1.0), U)  # squares of V may overflow
         total = s.sum()
         return np.asarray(Q * np.sqrt(s / total if total > 0 else s) / root)
 
 
 def average_where_empty(factors: Floats, counts: Indices64) -> Floats:
-    """Give rows without an observed entry the average factor: they are predicted like an average row."""
+    """Factors with the average one for rows without an observed entry, which are then predicted like an average row."""
     empty = counts == 0
     if empty.any():
         factors = factors.copy()

@@ -1,4 +1,4 @@
-"""Matrix completion that finds its own C and rank, by the error on entries that it does not look at."""
+"""Matrix completion with C and rank chosen by the error on held-out entries."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from sklearn.callback import with_callbacks
 
 from rslm.data import ObservedMatrix, as_generator, holdout, parts
-from rslm.estimators.callbacks import Teller
-from rslm.estimators.completion.bounds import as_box, beyond, tell_of_beyond
+from rslm.estimators.callbacks import Reporter
+from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.layout import Layout
-from rslm.estimators.completion.matrix_completion import MatrixCompletion
+from rslm.estimators.completion.plain_completion import PlainCompletion
 from rslm.estimators.defaults import usual_C
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
@@ -28,57 +28,52 @@ from rslm.runtime.interrupts import Interrupt, held_back
 from rslm.runtime.log import log_shown, logger
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.threads import single_threaded_blas, thread_count
-from rslm.runtime.types import Floats
 from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.stopping import check_max_time, check_tol
 from rslm.storage.container import Arrays, Facts
-from rslm.structures import Box
 
-FACTORS = (0.1, 0.25, 0.6, 1.5)  # what is tried around the usual C
-STEP, MORE = (
-    2.5,
-    5,
-)  # while the error still falls at the last C, larger ones are tried: their ratio, and their maximum number
+FACTORS = (0.1, 0.25, 0.6, 1.5)  # first values of C, relative to the usual one
+STEP = 2.5  # ratio of the values of C that are added while the error still falls at the largest one
+MORE = 5  # maximum number of these
 ROUGH = 3e-2  # relative gradient that is enough to compare two settings
-SEARCHING = 0.5  # of max_time, if that is given
+SEARCHING = 0.5  # fraction of max_time, if that is given
 SOME_TIME = 1e-3  # seconds, for a fit that there is no time left for
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that was tried, its error, and where its fit has ended."""
+    """A setting that was tried, its error, and the result of its fit."""
 
     error: float
-    rank: int = 1
-    C: float = 1.0
-    U: Floats | None = None
-    result: Result | None = None
+    rank: int
+    C: float
+    result: Result
 
 
 @storable
-class MatrixCompletionCV(MatrixCompletion):
+class MatrixCompletionCV(PlainCompletion):
     """`MatrixCompletion` with C and rank chosen by the error on a held-out part of the entries.
 
-    For every rank C grows along a path, each fit starting from the one before; the path ends when the error has grown,
-    and that of the next rank begins one below the best C. The best setting is fitted to all entries.
+    For every rank, C grows along a path, and each fit warm-starts from the one before. The path ends when the error
+    grows; that of the next rank begins one step below the best C. The best setting is fitted to all entries.
 
     Parameters
     ----------
     ranks : sequence of int, default=(5, 10, 20)
-        Those beyond the smaller side of X are left out.
+        Ranks larger than the smaller side of X are replaced by that side.
     Cs : sequence of float, optional
-        Four numbers around 0.3 √(n_samples · n_features) if None, and larger ones while these are better.
+        If None, four numbers around 0.3 √(n_samples · n_features), and larger ones while the error falls.
     held_out : float, default=0.1
-        Part of the entries that settings are compared on.
+        Fraction of the entries on which settings are compared.
     loss, bounds, weighting, solver, max_iter, tol, max_time, random_state, n_threads, verbose
-        As in `MatrixCompletion`; `weighting` is 0.5 here. `max_time` is for all of it, half for the search.
+        As in `MatrixCompletion`; `weighting` is 0.5 here. `max_time` is for search and fit; the search gets half of it.
 
     Attributes
     ----------
     best_rank_, best_C_ : int and float
     cv_results_ : dict of arrays
-        rank, C, error and seconds of every setting that was tried. The error is the root mean square one, or the mean
-        loss if that is not a square.
+        rank, C, error and seconds of every setting that was tried. The error is the root mean square error for the
+        square loss, the mean loss for others.
     row_factors_, col_factors_, certificate_, history_, outcome_, converged_, n_iter_, rank_, residuals_
         As in `MatrixCompletion`.
 
@@ -124,14 +119,14 @@ class MatrixCompletionCV(MatrixCompletion):
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: object = None, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
-        """Find C and rank on a part of the entries, then learn from all.
+        """Choose C and rank on some of the entries, then learn from all.
 
         Parameters
         ----------
         X : as in `MatrixCompletion`
         y : ignored
         checkpoint : None
-            A checkpoint is of one fit, a search makes many: it is an error here.
+            Any other value is an error: a checkpoint is of one fit, a search makes many.
         """
         if checkpoint is not None:
             raise ValueError(
@@ -139,53 +134,48 @@ class MatrixCompletionCV(MatrixCompletion):
                 "without it, then fit MatrixCompletion(rank=best_rank_, C=best_C_) with a checkpoint"
             )
         data = self._observed(X, fitting=True)
-        self._check_weighting()
-        box = as_box(self.bounds, data.shape, data.col_ids)
-        loss, weighting = self._checked_loss(), float(self.weighting)
-        if box is not None and not loss.binary:
-            tell_of_beyond(box, data, beyond(box, data))
-        teller = Teller(self, X, several=True)
+        loss = self._checked_loss()
+        template = Layout(data, loss, 1.0, self._checked_weighting(), as_box(self.bounds, data.shape, data.col_ids))
+        self._warn_of_beyond(template)
+        reporter = Reporter(self, X, several=True)
         check_max_time(self.max_time)
         check_tol(self.tol)
         deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time
         with held_back() as interrupt, log_shown(self.verbose), single_threaded_blas():
-            best = self._search(data, loss, box, teller, interrupt)
+            best = self._search(template, reporter, interrupt)
             self.best_rank_, self.best_C_ = best.rank, best.C
-            layout = Layout(data, loss, best.C, weighting, box)
-            left = None if self.max_time is None else max(deadline - time.perf_counter(), SOME_TIME)
-            # After Ctrl-C there is no time for another fit: that of the part has to do.
-            known = replace(best.result, outcome=Outcome.INTERRUPTED) if interrupt.pressed and best.result else None
-            self._fit(X, layout, best.U, best.rank, teller, left, known=known)
+            layout = replace(template, C=best.C)
+            if interrupt.pressed:  # no time for another fit: that of the training entries is kept
+                self._keep_model(layout, replace(best.result, outcome=Outcome.INTERRUPTED))
+                reporter.done()
+            else:
+                left = None if self.max_time is None else max(deadline - time.perf_counter(), SOME_TIME)
+                self._fit(X, layout, best.rank, best.result.U, left, reporter=reporter)
         return self
 
-    def _search(
-        self, data: ObservedMatrix, loss: Loss, box: Box | None, teller: Teller, interrupt: Interrupt
-    ) -> Setting:
+    def _search(self, template: Layout, reporter: Reporter, interrupt: Interrupt) -> Setting:
         """The best of all settings, or of those that there was time for."""
         deadline = math.inf if self.max_time is None else time.perf_counter() + SEARCHING * self.max_time
+        data, loss = template.data, template.loss
         ranks, Cs = self._grid(data, loss)
         rng = as_generator(self.random_state)
         train, test = holdout(data, as_float(self.held_out), rng) if len(data) > 1 else (data, data)
+        options = self._solver_options() | {"tol": max(self.tol, ROUGH), "random_state": rng, "certificate": False}
         tried: list[tuple[float, ...]] = []
-        best = Setting(np.inf)
+        best: Setting | None = None
         first, stopped = 0, False
         for rank in ranks:
             start, least = None, np.inf
             for k, C in enumerate(islice(Cs, first, None), first):
                 began = time.perf_counter()
-                layout = Layout(train, loss, C, float(self.weighting), box)
+                layout = replace(template, data=train, C=C)
                 result = solve(
                     layout.problem(),
                     rank,
                     start=start,
-                    solver=self.solver,
-                    max_iter=self.max_iter,
-                    tol=max(self.tol, ROUGH),
                     max_time=None if deadline == math.inf else max(deadline - began, SOME_TIME),
-                    callback=teller.about(layout.at, layout.scale),
-                    random_state=rng,
-                    n_threads=self.n_threads,
-                    certificate=False,
+                    callback=reporter.callback(layout.at, layout.scale),
+                    **options,
                 )
                 start = result.U
                 model = layout.model(result.U, result.V, result.certificate.rounding)
@@ -193,17 +183,18 @@ class MatrixCompletionCV(MatrixCompletion):
                 tried.append((rank, C, error, time.perf_counter() - began))
                 if self.verbose:
                     logger.info("rank %d, C %.4g: error %.5g, %.2f s", *tried[-1])
-                if len(tried) == 1 or error < best.error:
-                    best = Setting(error, rank, C, result.U, result)
+                if best is None or error < best.error:
+                    best = Setting(error, rank, C, result)
                 interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
                 stopped = interrupt.pending or time.perf_counter() > deadline
                 if stopped or error > least:
                     break
-                least, first = error, max(k - 1, 0)  # a larger rank begins one below what was best
+                least, first = error, max(k - 1, 0)  # the next rank begins one step below the best C
                 if self.Cs is None and k == len(Cs) - 1 and len(Cs) < len(FACTORS) + MORE:
-                    Cs.append(STEP * C)  # the best is not inside what was tried
+                    Cs.append(STEP * C)  # the best C is the largest one so far
             if stopped:
                 break
+        assert best is not None
         names = ("rank", "C", "error", "seconds")
         self.cv_results_: dict[str, NDArray[Any]] = dict(zip(names, np.array(tried).T, strict=True))
         return best

@@ -1,20 +1,21 @@
-"""The largest entries of rows of the learned matrix, but for those that are known, without forming the matrix."""
+"""The largest unknown entries of rows of the learned matrix, without forming the matrix."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from rslm.data import Labels, ObservedMatrix, parts
+from rslm.data import ObservedMatrix, parts
+from rslm.estimators.choices import is_whole
 from rslm.estimators.completion.bounds import clipped
+from rslm.estimators.completion.predicting import Predicting
 from rslm.runtime.types import Floats, Indices32, Indices64
-from rslm.structures import Box
 
-CELLS = 1 << 22  # of the matrix that exist at a time
+CELLS = 1 << 22  # entries of the matrix that are computed at a time
 
 
 @dataclass(frozen=True)
@@ -39,41 +40,30 @@ class Known:
         return {"known_indptr": self.indptr, "known_index": self.index}
 
 
-class Recommending:
-    """What a fitted matrix recommends, to those that it knows and to others."""
+class Recommending(Predicting):
+    """A learned matrix that recommends columns for its rows and for new samples."""
 
-    row_factors_: Floats
-    col_factors_: Floats
-    _rows: Labels
-    _cols: Labels
-    _box: Box | None
-    _known: Known | None = None  # entries that the file of a model has
-
-    if TYPE_CHECKING:  # what the estimator has
-
-        def _observed(self, X: Any, *, fitting: bool) -> ObservedMatrix: ...
-
-        def _folded(self, data: ObservedMatrix) -> tuple[Floats, Floats]: ...
+    _known: Known | None = None  # entries from the file of a model
 
     def recommend(
         self, rows: ArrayLike, top: int = 10, known: ObservedMatrix | None = None
     ) -> tuple[list[NDArray[Any]], list[Floats]]:
-        """For each of these rows the columns with the largest predictions, best first, and the predictions.
+        """The columns with the largest predictions for each row, best first, and the predictions.
 
-        Known entries are never recommended: where fewer than `top` columns are unknown, these are all there is.
+        Known entries are never recommended. A row with fewer than `top` unknown columns gets all of these.
 
         Parameters
         ----------
         rows : positions, or ids where `fit` was given ids
         top : int, default=10
-            How many columns for each row, at most.
+            Maximum number of columns for each row.
         known : ObservedMatrix of the shape that `fit` was given, optional
-            Its entries are left out; those that `fit` has seen if None, or that the file of the model has.
+            Its entries are left out. If None, those that `fit` was given, or that the file of the model holds.
 
         Returns
         -------
         columns : list of arrays, one for each row
-            Ids, or positions where `fit` was given no ids. `np.stack(columns)` is an array, if all are of one length.
+            Ids, or positions where `fit` was given no ids. If all have one length, `np.stack(columns)` is an array.
         predictions : list of arrays of the same lengths
         """
         check_is_fitted(self)
@@ -85,30 +75,15 @@ class Recommending:
         at = np.atleast_1d(self._rows.positions(rows))
         return self._listed(at, *largest(at, self.row_factors_, self.col_factors_, top, left_out))
 
-    def recommend_for(self, X: Any, top: int = 10) -> tuple[list[NDArray[Any]], list[Floats]]:
-        """For samples that `fit` has not seen the columns with the largest predictions, without those that X has.
-
-        Each is fitted at the learned subspace, as by `transform`; nothing dense is formed, however many they are.
-
-        Parameters
-        ----------
-        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
-        top : int, default=10
-            How many columns for each sample, at most.
-
-        Returns
-        -------
-        columns, predictions : lists of arrays, one for each sample
-            As in `recommend`.
-        """
+    def _recommended_for(self, X: Any, top: int, row_features: Any = None) -> tuple[list[NDArray[Any]], list[Floats]]:
         check_is_fitted(self)
         data = self._observed(X, fitting=False)
-        codes, features = self._folded(data)
-        found = largest(np.arange(len(codes)), codes, features, top, Known.of(data))
-        return self._listed(np.zeros(len(codes), dtype=np.int64), *found)
+        codes, features = self._folded(data, row_features)
+        rows = np.arange(len(codes))
+        return self._listed(rows, *largest(rows, codes, features, top, Known.of(data)))
 
     def _listed(self, rows: Indices64, columns: Indices64, scores: Floats) -> tuple[list[NDArray[Any]], list[Floats]]:
-        """Row by row what is not known, by id, with predictions within the bounds, which rounding errors may leave."""
+        """The unknown columns of each row, by id, and their predictions, clipped to the bounds."""
         left = np.isfinite(scores)
         if self._box is not None:
             at = np.broadcast_to(rows[:, None], columns.shape)[left]
@@ -129,8 +104,8 @@ class Recommending:
 def largest(
     rows: Indices64, row_factors: Floats, col_factors: Floats, top: int, known: Known | None
 ) -> tuple[Indices64, Floats]:
-    """For every row the columns with the largest values, best first, and these; −∞ where no unknown one is left."""
-    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+    """The columns with the largest values of every row, best first, and the values; −∞ where all others are known."""
+    if not is_whole(top, least=1):
         raise ValueError(f"top must be a whole number ≥ 1; got {top!r}")
     top = min(int(top), len(col_factors))
     columns, scores = np.empty((len(rows), top), dtype=np.int64), np.empty((len(rows), top))

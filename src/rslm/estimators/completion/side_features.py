@@ -1,4 +1,4 @@
-"""Features of the rows or columns of a data matrix, as a user gives them and as the solver wants them."""
+"""Features of the rows or columns of a data matrix: from the user's table to the solver's matrix."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rslm.runtime.types import Floats
 
 @dataclass(frozen=True)
 class Encoding:
-    """How the features of one side become a matrix: [1, weight · X], with the constant where there is one.
+    """How the features of one side become a matrix: [1, weight · X], or weight · X without a constant.
 
-    X is divided by the length that its rows have on the average, so that the weight means the same for all features.
+    X is divided by the root mean square length of its rows, so that the weight does not depend on the units.
     """
 
     kind: str  #: "row" or "column", for messages
-    given: int | None  #: how many features there are; None if there are none
+    given: int | None  #: number of features; None if there are none
     names: list[str] | None  #: of the columns of a table
-    factor: float  #: what they are multiplied by
+    factor: float  #: by which the features are multiplied
     constant: bool
 
     @classmethod
@@ -39,7 +39,7 @@ class Encoding:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """One that was written to a file."""
+        """The encoding in a file."""
         given, names = plain["given"], plain["names"]
         if given is not None:
             parts.whole(plain, "given")
@@ -53,7 +53,7 @@ class Encoding:
         return (self.given or 0) + self.constant
 
     def matrix(self, X: Any, size: int) -> Any:
-        """The matrix of this many rows; None where there are no features at all."""
+        """The matrix of `size` rows; None without features and constant."""
         parts: list[Any] = [np.ones((size, 1))] if self.constant else []
         if X is not None:
             parts.append(X * self.factor)
@@ -65,7 +65,7 @@ class Encoding:
         return Side(self.matrix(X, size), own)
 
     def check(self, table: Any, X: Any) -> None:
-        """Features of rows or columns that `fit` has not seen must be those of `fit`, in the same order."""
+        """An error if a new table has other features than that of `fit`, or in another order."""
         if X.shape[1] != (self.given or 0):
             raise ValueError(f"{self.kind}_features have {X.shape[1]} features, but fit was given {self.given or 0}")
         names = names_of(table)
@@ -81,9 +81,9 @@ def names_of(table: Any) -> list[str] | None:
 
 
 def as_features(name: str, given: Any, size: int | None, ids: NDArray[Any] | None) -> Any:
-    """Features as an array or a sparse matrix, of these rows in this order.
+    """Features as an array or a sparse matrix, one row for each of `size` rows.
 
-    A table with an index is put into the order of the ids, if there are ids; it may hold more rows than these.
+    With ids, a table that has an index is looked up by it; the table may hold further rows.
     """
     if given is None:
         return None
@@ -110,7 +110,7 @@ def as_features(name: str, given: Any, size: int | None, ids: NDArray[Any] | Non
 
 
 def _looked_up(name: str, index: NDArray[Any], ids: NDArray[Any]) -> Any:
-    """Where the ids are in the index of a table."""
+    """Positions of the ids in the index of a table."""
     known = {key: at for at, key in enumerate(hashable(index))}
     if len(known) < len(index):
         raise ValueError(f"{name}: the index of the table holds {len(index)} ids, but only {len(known)} different ones")

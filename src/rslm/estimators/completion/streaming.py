@@ -1,4 +1,4 @@
-"""Samples that arrive over time: each teaches the subspace of the features, and is not kept."""
+"""Learning the subspace of the features from samples that arrive over time and are not kept."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rslm.solvers.stochastic import StochasticSteps
 from rslm.storage.container import Arrays
 
 BATCH = 512  # samples of a step
-FIRST = 4  # iterations on the first batch, to have something to go on from
+FIRST = 4  # iterations on the first batch, for a starting point
 
 
 @dataclass
 class Stream:
-    """What has been learned from the samples so far; its size does not depend on how many these were."""
+    """What has been learned so far; its size does not depend on the number of samples."""
 
     steps: StochasticSteps | None = None
     samples: int = 0
@@ -31,7 +31,7 @@ class Stream:
     seconds: list[float] = field(default_factory=list)
 
     def to_arrays(self) -> Arrays:
-        """All that the next samples need, for the file of a model."""
+        """The state of the stream, for the file of a model."""
         if self.steps is None:
             return {}
         U, curvature, shift, batches = self.steps.state()
@@ -40,7 +40,7 @@ class Stream:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Stream | None:
-        """The stream that the file of a model has; None if it has none."""
+        """The stream in the file of a model; None if there is none."""
         if "stream_U" not in arrays:
             return None
         shift, batches, samples = (float(x) for x in parts.floats(arrays, "stream_counts", 3))
@@ -66,7 +66,7 @@ class Stream:
                         f"features be; got {batch.shape[0]} samples of {batch.shape[1]} features"
                     )
                 first = solve(problem, rank, max_iter=FIRST, tol=0.0, random_state=rng, n_threads=n_threads)
-                if first.outcome is Outcome.INTERRUPTED:  # of a start there is nothing to keep
+                if first.outcome is Outcome.INTERRUPTED:  # the start alone is not worth keeping
                     raise KeyboardInterrupt
                 self.steps = StochasticSteps(first.U)
             evaluation = Objective(problem, n_threads).evaluate(self.steps.U)
@@ -79,7 +79,7 @@ class Stream:
 
 
 def batches(data: ObservedMatrix) -> Iterator[ObservedMatrix]:
-    """Neighbouring samples, those without an entry left out; nothing is copied but where they begin."""
+    """Batches of consecutive samples, without those that have no entry; entries are not copied."""
     for start in range(0, data.shape[0], BATCH):
         ends = data.indptr[start : start + BATCH + 1]
         at = slice(int(ends[0]), int(ends[-1]))
@@ -89,7 +89,7 @@ def batches(data: ObservedMatrix) -> Iterator[ObservedMatrix]:
 
 
 def obstacle(loss: Loss, weighting: object, bounds: object) -> str | None:
-    """Why partial_fit is not possible; None if it is. Later entries are unknown, and steps need curvature."""
+    """Why partial_fit is not possible; None if it is."""
     if bounds is not None:
         return "partial_fit knows no bounds; fit all samples at once, or leave bounds out"
     if weighting != 0:

@@ -5,27 +5,25 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
-from dataclasses import asdict
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm as normal
-from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from rslm.certificate import Certificate
 from rslm.data import parts
-from rslm.estimators.callbacks import Teller
-from rslm.estimators.persistence import certificate_of, facts_of_fit, history_of, save, storable
+from rslm.estimators.base import Estimator
+from rslm.estimators.callbacks import Reporter
+from rslm.estimators.persistence import storable
 from rslm.estimators.series.exponentials import fit_modes, left_space, sensitivities, shift
 from rslm.estimators.series.order_search import OrderSearch
 from rslm.estimators.series.orders import best_order
 from rslm.estimators.series.pilot import pilot_fits
+from rslm.estimators.warn import warn_caller
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
 from rslm.runtime.interrupts import held_back
@@ -44,7 +42,7 @@ TOO_ROUGH = 0.01  # a structure error that is no longer one of smoothing
 
 
 @storable
-class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class HankelModel(Estimator):
     """A series as a sum of few damped oscillations: its Hankel matrix has low rank.
 
     Learns the signal h that minimises ``C Σ (y_t − h_t)² + ½ ‖H(h)‖_*²`` over the observed samples y_t, where H(h) is
@@ -152,11 +150,11 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         window, largest = self._checked_sizes(Y)
         self._check_limits()
         scale = _root_mean_square(Y)
-        teller = Teller(self, y, several=True)
+        reporter = Reporter(self, y, several=True)
         self.window_, self._flat, self._scale = window, flat, scale
         if scale == 0.0:
             self._set_nothing(Y, largest)
-            teller.done()
+            reporter.done()
             return self
         Y = Y / scale
         seen = int((~np.isnan(Y)).sum())
@@ -171,10 +169,8 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
             guess = best_order(pilot.squares, seen, channels)
             noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
-            options = {
-                "tol": self.tol,
-                "max_iter": self.max_iter,
-                "callback": teller.about(lambda _: {}, scale * scale),
+            options = self._solver_options() | {
+                "callback": reporter.callback(lambda _: {}, scale * scale),
                 "checkpoint": checkpoint,
             }
             structure = Hankel(window, n - window + 1, channels)
@@ -196,7 +192,7 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                     self._set_found(Y, search, order)
                 self.criteria_ = search.criteria()
             self.n_iter_ = max(search.spent, 1)
-        teller.done()
+        reporter.done()
         return self
 
     @property
@@ -214,19 +210,15 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         left = float(np.nansum((Y - h.reshape(Y.shape)) ** 2)) if self._all_given else search.squares(order)
         degrees = search.samples - order * (1 + len(Y))
         self.noise_ = self._scale * math.sqrt(left / degrees) if degrees > 0 else math.nan
-        self.certificate_: Certificate | None = result.certificate
-        self.history_ = result.history
-        outcome = search.stopped or result.outcome
-        self.outcome_, self.converged_ = outcome.value, outcome.converged
+        result = replace(result, outcome=search.stopped or result.outcome)
+        self._keep(result)
         self.C_ = result.problem.C
         self._describe(self._scale * h.reshape(Y.shape), ~np.isnan(Y), self._rank_of(h, order, len(Y)))
-        _warn_if_not_converged(outcome, self.max_iter)
+        self._warn_if_not_converged()
         if self.structure_error_ > TOO_ROUGH:
-            warnings.warn(
+            warn_caller(
                 f"the signal is {self.structure_error_:.1%} away from order {self.effective_rank_}: C={self.C_:g} is "
-                "so large that it follows the noise; lower C",
-                UserWarning,
-                stacklevel=4,
+                "so large that it follows the noise; lower C"
             )
 
     def _set_quick(self, Y: Floats, search: OrderSearch, order: int, stopped: Outcome) -> None:
@@ -235,7 +227,14 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.certificate_, self.history_, self.C_ = None, {}, self.C or math.nan
         self.outcome_, self.converged_ = stopped.value, False
         self._describe(self._scale * search.pilot.signals[order], ~np.isnan(Y), order)
-        _warn_if_not_converged(stopped, self.max_iter)
+        self._warn_if_not_converged()
+
+    def _advice(self) -> dict[Outcome, str]:
+        return {
+            Outcome.ITERATIONS: super()._advice()[Outcome.ITERATIONS],
+            Outcome.TIME: "not converged within max_time; raise it, or tol",
+            Outcome.FAILED: "the objective is not a finite number; lower C",
+        }
 
     def _rank_of(self, h: Floats, order: int, channels: int) -> int:
         """How many singular values stand out from what smoothing leaves; less than the order where C is small."""
@@ -253,13 +252,11 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self._describe(np.zeros_like(Y), ~np.isnan(Y), 0)
         if stopped is not None:
             self.outcome_, self.converged_ = stopped.value, False
-            _warn_if_not_converged(stopped, self.max_iter)
+            self._warn_if_not_converged()
         elif self.noise_ > 0:
-            warnings.warn(
+            warn_caller(
                 f"no order up to {largest} explains the series better than noise alone, so the signal is zero; with "
-                "both rank and C given, that order is fitted all the same",
-                UserWarning,
-                stacklevel=4,
+                "both rank and C given, that order is fitted all the same"
             )
 
     def _describe(self, signal: Floats, seen: Any, order: int) -> None:
@@ -349,41 +346,27 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- files -----------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
-
-        Parameters
-        ----------
-        path : path
-            It appears whole or not at all; what was there is replaced.
-        """
-        check_is_fitted(self)
-        save(self, path)
+    _facts: ClassVar[tuple[str, ...]] = ("effective_rank_", "noise_", "C_", "window_", "_flat", "_scale")
 
     def _to_file(self) -> tuple[Arrays, Facts]:
-        arrays = {"signal": self._signal, "seen": self._seen} | {f"history_{k}": v for k, v in self.history_.items()}
-        facts: Facts = {name: getattr(self, name) for name in FACTS}
-        facts["certificate"] = None if self.certificate_ is None else asdict(self.certificate_)
-        facts["criteria"] = list(self.criteria_.items())
-        return arrays, facts
+        arrays, facts = super()._to_file()
+        return arrays | {"signal": self._signal, "seen": self._seen}, facts | {"criteria": list(self.criteria_.items())}
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
-        model = cls(**params)
+        model = super()._from_file(params, arrays, facts)
         signal = parts.floats(arrays, "signal", None, None)
         channels, n = signal.shape
         window = parts.whole(facts, "window_", 2, n - 1)
         order = parts.whole(facts, "effective_rank_", 0, min(window, channels * (n - window + 1)) - 1)
-        known = facts_of_fit(facts) | {"window_": window, "C_": parts.any_number(facts, "C_")}
+        known: Facts = {"window_": window, "C_": parts.any_number(facts, "C_")}
         known |= {name: parts.number(facts, name, least=0.0) for name in ("noise_", "_scale")}
         known["_flat"] = parts.flag(facts, "_flat")
         if channels < 1 or (known["_flat"] and channels > 1):
             raise ValueError("signal")
         for name, value in known.items():
             setattr(model, name, value)
-        model.certificate_ = None if facts["certificate"] is None else certificate_of(facts)
         model.criteria_ = {int(k): float(v) for k, v in facts["criteria"]}
-        model.history_ = history_of(arrays)
         model._describe(signal, parts.flags(arrays, "seen", channels, n), order)
         if not np.isfinite(model.poles_).all() or not np.isfinite(model.amplitudes_).all():
             raise ValueError("signal")
@@ -423,7 +406,6 @@ class HankelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{name} must be None or a positive finite number; got {value!r}")
 
 
-FACTS = ("effective_rank_", "noise_", "C_", "window_", "outcome_", "converged_", "n_iter_", "_flat", "_scale")
 LEAST_SAMPLES = 4
 
 
@@ -459,13 +441,3 @@ def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
 def _root_mean_square(Y: Floats) -> float:
     largest = float(np.nanmax(np.abs(Y)))
     return largest * math.sqrt(float(np.nanmean((Y / largest) ** 2))) if largest > 0 else 0.0
-
-
-def _warn_if_not_converged(outcome: Outcome, max_iter: int) -> None:
-    if outcome in (Outcome.ITERATIONS, Outcome.TIME, Outcome.FAILED):
-        advice = {
-            Outcome.ITERATIONS: f"not converged after max_iter={max_iter} iterations; raise max_iter or tol",
-            Outcome.TIME: "not converged within max_time; raise it, or tol",
-            Outcome.FAILED: "the objective is not a finite number; lower C",
-        }
-        warnings.warn(advice[outcome], ConvergenceWarning, stacklevel=5)  # of who calls `fit`, behind its decorator

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import accuracy_score
@@ -17,20 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import parts
 from rslm.data.labels import show_id
-from rslm.estimators.choices import as_loss, checked_data
+from rslm.estimators.choices import as_loss, checked_data, has_probabilities
 from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
 from rslm.estimators.tasks.named_tasks import NamedTasks, stacked, with_targets
-from rslm.losses import Logistic
 from rslm.measurements import Tasks
 from rslm.runtime.types import Floats, Indices64
 from rslm.storage.container import Arrays, Facts
-
-
-def _has_probabilities(model: MultiTaskClassifier) -> bool:
-    """Only the logistic loss says how probable a class is."""
-    if isinstance(model.loss, Logistic) or model.loss == "logistic":
-        return True
-    raise AttributeError(f"predict_proba needs loss='logistic'; this model has loss={model.loss!r}")
 
 
 @storable
@@ -190,7 +183,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         if tasks is not None:
             raise ValueError("this model was fitted without tasks, so it has none to predict for")
         X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        share = Logistic().probability(np.asarray(X @ self.coef_.T + self.intercept_))
+        share = np.asarray(expit(X @ self.coef_.T + self.intercept_))
         first, second = self._pairs()
         which = np.arange(len(self.classes_))
         return np.asarray(share @ (second[:, None] == which) + (1.0 - share) @ (first[:, None] == which))
@@ -205,7 +198,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         side = self.decision_function(X, tasks, unseen=unseen)
         return np.asarray(self.classes_[side.argmax(axis=1) if self._by_pairs else (side > 0).astype(int)])
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """The probability of every class; of several, in proportion to `decision_function`.
 
@@ -216,7 +209,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         side = self.decision_function(X, tasks, unseen=unseen)
         if self._by_pairs:
             return np.asarray(side / side.sum(axis=1, keepdims=True))
-        p = Logistic().probability(side)
+        p = as_loss(self.loss).probability(side)
         return np.stack([1.0 - p, p], axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, tasks: ArrayLike | None = None) -> float:

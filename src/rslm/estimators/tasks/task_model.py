@@ -1,48 +1,37 @@
-"""What all estimators of linear models in a common subspace share: the parameters, the fit and the file."""
+"""The base of the linear models in a common subspace: parameters, fit and file."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
+from rslm.certificate import Certificate
 from rslm.data import parts
-from rslm.estimators.callbacks import Teller
-from rslm.estimators.choices import as_seed, needs_distributed, warn_if_not_converged
-from rslm.estimators.persistence import (
-    certificate_of,
-    check_settings,
-    facts_of_fit,
-    history_of,
-    loss_from_plain,
-    save,
-)
-from rslm.estimators.scaling import extreme_scale, in_units
+from rslm.estimators.base import Estimator
+from rslm.estimators.callbacks import Reporter
+from rslm.estimators.choices import as_seed, is_whole, needs_distributed
+from rslm.estimators.scaling import extreme_scale
 from rslm.losses import Loss
 from rslm.measurements import Tasks
 from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
-from rslm.runtime.interrupts import held_back
-from rslm.runtime.log import log_shown
 from rslm.runtime.magnitudes import without_tiny
-from rslm.runtime.threads import single_threaded_blas
 from rslm.runtime.types import Floats
 from rslm.solvers import Result, solve
 from rslm.solvers.stopping import Progress, time_left
 from rslm.storage.container import Arrays, Facts
 
-MOST_RANK = 127  # one less than the kernels can do: intercepts may need one
-FACTS = ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_")
+MOST_RANK = 127  # one less than the kernels' limit: intercepts may need a column
 
 
-class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
-    """Linear models of several tasks: row t of `coef_` with `intercept_[t]` is that of task t."""
+class TaskModel(Estimator):
+    """Linear models of several tasks: row t of `coef_` with `intercept_[t]` is the model of task t."""
+
+    certificate_: Certificate
 
     def __init__(
         self,
@@ -85,48 +74,37 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         client: Any = None,
         began: float,
     ) -> None:
-        """Learn all tasks; `middles` of their targets have been taken out, so that intercepts are small.
+        """Learn all tasks.
 
-        The square loss of all tasks is larger than that of the data by the square of what is `unexplained`; `centre`
-        was taken out of the features; the fit has begun at `began`.
+        `middles` of their targets were subtracted, so that intercepts are small, and `centre` from the features. The
+        square loss of the data is larger by the square of `unexplained`. The fit began at `began`.
         """
         rank = self._checked_rank(data.shape)
-        # Only with a square loss is it the same problem.
-        scale = extreme_scale(np.append(data.values, unexplained)) if loss.quadratic else 1.0
+        scale = extreme_scale(np.append(data.values, unexplained)) if loss.quadratic else 1.0  # square loss only
         if scale != 1.0 or unexplained > 0:
             with np.errstate(under="ignore"):
                 data = data.with_values(without_tiny(data.values / scale))
-        constant = (unexplained / scale) ** 2
         last = getattr(self, "_U", None) if self.warm_start else None
-        teller = Teller(self, None)
-        with held_back(), log_shown(self.verbose), single_threaded_blas():  # the matrices here are thin
+        reporter = Reporter(self, None)
+        with self._solving():
             result = solve(
                 Problem(loss, data if client is None else _distributed(data, client), C=self.C),
                 rank,
                 start=last if last is not None and last.shape == (data.shape[0], rank) else None,
-                solver=self.solver,
-                max_iter=self.max_iter,
-                tol=self.tol,
                 max_time=time_left(self.max_time, began),
-                callback=teller.about(lambda p: self._models(p, middles, scale, centre), scale),
+                callback=reporter.callback(lambda p: self._models(p, middles, scale, centre), scale),
                 random_state=as_seed(self.random_state),
-                n_threads=self.n_threads,
                 checkpoint=checkpoint,
+                **self._solver_options(),
             )
             models = self._models(result, middles, scale, centre)
             self.coef_, self.intercept_ = models["coef_"], models["intercept_"]
             self._U = result.U
-            self.certificate_ = result.certificate.shifted(float(self.C) * constant).scaled(scale)
-            objective = result.history["objective"] + float(self.C) * constant
-            in_squares = {"objective": objective, "gradient_norm": result.history["gradient_norm"]}
-            self.history_ = result.history | {k: in_units(v, scale) for k, v in in_squares.items()}
-            self.outcome_, self.converged_ = result.outcome.value, result.converged
-            self.n_iter_ = max(result.n_iter, 1)
+            self._keep(result, scale, constant=float(self.C) * (unexplained / scale) ** 2)
             self.rank_ = result.numerical_rank() if result.V.any() else 0
             self._describe()
-            gradient = float(result.history["relative_gradient"][-1])
-            warn_if_not_converged(result.outcome, self.max_iter, gradient)
-            teller.done()
+            self._warn_if_not_converged()
+            reporter.done()
 
     @staticmethod
     def _models(
@@ -138,7 +116,7 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return {"coef_": coef, "intercept_": intercept, "_basis": np.linalg.qr(found.U)[0]}
 
     def unscaled(self, mean: Floats, size: Floats) -> Self:
-        """The same models for features x where `fit` was given (x − mean) / size; this one is changed, and returned."""
+        """Change the models to those for features x, where `fit` was given (x − mean) / size; returns self."""
         check_is_fitted(self)
         self.coef_ = self.coef_ / size
         self.intercept_ = self.intercept_ - self.coef_ @ mean
@@ -147,51 +125,29 @@ class TaskModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _describe(self) -> None:
-        self._basis = np.linalg.qr(self._U)[0]  # all coefficients are combinations of its columns
+        self._basis = np.linalg.qr(self._U)[0]  # its columns span all coefficients
         within = np.linalg.svd(self._basis.T @ self.coef_.T, full_matrices=False)[0]
         self.subspace_ = self._basis @ within[:, : self.rank_]
 
     def _checked_rank(self, shape: tuple[int, int]) -> int:
-        if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:
+        if not is_whole(self.rank, least=1):
             raise ValueError(f"rank must be a whole number ≥ 1; got {self.rank!r}")
         return min(int(self.rank), *shape, MOST_RANK)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `rslm.load` reads: arrays and JSON, no pickle.
-
-        Parameters
-        ----------
-        path : path
-            It appears whole or not at all; what was there is replaced.
-        """
-        check_is_fitted(self)
-        save(self, path)
-
     def _to_file(self) -> tuple[Arrays, Facts]:
-        arrays = {"coef": self.coef_, "intercept": self.intercept_, "U": self._U}
-        arrays |= {f"history_{k}": v for k, v in self.history_.items()}
-        if hasattr(self, "feature_names_in_"):
-            arrays["feature_names"] = np.asarray(self.feature_names_in_, dtype=str)
-        return arrays, {name: getattr(self, name) for name in FACTS} | {"certificate": asdict(self.certificate_)}
+        arrays, facts = super()._to_file()
+        return arrays | {"coef": self.coef_, "intercept": self.intercept_, "U": self._U}, facts
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
-        model = cls(**params | {"loss": loss_from_plain(params["loss"])})
-        check_settings(model.n_threads, model.loss)
+        model = super()._from_file(params, arrays, facts)
         model.coef_ = np.asarray(parts.floats(arrays, "coef", None, None), dtype=np.float64)
         tasks, features = model.coef_.shape
         if min(tasks, features) < 1:
             raise ValueError("coef")
         model.intercept_ = np.asarray(parts.floats(arrays, "intercept", tasks), dtype=np.float64)
         model._U = parts.floats(arrays, "U", features, None)
-        known = facts_of_fit(facts) | {"rank_": parts.whole(facts, "rank_", most=min(model._U.shape))}
-        known["n_features_in_"] = parts.whole(facts, "n_features_in_", features, features)
-        for name, value in known.items():
-            setattr(model, name, value)
-        model.certificate_ = certificate_of(facts)
-        model.history_ = history_of(arrays)
-        if "feature_names" in arrays:
-            model.feature_names_in_ = parts.words(arrays, "feature_names", features)
+        model._read_features(arrays, facts, features, min(model._U.shape))
         return model
 
     def __sklearn_tags__(self) -> Any:
