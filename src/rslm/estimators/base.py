@@ -17,23 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm.certificate import Certificate
 from rslm.data import parts
-from rslm.estimators.persistence import (
-    LOSS_FORM,
-    Form,
-    certificate_of,
-    check_settings,
-    history_of,
-    outcome_of,
-    read_params,
-    save,
-)
+from rslm.estimators import persistence
+from rslm.estimators.choices import as_seed
 from rslm.estimators.scaling import in_units
 from rslm.estimators.warn import warn_caller
-from rslm.runtime.interrupts import held_back
+from rslm.problem import Problem
+from rslm.runtime.interrupts import Interrupt, held_back
 from rslm.runtime.log import log_shown
 from rslm.runtime.threads import single_threaded_blas
 from rslm.runtime.types import Floats
-from rslm.solvers import Outcome, Result
+from rslm.solvers import Outcome, Result, solve
 from rslm.storage.container import Arrays, Facts
 
 SOLVER_OPTIONS = ("solver", "max_iter", "tol", "n_threads")
@@ -45,18 +38,13 @@ FAR = 1e-3  # relative gradient above which a solver that stalls has not found a
 class Estimator(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """An estimator with a certificate and a file."""
 
-    max_iter: int
-    verbose: int
     certificate_: Certificate | None
     history_: dict[str, Floats]
-    outcome_: str
-    converged_: bool
-    n_iter_: int
 
     #: Further attributes that the file holds as they are.
     _facts: ClassVar[tuple[str, ...]] = ("rank_", "n_features_in_")
     #: Parameters that a file holds in a form of their own.
-    _forms: ClassVar[dict[str, Form]] = {"loss": LOSS_FORM}
+    _forms: ClassVar[dict[str, persistence.Form]] = {"loss": persistence.LOSS_FORM}
 
     @abstractmethod
     def fit(self, *data: Any, **options: Any) -> Self:
@@ -65,15 +53,21 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
     # ---- solving -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _solving(self) -> Iterator[None]:
+    def _solving(self) -> Iterator[Interrupt]:
         """Hold back Ctrl-C, show the log, and use one thread for BLAS, since the matrices are thin."""
-        with held_back(), log_shown(self.verbose), single_threaded_blas():
-            yield
+        with held_back() as interrupt, log_shown(self.verbose), single_threaded_blas():
+            yield interrupt
 
     def _solver_options(self) -> dict[str, Any]:
         """The parameters that go to the solver unchanged."""
         params = self.get_params(deep=False)
         return {name: params[name] for name in SOLVER_OPTIONS if name in params}
+
+    def _solve(self, problem: Problem, rank: int, start: Floats | None, **options: Any) -> Result:
+        """Solve a problem with the parameters of the estimator, from `start` if its shape fits."""
+        fits = start is not None and start.shape == (problem.shape[0], rank)
+        seed, options = as_seed(self.random_state), self._solver_options() | options
+        return solve(problem, rank, start=start if fits else None, random_state=seed, **options)
 
     def _keep(self, result: Result, scale: float = 1.0, constant: float = 0.0) -> None:
         """Set what every fit has. Data were divided by `scale` before solving; `constant` is added to the objective."""
@@ -113,7 +107,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
             The file appears whole or not at all; an existing one is replaced.
         """
         check_is_fitted(self)
-        save(self, path)
+        persistence.save(self, path)
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         """What the fit has learned, as arrays and as facts that JSON can hold."""
@@ -125,11 +119,12 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
-        model = cls(**read_params(cls._forms, params))
-        check_settings(model.get_params(deep=False))
-        model.outcome_, model.converged_ = outcome_of(facts), parts.flag(facts, "converged_")
+        model = cls(**persistence.read_params(cls._forms, params))
+        persistence.check_settings(model.get_params(deep=False))
+        model.outcome_, model.converged_ = persistence.outcome_of(facts), parts.flag(facts, "converged_")
         model.n_iter_ = parts.whole(facts, "n_iter_")
-        model.certificate_, model.history_ = certificate_of(facts), history_of(arrays)
+        model.certificate_ = persistence.certificate_of(facts)
+        model.history_ = persistence.history_of(arrays)
         if model.certificate_ is None and model.history_:  # only a fit without iterations has none
             raise ValueError("certificate")
         return model

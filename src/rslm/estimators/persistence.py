@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,36 +27,18 @@ MOST_THREADS = 1 << 16  # more than any machine has
 Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]  # how a parameter is written as JSON, and how it is read
 
 
-class Storable(Protocol):
-    """What an estimator offers to be saved."""
-
-    _forms: ClassVar[dict[str, Form]]
-
-    def get_params(self, deep: bool = True) -> Facts: ...
-
-    def _to_file(self) -> tuple[Arrays, Facts]:
-        """What the fit has learned, as arrays and as facts that JSON can hold."""
-
-    @classmethod
-    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self: ...
-
-
-class _Registry:
-    """The estimators that `load` knows, by the name that stands in the file."""
-
-    classes: ClassVar[dict[str, type[Storable]]] = {}
-
+ESTIMATORS: dict[str, type[Any]] = {}  # those that `load` knows, by the name in the file
 
 S = TypeVar("S", bound=type[Any])
 
 
 def storable(cls: S) -> S:
     """Let `load` find an estimator class."""
-    _Registry.classes[cls.__name__] = cls
+    ESTIMATORS[cls.__name__] = cls
     return cls
 
 
-def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = None) -> None:
+def save(model: Any, path: str | os.PathLike[str], more: Arrays | None = None) -> None:
     """Write a fitted model and, with it, `more` arrays. The file appears whole or not at all."""
     arrays, facts = model._to_file()
     params = {
@@ -65,12 +47,12 @@ def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = No
     }
     header = {"estimator": type(model).__name__, "params": params, "facts": facts}
     arrays |= more or {}
-    if type(model).__name__ in _Registry.classes:  # a class of the user's own is not loaded
+    if type(model).__name__ in ESTIMATORS:  # a class of the user's own is not loaded
         _check_loads(model, header, arrays)
     write_sealed(path, MODEL, header, arrays)
 
 
-def _check_loads(model: Storable, header: Facts, arrays: Arrays) -> None:
+def _check_loads(model: Any, header: Facts, arrays: Arrays) -> None:
     """A file that could not be loaded is refused now, while the model still exists."""
     read = json.loads(json.dumps(header, default=plain_scalar))
     try:
@@ -97,7 +79,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     name = os.fspath(path)
     header, arrays = read_sealed(path, MODEL)
-    estimator = _Registry.classes.get(str(header.get("estimator")))
+    estimator = ESTIMATORS.get(str(header.get("estimator")))
     if estimator is None:
         raise ValueError(f"{name!r} holds a {header.get('estimator')!r}, which this version of rslm does not know")
     try:

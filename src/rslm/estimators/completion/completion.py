@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, parts
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import OWN, as_loss, as_seed
+from rslm.estimators.choices import OWN, as_loss
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.recommend import Known, Recommending
@@ -22,7 +22,7 @@ from rslm.estimators.persistence import ids_from_array, ids_to_array, save
 from rslm.estimators.warn import warn_caller
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
 from rslm.runtime.types import Floats
-from rslm.solvers import Result, solve
+from rslm.solvers import Result
 from rslm.storage.container import Arrays, Facts
 
 USUAL_RANK = 10  # where none is given
@@ -32,7 +32,6 @@ NOTHING = 1e-12  # entries this small relative to the data are rounding errors o
 class Completion(Recommending):
     """A matrix that is completed from some of its entries."""
 
-    random_state: Any
     certificate_: Certificate
 
     @abstractmethod
@@ -59,16 +58,8 @@ class Completion(Recommending):
         problem = layout.problem()
         limit = rank_limit(rank, problem.shape)
         reporter = Reporter(self, X) if reporter is None else reporter
-        result = solve(
-            problem,
-            limit,
-            start=start if start is not None and start.shape == (problem.shape[0], limit) else None,
-            max_time=max_time,
-            callback=reporter.callback(layout.at, layout.scale),
-            random_state=as_seed(self.random_state),
-            checkpoint=checkpoint,
-            **self._solver_options(),
-        )
+        callback = reporter.callback(layout.at, layout.scale)
+        result = self._solve(problem, limit, start, max_time=max_time, callback=callback, checkpoint=checkpoint)
         self._keep_model(layout, result)
         reporter.done()
         return result

@@ -11,7 +11,6 @@ import numpy as np
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
 from rslm.losses.checked import CheckedLoss
-from rslm.problem import Problem
 from rslm.runtime.types import Floats
 from rslm.solvers.stopping import Progress
 from rslm.structures import Box
@@ -45,10 +44,9 @@ class DistributedLayout(Layout):
         """Nothing: factors stay with the workers until the fit has ended."""
         return {}
 
-    def problem(self) -> Problem:
+    def _measurement(self) -> Any:
         maps = [] if self.scale == 1.0 else [partial(_divided, by=self.scale)]
-        entries = self.data.measurement(*maps, CheckedLoss(self.loss).targets)
-        return Problem(self.loss, entries, self._structure(), C=self.C, row_weights=self._p, column_weights=self._q)
+        return self.data.measurement(*maps, CheckedLoss(self.loss).targets)
 
     def _has(self, value: float) -> bool:
         return bool(self.data.has(value))

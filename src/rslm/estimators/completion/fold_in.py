@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
+
 from rslm.data import ObservedMatrix
 from rslm.estimators.completion.bounds import solved_box
 from rslm.estimators.scaling import count_weights, scale_of
@@ -52,7 +54,7 @@ class Subspace:
     def _solve(self, data: ObservedMatrix, loss: Loss, threads: int) -> tuple[ColumnsSolution, float]:
         """The inner solution, and the scale of its V and of its predictions."""
         weights = count_weights(data.row_counts(), self.mean_count, self.weighting)
-        scale = scale_of(data, self.box) if loss.quadratic else 1.0
+        scale = scale_of(float(np.abs(data.values).max(initial=0.0)), self.box, loss)
         entries = Entries.of_transposed(data if scale == 1.0 else data.with_values(data.values / scale))
         problem = Problem(loss, entries, self._structure(data.shape[0], scale), C=self.C, column_weights=weights)
         # The inner solvers of entries work column by column, with bounds and without.

@@ -158,19 +158,11 @@ class InductiveCompletion(Completion):
             Encoding.of("row", row_features, of_rows, weight, constant),
             Encoding.of("column", column_features, of_columns, weight, constant),
         )
-        if not self.completion:
-            lacking = [e.kind for e in encodings if e.width == 0]
-            if lacking:
-                raise ValueError(f"completion=False needs {lacking[0]}_features, or fit_intercept=True")
-        layout = InductiveLayout(
-            data,
-            self._checked_loss(),
-            self.C,
-            weighting,
-            features=(of_rows, of_columns),
-            encodings=encodings,
-            completion=bool(self.completion),
-        )
+        lacking = [e.kind for e in encodings if e.width == 0]
+        if lacking and not self.completion:
+            raise ValueError(f"completion=False needs {lacking[0]}_features, or fit_intercept=True")
+        features, own, loss = (of_rows, of_columns), bool(self.completion), self._checked_loss()
+        layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
         self._check_rank(layout)
         start = self._last if self.warm_start else None
         with self._solving():

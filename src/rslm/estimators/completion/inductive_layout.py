@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rslm.data import Labels, ObservedMatrix
-from rslm.estimators.completion.fitted_samples import FittedSamples
+from rslm.data import ObservedMatrix
 from rslm.estimators.completion.layout import Layout, average_where_empty
 from rslm.estimators.completion.side_features import Encoding
 from rslm.estimators.scaling import count_weights
@@ -39,7 +38,7 @@ class InductiveLayout(Layout):
         for X, encoding, of, size in zip(self.features, self.encodings, counts, self.data.shape, strict=True):
             weights = self._weights(of)
             own = np.ones(size) if weights is None else 1.0 / np.sqrt(weights)
-            made.append(encoding.side(X, size, own if self.completion else None))
+            made.append(Side(encoding.matrix(X, size), own if self.completion else None))
         return made[0], made[1]
 
     @cached_property
@@ -70,21 +69,15 @@ class InductiveLayout(Layout):
         if cols.X is None:
             col_factors = average_where_empty(col_factors, self.data.col_counts())
         counts = self.data.row_counts()
-        return {
+        return self._described(rounding) | {
             "row_factors_": row_factors,
             "col_factors_": col_factors,
-            "n_features_in_": self.data.shape[1],
-            "_rows": Labels("row", self.data.shape[0], self.data.row_ids),
-            "_cols": Labels("column", self.data.shape[1], self.data.col_ids),
             "_subspace": InductiveSubspace(
                 col_factors, self.C, self.weighting if self.completion else None, float(counts.mean())
             ),
             "_encodings": self.encodings,
             "_coefs": (V[: rows.features], U[: cols.features]),
             "_bases": np.zeros_like(row_factors) if rows.X is None else rows.X.times(V[: rows.features], 1),
-            "_seen": FittedSamples.of(self.data),
-            "_rounding": rounding,
-            "classes_": self._classes(),
         }
 
 

@@ -13,10 +13,11 @@ from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.completion.bounds import beyond, solved_box
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.fold_in import Subspace
-from rslm.estimators.scaling import count_weights, extreme_scale
+from rslm.estimators.scaling import count_weights, scale_of
 from rslm.linalg.low_rank import thin_svd
 from rslm.losses import Loss
 from rslm.measurements import Entries
+from rslm.measurements.base import Measurement
 from rslm.problem import Problem
 from rslm.runtime.magnitudes import LEAST, without_tiny
 from rslm.runtime.types import Floats, Indices64
@@ -64,8 +65,7 @@ class Layout:
     @cached_property
     def scale(self) -> float:
         """Scale applied before solving (square loss only)."""
-        bounds = np.zeros(0) if self.box is None else self.box.nearest_to_zero()
-        return extreme_scale(np.append(bounds, self.largest)) if self.loss.quadratic else 1.0
+        return scale_of(self.largest, self.box, self.loss)
 
     def _weights(self, counts: Indices64) -> Floats | None:
         if self.weighting == 0:
@@ -101,9 +101,12 @@ class Layout:
             return self.data.with_values(without_tiny(self.data.values.astype(np.float64) / self.scale))
 
     def problem(self) -> Problem:
+        weights = {"row_weights": self._p, "column_weights": self._q}
+        return Problem(self.loss, self._measurement(), self._structure(), C=self.C, **weights)
+
+    def _measurement(self) -> Measurement:
         data = self._scaled()
-        entries = Entries.of_transposed(data) if self.features_first else Entries(data)
-        return Problem(self.loss, entries, self._structure(), C=self.C, row_weights=self._p, column_weights=self._q)
+        return Entries.of_transposed(data) if self.features_first else Entries(data)
 
     def _structure(self) -> Box | None:
         box = solved_box(self.box, self.scale)
@@ -123,14 +126,16 @@ class Layout:
         basis = self._basis(U, V)
         if self.alike[1]:
             cols, basis = average_where_empty(cols, col_counts), average_where_empty(basis, col_counts)
+        subspace = Subspace(basis, self.C, self.weighting, float(row_counts.mean()), self.box)
+        factors = {"row_factors_": rows, "col_factors_": cols}
+        return self._described(rounding) | factors | {"_subspace": subspace, "_box": self.box}
+
+    def _described(self, rounding: float) -> dict[str, Any]:
+        """The attributes that do not depend on U and V."""
         return {
-            "row_factors_": rows,
-            "col_factors_": cols,
             "n_features_in_": self.data.shape[1],
             "_rows": Labels("row", self.data.shape[0], self.data.row_ids),
             "_cols": Labels("column", self.data.shape[1], self.data.col_ids),
-            "_subspace": Subspace(basis, self.C, self.weighting, float(row_counts.mean()), self.box),
-            "_box": self.box,
             "_seen": self.seen(),
             "_rounding": rounding,
             "classes_": self._classes(),

@@ -18,7 +18,7 @@ from rslm.estimators.completion.distributed_layout import DistributedLayout
 from rslm.estimators.completion.fold_in import Subspace
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import on_cluster
-from rslm.estimators.completion.partial_fit import PartialFit
+from rslm.estimators.completion.streaming import PartialFit
 from rslm.estimators.persistence import storable
 from rslm.losses import Loss
 from rslm.solvers.stopping import time_left

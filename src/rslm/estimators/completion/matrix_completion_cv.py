@@ -24,10 +24,10 @@ from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
 from rslm.kernels import predict_pairs
 from rslm.losses import Loss
-from rslm.runtime.interrupts import Interrupt, held_back
-from rslm.runtime.log import log_shown, logger
+from rslm.runtime.interrupts import Interrupt
+from rslm.runtime.log import logger
 from rslm.runtime.magnitudes import as_float
-from rslm.runtime.threads import single_threaded_blas, thread_count
+from rslm.runtime.threads import thread_count
 from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.stopping import check_max_time, check_tol
 from rslm.storage.container import Arrays, Facts
@@ -141,7 +141,7 @@ class MatrixCompletionCV(PlainCompletion):
         check_max_time(self.max_time)
         check_tol(self.tol)
         deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time
-        with held_back() as interrupt, log_shown(self.verbose), single_threaded_blas():
+        with self._solving() as interrupt:
             best = self._search(template, reporter, interrupt)
             self.best_rank_, self.best_C_ = best.rank, best.C
             layout = replace(template, C=best.C)

@@ -37,15 +37,8 @@ class ObservedInput(TransformerMixin, Estimator):  # type: ignore[misc]
             elif X.col_ids is not None and not self._cols.same(X.col_ids):
                 raise ValueError("X has other column ids than fit was given, or in another order")
             return X
-        checked = checked_data(
-            self,
-            X,
-            reset=fitting,
-            accept_sparse=True,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            ensure_min_samples=1,
-        )
+        kinds = [np.float64, np.float32]
+        checked = checked_data(self, X, reset=fitting, accept_sparse=True, dtype=kinds, ensure_all_finite=False)
         table = X if hasattr(X, "columns") else checked  # a table has ids
         return ObservedMatrix.from_any(table, allow_empty=not fitting)
 

@@ -25,7 +25,6 @@ from rslm.solvers import Outcome
 class PlainCompletion(Completion):
     """Completion without features of rows and columns."""
 
-    bounds: Any
     _subspace: Subspace
     _forms: ClassVar[dict[str, Form]] = {**Completion._forms, "bounds": (to_plain, from_plain)}
 

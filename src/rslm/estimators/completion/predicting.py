@@ -23,17 +23,12 @@ from rslm.kernels import Columns, predict_pairs
 from rslm.losses import BoxDual, Loss
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats, Indices64
-from rslm.solvers import solve
 from rslm.structures import Box
 
 
 class Predicting(ObservedInput):
     """A learned matrix: the products of row and column factors."""
 
-    loss: Any
-    weighting: float
-    tol: float
-    n_threads: int | None
     row_factors_: Floats
     col_factors_: Floats
     classes_: NDArray[Any] | None
@@ -137,7 +132,4 @@ class Predicting(ObservedInput):
         C, weighting = self._subspace.C, float(self.weighting)
         layout = Layout(data, self._checked_loss(), C, weighting, self._box, left="features")
         start = layout.start(self._subspace.features)
-        result = solve(
-            layout.problem(), start.shape[1], start=start, max_iter=0, tol=self.tol, n_threads=self.n_threads
-        )
-        return result.certificate.scaled(layout.scale)
+        return self._solve(layout.problem(), start.shape[1], start, max_iter=0).certificate.scaled(layout.scale)

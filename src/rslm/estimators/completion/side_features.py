@@ -11,9 +11,7 @@ from scipy import sparse
 
 from rslm.data import parts
 from rslm.data.labels import hashable
-from rslm.measurements import Side
 from rslm.measurements.features import checked_features
-from rslm.runtime.types import Floats
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Encoding:
     def of(cls, kind: str, table: Any, X: Any, weight: float, constant: bool) -> Self:
         if X is None:
             return cls(kind, None, None, 0.0, constant)
-        values = X.data if _is_sparse(X) else X
+        values = X.data if bool(sparse.issparse(X)) else X
         length = float(np.sqrt(np.square(values, dtype=np.float64).sum() / X.shape[0]))
         return cls(kind, X.shape[1], names_of(table), weight / length if length > 0 else 0.0, constant)
 
@@ -59,10 +57,7 @@ class Encoding:
             parts.append(X * self.factor)
         if not parts:
             return None
-        return sparse.hstack(parts, format="csr") if _is_sparse(X) else np.hstack(parts)
-
-    def side(self, X: Any, size: int, own: Floats | None) -> Side:
-        return Side(self.matrix(X, size), own)
+        return sparse.hstack(parts, format="csr") if sparse.issparse(X) else np.hstack(parts)
 
     def check(self, table: Any, X: Any) -> None:
         """An error if a new table has other features than that of `fit`, or in another order."""
@@ -94,7 +89,7 @@ def as_features(name: str, given: Any, size: int | None, ids: NDArray[Any] | Non
         given = given.to_numpy(dtype=np.float64, na_value=np.nan)
     elif hasattr(given, "to_numpy"):
         given = given.to_numpy()
-    if not _is_sparse(given):
+    if not sparse.issparse(given):
         given = np.asarray(given)
         if given.dtype.kind not in "fiub":
             raise TypeError(
@@ -128,7 +123,3 @@ def _check_types(name: str, table: Any) -> None:
                 f"{name}: column {column!r} holds {dtype}, but numbers are needed. Encode categories first, for "
                 "instance with pandas.get_dummies or scikit-learn's OneHotEncoder"
             )
-
-
-def _is_sparse(X: Any) -> bool:
-    return bool(sparse.issparse(X))

@@ -26,10 +26,7 @@ from rslm.estimators.series.pilot import pilot_fits
 from rslm.estimators.warn import warn_caller
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
-from rslm.runtime.interrupts import held_back
-from rslm.runtime.log import log_shown
 from rslm.runtime.magnitudes import as_float
-from rslm.runtime.threads import single_threaded_blas
 from rslm.runtime.types import Floats
 from rslm.solvers import Outcome
 from rslm.storage.container import Arrays, Facts
@@ -160,12 +157,7 @@ class HankelModel(Estimator):
         seen = int((~np.isnan(Y)).sum())
         began = time.perf_counter()
         deadline = math.inf if self.max_time is None else began + self.max_time
-        with (
-            held_back() as interrupt,
-            interrupt.within(self.max_time, began),
-            log_shown(self.verbose),
-            single_threaded_blas(),  # the matrices here are thin
-        ):
+        with self._solving() as interrupt, interrupt.within(self.max_time, began):
             pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
             guess = best_order(pilot.squares, seen, channels)
             noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))

@@ -224,24 +224,18 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         """
         return float(accuracy_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
-    def _tasks_to_file(self) -> Arrays:
-        own = {} if self._by_pairs else super()._tasks_to_file()  # pairs follow from the classes
-        return own | ids_to_array("class", self.classes_)
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        return arrays | ids_to_array("class", self.classes_), facts | {"by_pairs": self._by_pairs}
 
-    def _tasks_from_file(self, arrays: Arrays, facts: Facts) -> None:
-        classes = ids_from_array("class", arrays)
-        if classes is None:
+    def _read_tasks(self, arrays: Arrays, facts: Facts) -> None:
+        classes, by_pairs = ids_from_array("class", arrays), parts.flag(facts, "by_pairs")
+        if classes is None or (len(classes) != 2 and not by_pairs):
             raise KeyError("classes")
-        self.classes_, self._by_pairs = classes, parts.flag(facts, "by_pairs")
-        if len(classes) != 2 and not self._by_pairs:
-            raise KeyError("classes")
-        if self._by_pairs:
+        self.classes_, self._by_pairs = classes, by_pairs
+        if by_pairs:
             self.tasks_ = self._pairs_of_classes()
             if len(self.tasks_) != len(self.coef_):
                 raise KeyError("classes")
         else:
-            super()._tasks_from_file(arrays, facts)
-
-    def _to_file(self) -> tuple[Arrays, Facts]:
-        arrays, facts = super()._to_file()
-        return arrays, facts | {"by_pairs": self._by_pairs}
+            super()._read_tasks(arrays, facts)

@@ -113,15 +113,12 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
         X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         codes = self._codes(tasks, len(y))
-        loss = as_loss(self.loss)
-        if loss.binary:
-            raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
-        robust = not loss.quadratic
+        loss = self._regression_loss()
         if y.dtype.kind not in "fiub":
             raise TypeError(
                 f"y has dtype {y.dtype}, but a regression needs real numbers; for classes there is MultiTaskClassifier"
             )
-        middles = middles_of_tasks(y, codes, robust) if self.fit_intercept else np.zeros(len(self.tasks_))
+        middles = middles_of_tasks(y, codes, not loss.quadratic) if self.fit_intercept else np.zeros(len(self.tasks_))
         data = Tasks(X, y - middles[codes], codes, intercept=bool(self.fit_intercept))
         self._fit_tasks(data, loss, middles, checkpoint=checkpoint, client=client, began=began)
         return self

@@ -50,7 +50,6 @@ class NamedTasks(TaskModel):
         self.tasks_, codes = number_ids(labels, "tasks")
         if len(self.tasks_) > 1:
             check_scores_get_tasks(self)
-        self._labels = Labels("task", len(self.tasks_), self.tasks_)
         return codes.astype(np.int64)
 
     def _describe(self) -> None:
@@ -94,12 +93,10 @@ class NamedTasks(TaskModel):
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
-        return arrays | self._tasks_to_file(), facts
+        labels = self.tasks_ if self.tasks_.ndim == 1 else None  # pairs of classes follow from the classes
+        return arrays | ids_to_array("task", labels), facts
 
-    def _tasks_to_file(self) -> Arrays:
-        return ids_to_array("task", self.tasks_)
-
-    def _tasks_from_file(self, arrays: Arrays, facts: Facts) -> None:
+    def _read_tasks(self, arrays: Arrays, facts: Facts) -> None:
         tasks = ids_from_array("task", arrays)
         if tasks is None or len(tasks) != len(self.coef_):
             raise KeyError("labels of the tasks")
@@ -108,7 +105,7 @@ class NamedTasks(TaskModel):
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
-        model._tasks_from_file(arrays, facts)
+        model._read_tasks(arrays, facts)
         model._describe()
         return model
 

@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from rslm.data import parts
-from rslm.estimators.choices import as_loss, checked_data
+from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.tasks.task_model import TaskModel
@@ -84,9 +84,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         empty = np.flatnonzero(~seen.any(axis=0))
         if len(empty):
             raise ValueError(f"target {int(empty[0])} has no value; all of y[:, {int(empty[0])}] is NaN")
-        loss = as_loss(self.loss)
-        if loss.binary:
-            raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
+        loss = self._regression_loss()
         means: Floats = np.nanmean(Y, axis=0) if self.fit_intercept else np.zeros(Y.shape[1])
         check_max_time(self.max_time)
         with held_back() as interrupt, interrupt.within(self.max_time, began):

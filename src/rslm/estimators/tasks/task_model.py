@@ -13,7 +13,7 @@ from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import as_seed, is_whole, needs_distributed
+from rslm.estimators.choices import as_loss, is_whole, needs_distributed
 from rslm.estimators.scaling import extreme_scale
 from rslm.losses import Loss
 from rslm.measurements import Tasks
@@ -21,7 +21,7 @@ from rslm.measurements.remote import Elsewhere
 from rslm.problem import Problem
 from rslm.runtime.magnitudes import without_tiny
 from rslm.runtime.types import Floats
-from rslm.solvers import Result, solve
+from rslm.solvers import Result
 from rslm.solvers.stopping import Progress, time_left
 from rslm.storage.container import Arrays, Facts
 
@@ -84,18 +84,15 @@ class TaskModel(Estimator):
         if scale != 1.0 or unexplained > 0:
             with np.errstate(under="ignore"):
                 data = data.with_values(without_tiny(data.values / scale))
-        last = getattr(self, "_U", None) if self.warm_start else None
         reporter = Reporter(self, None)
         with self._solving():
-            result = solve(
+            result = self._solve(
                 Problem(loss, data if client is None else _distributed(data, client), C=self.C),
                 rank,
-                start=last if last is not None and last.shape == (data.shape[0], rank) else None,
+                getattr(self, "_U", None) if self.warm_start else None,
                 max_time=time_left(self.max_time, began),
                 callback=reporter.callback(lambda p: self._models(p, middles, scale, centre), scale),
-                random_state=as_seed(self.random_state),
                 checkpoint=checkpoint,
-                **self._solver_options(),
             )
             models = self._models(result, middles, scale, centre)
             self.coef_, self.intercept_ = models["coef_"], models["intercept_"]
@@ -128,6 +125,12 @@ class TaskModel(Estimator):
         self._basis = np.linalg.qr(self._U)[0]  # its columns span all coefficients
         within = np.linalg.svd(self._basis.T @ self.coef_.T, full_matrices=False)[0]
         self.subspace_ = self._basis @ within[:, : self.rank_]
+
+    def _regression_loss(self) -> Loss:
+        loss = as_loss(self.loss)
+        if loss.binary:
+            raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
+        return loss
 
     def _checked_rank(self, shape: tuple[int, int]) -> int:
         if not is_whole(self.rank, least=1):
