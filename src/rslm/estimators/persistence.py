@@ -26,7 +26,6 @@ MOST_THREADS = 1 << 16  # more than any machine has
 
 Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]  # how a parameter is written as JSON, and how it is read
 
-
 ESTIMATORS: dict[str, type[Any]] = {}  # those that `load` knows, by the name in the file
 
 S = TypeVar("S", bound=type[Any])
@@ -47,7 +46,7 @@ def save(model: Any, path: str | os.PathLike[str], more: Arrays | None = None) -
     }
     header = {"estimator": type(model).__name__, "params": params, "facts": facts}
     arrays |= more or {}
-    if type(model).__name__ in ESTIMATORS:  # a class of the user's own is not loaded
+    if type(model).__name__ in ESTIMATORS:  # `load` does not know a user's own class
         _check_loads(model, header, arrays)
     write_sealed(path, MODEL, header, arrays)
 
@@ -85,7 +84,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         with np.errstate(all="ignore"):  # of numbers that are far too large, which are refused
             return estimator._from_file(header["params"], arrays, header["facts"])
-    except Exception as e:  # whatever is in a header, and whatever comes of it
+    except Exception as e:  # a damaged header may cause any error
         raise ValueError(f"{name!r} is damaged: {part_of(e)} is missing or wrong. {MODEL.remedy}") from e
 
 
@@ -114,7 +113,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def loss_to_plain(loss: Loss) -> Facts:
-    """A loss by its name and parameters. One of the user's own is only named: a file brings no code."""
+    """A loss as its name and parameters. Of a user's own loss only the name: a file holds no code."""
     name = next((name for name, known in BY_NAME.items() if type(loss) is known), None)
     if name is None:
         return {"own": type(loss).__name__}
@@ -122,7 +121,7 @@ def loss_to_plain(loss: Loss) -> Facts:
 
 
 def loss_from_plain(plain: Any) -> Any:
-    """The loss of a file; of a user's own loss no more than the name, as a string that no built-in loss has."""
+    """The loss in a file; for a user's own loss a string with its name, which differs from all built-in names."""
     if not isinstance(plain, dict):
         return plain
     if "own" in plain:
@@ -167,7 +166,7 @@ def check_settings(params: Facts) -> None:
 
 
 def ids_to_array(kind: str, ids: NDArray[Any] | None) -> Arrays:
-    """Ids as an array that needs no pickle; mixed ids go through JSON."""
+    """Ids as an array that needs no pickle; ids of mixed types are written as JSON."""
     if ids is None:
         return {}
     if ids.dtype != object:

@@ -51,7 +51,7 @@ class MatrixCompletion(PartialFit):
         Exponent α of the weighted trace norm: rows and columns with n observed entries are weighted by n^α, relative
         to the average. 0 is the plain trace norm; 0.5 often predicts better if some rows have many more entries.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
-        The first uses second derivatives and needs few iterations; the second has more iterations, cheaper ones.
+        The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.
     max_iter : int, default=1000
         Maximum number of outer iterations, including those of continuation stages.
     tol : float, default=1e-6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ from rslm.runtime.log import logger
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.threads import thread_count
 from rslm.solvers import Outcome, Result, solve
-from rslm.solvers.stopping import check_max_time, check_tol
+from rslm.solvers.stopping import check_max_time, check_tol, time_left
 from rslm.storage.container import Arrays, Facts
 
 FACTORS = (0.1, 0.25, 0.6, 1.5)  # first values of C, relative to the usual one
@@ -37,7 +36,6 @@ STEP = 2.5  # ratio of the values of C that are added while the error still fall
 MORE = 5  # maximum number of these
 ROUGH = 3e-2  # relative gradient that is enough to compare two settings
 SEARCHING = 0.5  # fraction of max_time, if that is given
-SOME_TIME = 1e-3  # seconds, for a fit that there is no time left for
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class MatrixCompletionCV(PlainCompletion):
         reporter = Reporter(self, X, several=True)
         check_max_time(self.max_time)
         check_tol(self.tol)
-        deadline = math.inf if self.max_time is None else time.perf_counter() + self.max_time
+        began = time.perf_counter()
         with self._solving() as interrupt:
             best = self._search(template, reporter, interrupt)
             self.best_rank_, self.best_C_ = best.rank, best.C
@@ -149,13 +147,14 @@ class MatrixCompletionCV(PlainCompletion):
                 self._keep_model(layout, replace(best.result, outcome=Outcome.INTERRUPTED))
                 reporter.done()
             else:
-                left = None if self.max_time is None else max(deadline - time.perf_counter(), SOME_TIME)
+                left = time_left(self.max_time, began)
                 self._fit(X, layout, best.rank, best.result.U, left, reporter=reporter)
         return self
 
     def _search(self, template: Layout, reporter: Reporter, interrupt: Interrupt) -> Setting:
         """The best of all settings, or of those that there was time for."""
-        deadline = math.inf if self.max_time is None else time.perf_counter() + SEARCHING * self.max_time
+        limit = None if self.max_time is None else SEARCHING * self.max_time
+        since = time.perf_counter()
         data, loss = template.data, template.loss
         ranks, Cs = self._grid(data, loss)
         rng = as_generator(self.random_state)
@@ -173,7 +172,7 @@ class MatrixCompletionCV(PlainCompletion):
                     layout.problem(),
                     rank,
                     start=start,
-                    max_time=None if deadline == math.inf else max(deadline - began, SOME_TIME),
+                    max_time=time_left(limit, since),
                     callback=reporter.callback(layout.at, layout.scale),
                     **options,
                 )
@@ -186,7 +185,7 @@ class MatrixCompletionCV(PlainCompletion):
                 if best is None or error < best.error:
                     best = Setting(error, rank, C, result)
                 interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
-                stopped = interrupt.pending or time.perf_counter() > deadline
+                stopped = interrupt.pending or (limit is not None and time.perf_counter() > since + limit)
                 if stopped or error > least:
                     break
                 least, first = error, max(k - 1, 0)  # the next rank begins one step below the best C

@@ -1,9 +1,9 @@
-"""Searches of scikit-learn that hand tasks to `fit`, but not to `score`: an error instead of scores that are all NaN.
+"""An error for searches of scikit-learn that pass tasks to `fit`, but not to `score`: all their scores would be NaN.
 
-Without metadata routing, ``GridSearchCV(…).fit(X, y, tasks=tasks)`` and other searches give `tasks` to `fit` alone.
-Then every score fails, scikit-learn writes NaN for it and takes the first setting for the best. An error in `score`
-would be turned into NaN too. One in `set_params` ends the search at once, with one sentence. Where no parameter is set,
-one in `fit` remains: scikit-learn collects such errors, and raises one of its own that quotes them with tracebacks.
+Without metadata routing, ``GridSearchCV(…).fit(X, y, tasks=tasks)`` and other searches pass `tasks` to `fit` only.
+Then every score fails, and scikit-learn records NaN and takes the first setting for the best. It turns an error in
+`score` into NaN too. An error in `set_params` ends the search at once. A search that sets no parameter gets an error in
+`fit`: scikit-learn collects these and raises an error of its own that quotes them with tracebacks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 SEARCH = "sklearn.model_selection._validation", "_fit_and_score"  # where all searches fit and score
-SCORER = "sklearn.metrics._scorer"  # scorers from elsewhere may know what tasks the rows are of
+SCORER = "sklearn.metrics._scorer"  # other scorers may know the tasks of the rows
 TASKS = "tasks"
 MESSAGE = (
     "tasks reach fit, but not score; call sklearn.set_config(enable_metadata_routing=True), and search with "
@@ -22,14 +22,14 @@ MESSAGE = (
 
 
 def check_scores_get_tasks(estimator: Any) -> None:
-    """An error where this fit is part of a search whose scores are going to need tasks, and will have none."""
+    """Raise an error if this fit is part of a search whose scores lack tasks."""
     search = _search()
     if search is not None and _scores_lack_tasks(search):
         raise ValueError(MESSAGE.format(type(estimator).__name__))
 
 
 def tasks_without_scores() -> Any | None:
-    """The tasks that a search is about to give to `fit`, if it keeps them from scores that need them."""
+    """The tasks that a running search passes to `fit`, if it does not pass them to `score`."""
     search = _search()
     if search is None or not _scores_lack_tasks(search):
         return None
@@ -38,7 +38,7 @@ def tasks_without_scores() -> Any | None:
 
 
 def _search() -> dict[str, Any] | None:
-    """The variables of the function of scikit-learn that fits and scores, if it is running."""
+    """The local variables of the scikit-learn function that fits and scores, if it is running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if (frame.f_globals.get("__name__"), frame.f_code.co_name) == SEARCH:

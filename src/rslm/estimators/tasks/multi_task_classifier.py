@@ -1,4 +1,4 @@
-"""Related classifications in a common subspace of the features; the pairs of classes of one classification as tasks."""
+"""Related classifications in a common subspace; the tasks may be the pairs of classes of one classification."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from rslm.storage.container import Arrays, Facts
 class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
     """Linear classifications whose coefficients lie in a common subspace.
 
-    With labels of tasks, every task separates the same two classes. Without, it is one classification; with several
-    classes, every pair of classes becomes a task. (Each class against the rest would be fewer tasks, but needs a larger
-    rank: on scikit-learn's digits, at rank 5, pairs classify 95 % correctly, classes against the rest 93 %.)
+    With labels of tasks, every task separates the same two classes. Without labels it is one classification; with more
+    than two classes, every pair of classes is a task. (One class against the rest would be fewer tasks, but needs a
+    larger rank: on scikit-learn's digits, at rank 5, pairs classify 95 % correctly, classes against the rest 93 %.)
 
     Parameters
     ----------
@@ -111,11 +111,11 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         y : array of n classes, which are words, whole numbers or booleans, or a list of such
         tasks : array of n labels, optional
         drop_missing : bool, default=False
-            Whether rows whose class is missing (NaN or None) are left out; else they are an error.
+            Whether rows whose class is missing (NaN or None) are left out; otherwise they are an error.
         checkpoint : path, optional
             As in `MatrixCompletion.fit`.
         client : distributed.Client, optional
-            Of a Dask cluster, whose workers share the tasks out.
+            The client of a Dask cluster, whose workers share the tasks.
         """
         began = time.perf_counter()
         X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
@@ -165,17 +165,17 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         return Tasks(X, 2.0 * of_rows - 1.0, codes, intercept=bool(self.fit_intercept))
 
     def decision_function(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
-        """How far a row is on the side of the second class, (n,).
+        """Decision values: positive for the second class, (n,).
 
-        Of several classes, how many others each is preferred to, (n, n_classes): for every pair of classes a sum of 1
-        is divided between them, as the logistic function does.
+        With more than two classes, the number of classes to which each is preferred, (n, n_classes): every pair of
+        classes shares a total of 1 by the logistic function.
 
         Parameters
         ----------
         X : array of shape (n, n_features)
-        tasks : n labels, or one for all rows; must be left out where `fit` was given none and found several classes
+        tasks : n labels, or one for all rows; must be left out if `fit` was given no tasks and several classes
         unseen : {"error", "mean"}
-            What a task that `fit` has not seen is: an error, or predicted by the mean of all tasks.
+            Whether a task that `fit` has not seen is an error, or predicted by the mean of all tasks.
         """
         check_is_fitted(self)
         if not self._by_pairs:
@@ -200,7 +200,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
-        """The probability of every class; of several, in proportion to `decision_function`.
+        """The probability of each class; with more than two classes in proportion to `decision_function`.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         return np.stack([1.0 - p, p], axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, tasks: ArrayLike | None = None) -> float:
-        """The part of all rows whose class is right.
+        """The fraction of rows whose class is correct.
 
         Parameters
         ----------

@@ -32,7 +32,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     Parameters
     ----------
     rank : int, default=5
-        Largest rank of W; no more than there are features and tasks.
+        Maximum rank of W; at most the number of features and of tasks is used.
     C : float, default=1.0
         Weight of the loss, a sum over all rows, against the trace norm. Larger fits the data more closely.
     loss : str or Loss, default="square"
@@ -40,15 +40,15 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     fit_intercept : bool, default=True
         Whether every task has an intercept, which is not penalised.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
-        How to step: with second derivatives, in few iterations, or without, in cheaper ones.
+        The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.
     max_iter : int, default=1000
-        Most outer iterations.
+        Maximum number of outer iterations, including those of continuation stages.
     tol : float, default=1e-6
         Converged when the relative gradient, certified when the relative duality gap is at most this.
     max_time : float, optional
         Seconds after which the best answer so far is kept.
     warm_start : bool, default=False
-        Whether `fit` starts from the subspace that it found last, as on a path of growing C.
+        Whether `fit` starts from the subspace that the last `fit` has found, for instance on a path of growing C.
     random_state : int, RandomState, Generator or None
         Seed of the start.
     n_threads : int, optional
@@ -59,13 +59,13 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     Attributes
     ----------
     coef_ : array (n_tasks, n_features)
-        Row t has the coefficients of task t.
+        Row t holds the coefficients of task t.
     intercept_ : array (n_tasks,)
         0 without `fit_intercept`.
     tasks_ : array (n_tasks,)
         The labels of the tasks, in the order of `coef_`.
     subspace_ : array (n_features, rank_)
-        Orthonormal directions that all coefficients are combinations of, the strongest first.
+        Orthonormal directions that span all coefficients, the strongest first.
     certificate_, history_, outcome_, converged_, n_iter_, rank_
         As in `MatrixCompletion`.
 
@@ -103,11 +103,11 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         tasks : array of n labels, optional
             Which task a row belongs to. Not with lists, whose tasks are 0, 1, …; all rows are one task if None.
         drop_missing : bool, default=False
-            Whether rows whose target is missing (NaN) are left out; else they are an error.
+            Whether rows whose target is missing (NaN) are left out; otherwise they are an error.
         checkpoint : path, optional
             As in `MatrixCompletion.fit`.
         client : distributed.Client, optional
-            Of a Dask cluster, whose workers share the tasks out.
+            The client of a Dask cluster, whose workers share the tasks.
         """
         began = time.perf_counter()
         X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
@@ -124,14 +124,14 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
-        """The predictions of rows of X, each by its task.
+        """Predict rows of X, each with the model of its task.
 
         Parameters
         ----------
         X : array of shape (n, n_features)
-        tasks : n labels, or one for all rows; may be left out where `fit` had one task
+        tasks : n labels, or one for all rows; may be left out if `fit` had one task
         unseen : {"error", "mean"}
-            What a task that `fit` has not seen is: an error, or predicted by the mean of all tasks.
+            Whether a task that `fit` has not seen is an error, or predicted by the mean of all tasks.
         """
         check_is_fitted(self)
         return self._linear(X, tasks, unseen)
@@ -151,9 +151,9 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
     def fit_task(self, X: Any, y: Any) -> tuple[Floats, float]:
-        """Coefficients and intercept of a new task, from few rows: within the subspace that all others have taught.
+        """Coefficients and intercept of a new task, from few rows, within the learned subspace.
 
-        The model itself stays as it is.
+        The model itself does not change.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Models of tasks that have labels: which rows belong to which, when learning and when predicting."""
+"""Linear models of tasks that have labels: the task of each row, in `fit` and in `predict`."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ class NamedTasks(TaskModel):
         return self
 
     def _codes(self, tasks: ArrayLike | None, n: int) -> Indices64:
-        """The task of every row as a position in `tasks_`, which is set; one task if there are no labels."""
+        """Set `tasks_`; returns the position in it of the task of each row. Without labels there is one task."""
         labels = np.zeros(n, dtype=np.int64) if tasks is None else as_ids(tasks, "tasks")
         if labels.shape != (n,):
             raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
         self.tasks_, codes = number_ids(labels, "tasks")
         if len(self.tasks_) > 1:
             check_scores_get_tasks(self)
+        self._labels = Labels("task", len(self.tasks_), self.tasks_)  # callbacks may predict before the fit ends
         return codes.astype(np.int64)
 
     def _describe(self) -> None:
@@ -68,7 +69,7 @@ class NamedTasks(TaskModel):
         return np.asarray(products + intercept[where])
 
     def _positions(self, tasks: ArrayLike | None, n: int, unseen: str) -> Indices64:
-        """Rows of `coef_`; one beyond the last for a task that was not seen."""
+        """The row of `coef_` for each row of X; the number of tasks for an unseen task."""
         if unseen not in ("error", "mean"):
             raise ValueError(f'unseen must be "error" or "mean"; got {unseen!r}')
         if tasks is None:
@@ -79,7 +80,7 @@ class NamedTasks(TaskModel):
                 )
             return np.zeros(n, dtype=np.int64)
         labels = as_ids(tasks, "tasks")
-        if len(labels) == 1:  # or one for all rows
+        if len(labels) == 1:  # one for all rows
             labels = np.repeat(labels, n)
         if labels.shape != (n,):
             raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
@@ -111,7 +112,7 @@ class NamedTasks(TaskModel):
 
 
 def middles_of_tasks(y: Floats, codes: Indices64, robust: bool) -> Floats:
-    """The mean of every task's targets, or the median, which a few wild ones do not move."""
+    """The mean of the targets of each task, or the median if it has to be robust to outliers."""
     counts = np.bincount(codes)
     if not robust:
         return np.asarray(np.bincount(codes, y) / counts)
@@ -121,7 +122,7 @@ def middles_of_tasks(y: Floats, codes: Indices64, robust: bool) -> Floats:
 
 
 def stacked(X: Any, y: Any, tasks: ArrayLike | None) -> tuple[Any, Any, Any]:
-    """Lists of tasks, one below the other; anything else as it is."""
+    """Lists with one item per task, stacked; other input unchanged."""
     if not (isinstance(X, list | tuple) and len(X) and all(getattr(x, "ndim", 0) == 2 for x in X)):
         return X, y, tasks
     if tasks is not None:
@@ -137,10 +138,10 @@ def stacked(X: Any, y: Any, tasks: ArrayLike | None) -> tuple[Any, Any, Any]:
         if len(target) != rows:
             raise ValueError(f"task {t} has {rows} rows in X, but {len(target)} in y")
     labels = np.repeat(np.arange(len(X)), [rows for rows, _ in shapes])
-    return _below_one_another(X), np.concatenate([np.asarray(t) for t in y]), labels
+    return _stacked_rows(X), np.concatenate([np.asarray(t) for t in y]), labels
 
 
-def _below_one_another(X: Any) -> Any:
+def _stacked_rows(X: Any) -> Any:
     """The rows of all tasks; tables must have the same columns in the same order."""
     names = [list(x.columns) if hasattr(x, "columns") else None for x in X]
     for t, own in enumerate(names):
@@ -156,7 +157,7 @@ def _below_one_another(X: Any) -> Any:
 
 
 def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) -> tuple[Any, Any, ArrayLike | None]:
-    """The rows whose target is there; those without one are dropped if that was asked for, else an error."""
+    """The rows without those whose target is missing; an error if there are any and `drop_missing` is False."""
     targets = np.asarray(0.0 if y is None else y)
     if targets.ndim == 2 and targets.shape[1] == 1:
         targets = targets.ravel()
@@ -167,7 +168,7 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
         missing = np.array([is_missing(v) for v in targets], dtype=bool)
     rows = (X if hasattr(X, "shape") else np.asarray(X)).shape[0] if missing.any() else -1
     if targets.shape != (rows,):
-        return X, y, tasks  # nothing is missing, or the shapes are wrong, which the checks will say
+        return X, y, tasks  # nothing is missing, or the shapes are wrong, which later checks refuse
     if not drop_missing:
         raise ValueError(
             f"Input y contains NaN: {missing.sum()} of {rows} targets are missing, the first at row "
@@ -189,5 +190,5 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
         return X.iloc[keep], targets[keep], left
     array = np.asarray(X)
     if array.ndim == 0:
-        return X, y, tasks  # no array at all, which the checks will say
+        return X, y, tasks  # no array at all, which later checks refuse
     return array[keep], targets[keep], left

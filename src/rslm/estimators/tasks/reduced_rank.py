@@ -35,14 +35,14 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     Parameters
     ----------
     rank, C, loss, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
-        As of `MultiTaskRegressor`; a target is a task.
+        As in `MultiTaskRegressor`; a target is a task.
 
     Attributes
     ----------
     coef_ : array (n_targets, n_features)
     intercept_ : array (n_targets,)
     subspace_, certificate_, history_, outcome_, converged_, n_iter_, rank_
-        As of `MultiTaskRegressor`.
+        As in `MultiTaskRegressor`.
 
     Examples
     --------
@@ -67,9 +67,9 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         y : array of shape (n, n_targets), or (n,) for one target
             NaN is missing; every target needs a value.
         checkpoint : path, optional
-            As of `MatrixCompletion.fit`.
+            As in `MatrixCompletion.fit`.
         client : distributed.Client, optional
-            Of a Dask cluster, whose workers share the targets out.
+            The client of a Dask cluster, whose workers share the targets.
         """
         began = time.perf_counter()
         X = checked_data(self, X, accept_sparse="csr", dtype=np.float64)
@@ -92,7 +92,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
             if loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
                 try:
                     data, unexplained, centre = self._complete(X, Y)
-                except Stopped:  # the solver will find that no time is left; a checkpoint would be of another problem
+                except Stopped:  # no time is left, which the solver finds; a checkpoint would be of another problem
                     data, checkpoint, client = _unfactorised(X, Y), None, None
             else:
                 data = Tasks.shared(X, Y, intercept=bool(self.fit_intercept))
@@ -100,16 +100,16 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         return self
 
     def _complete(self, X: Floats, Y: Floats) -> tuple[Tasks, float, Floats]:
-        """Where nothing is missing, X = QR is factorised once: |Y − XW|² = |QᵀY − RW|² + |what no W explains|².
+        """The problem with X = QR, if nothing is missing: |Y − XW|² = |QᵀY − RW|² + |Y − QQᵀY|².
 
-        All targets have the same mean of X, so that intercepts are what is left when that is taken out.
+        All targets share the mean of X. It is subtracted, so that no intercepts have to be solved for.
         """
         centre: Floats = X.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
         R, turned, unexplained = reduced(X, Y, centre)
         return Tasks.shared(R, turned), unexplained, centre
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the targets that are there, the mean over all columns of y; missing ones (NaN) count for nothing.
+        """R² of the observed targets, averaged over the columns of y; missing ones (NaN) are left out.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         return float(np.mean(scores))
 
     def predict(self, X: Any) -> Floats:
-        """All targets of the rows of X, of shape (n, n_targets), or (n,) where `fit` was given one."""
+        """All targets of the rows of X, of shape (n, n_targets), or (n,) if `fit` was given one."""
         check_is_fitted(self)
         X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         found = np.asarray(X @ self.coef_.T) + self.intercept_
@@ -144,7 +144,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
 
 
 def _unfactorised(X: Floats, Y: Floats) -> Tasks:
-    """One row instead of all, with the same loss at W = 0, which is all that there is time for."""
+    """One row instead of all, with the same loss at W = 0, for a fit without time to factorise X."""
     scale = extreme_scale(np.array([Y.min(), Y.max()]))
     scaled = Y if scale == 1.0 else Y / scale
     norms = scale * np.sqrt(np.einsum("it,it->t", scaled, scaled))
