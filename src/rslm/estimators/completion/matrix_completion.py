@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.callback import with_callbacks
 
-from rslm.data import ObservedMatrix
 from rslm.estimators.choices import needs_distributed
 from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.completion import rank_limit
@@ -166,7 +165,6 @@ class MatrixCompletion(PartialFit):
             DataFrame with one entry per line. The answer is the same; it has no `residuals_`.
         """
         began = time.perf_counter()
-        self._checked_weighting()
         layout, start = self._layout(X, client), None
         self._warn_of_beyond(layout)
         if self.warm_start and (basis := self._learned_basis(layout.data.shape)) is not None:
@@ -185,19 +183,18 @@ class MatrixCompletion(PartialFit):
         return subspace.features
 
     def _layout(self, X: Any, client: Any) -> Layout:
-        loss = self._checked_loss()
+        weighting, loss = self._checked_weighting(), self._checked_loss()
         data = self._observed(X, fitting=True) if client is None else self._distributed(X, client)
         box = as_box(self.bounds, data.shape, data.col_ids)
         kind = Layout if client is None else DistributedLayout
-        return kind(data, loss, self.C, float(self.weighting), box)
+        return kind(data, loss, self.C, weighting, box)
 
     def _distributed(self, X: Any, client: Any) -> Any:
         needs_distributed()
         from rslm.distributed import distribute
 
         if not (isinstance(X, str | os.PathLike) or on_cluster(X)):
-            X = self._observed(X, fitting=True)
+            return distribute(self._observed(X, fitting=True), client)
         data = distribute(X, client)
-        if not isinstance(X, ObservedMatrix):  # whose names `_observed` has set
-            self._set_n_features(data.shape[1])
+        self._set_n_features(data.shape[1])
         return data
