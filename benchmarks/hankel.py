@@ -28,7 +28,7 @@ import numpy as np
 from common import SHARED, forget_peak, needed, peak_memory, report
 from hankel_baselines import Array, cadzow, cramer_rao, htls, random_system, separated_system, slra, ssa
 from rslm import HankelModel
-from rslm.series.orders import criterion
+from rslm.estimators.series.orders import criterion
 
 NOISE = 0.05
 SETS = {"D1": (5, 100, 100, 20), "D2": (10, 100, 1000, 10), "D3": (20, 1000, 10000, 5)}  # order, d, T, systems

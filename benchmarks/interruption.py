@@ -23,7 +23,7 @@ import numpy as np
 from common import SHARED, needed, report
 from rslm import MatrixCompletion, ObservedMatrix, load
 from rslm.datasets import make_ratings
-from rslm.estimators.gone import iterations_and_seconds
+from rslm.estimators.checkpoints import iterations_and_seconds
 
 FITS: dict[str, dict[str, Any]] = {
     "square": {"rank": 20, "C": 1e3, "weighting": 0.5},

@@ -8,7 +8,7 @@ import pytest
 
 from rslm import HankelModel, MatrixCompletion, MatrixCompletionCV, MultiTaskRegressor
 from rslm.datasets import make_ratings, make_series, make_tasks
-from rslm.estimators.layout import Layout
+from rslm.estimators.completion.layout import Layout
 from rslm.evaluation.objective import Objective
 from rslm.runtime.interrupts import held_back
 from rslm.solvers import answer, loop

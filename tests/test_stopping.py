@@ -18,6 +18,8 @@ from rslm import (
     ReducedRankRegressor,
 )
 from rslm.datasets import make_ratings, make_series
+from rslm.estimators.completion import matrix_completion_cv
+from rslm.estimators.series import exponentials, pilot
 from rslm.evaluation.objective import Objective
 from rslm.kernels import Factors, Solved, Stopped, ask, bound
 from rslm.linalg import blocked_qr, conjugate_gradients
@@ -26,7 +28,6 @@ from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem
 from rslm.runtime import interrupts
 from rslm.runtime.interrupts import Interrupt, held_back, look, over
-from rslm.series import exponentials, pilot
 from rslm.solvers import Outcome, solve
 from rslm.structures import Box, Hankel, Symmetric
 
@@ -368,7 +369,6 @@ def test_quick_fits_of_a_series_are_kept(clock, monkeypatch, looks):
 
 def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):
     fits = []
-    from rslm.estimators import matrix_completion_cv as cv
 
     def counted(*arguments, **more):
         fits.append(1)
@@ -376,7 +376,7 @@ def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):
         interrupts._ACTIVE.get().note(2, None)
         return result
 
-    monkeypatch.setattr(cv, "solve", counted)
+    monkeypatch.setattr(matrix_completion_cv, "solve", counted)
     model = MatrixCompletionCV((2, 3), random_state=0).fit(DATA)
     assert len(fits) == 1
     assert model.outcome_ == "interrupted"

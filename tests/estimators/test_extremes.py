@@ -19,7 +19,7 @@ from rslm import (
     load,
     solve,
 )
-from rslm.estimators.bounds import clipped
+from rslm.estimators.completion.bounds import clipped
 from rslm.evaluation.objective import Evaluation, Objective
 from rslm.inner.active_set import MOST_STEPS, SmoothColumns
 from rslm.inner.kept import nearest, within_reach

@@ -42,8 +42,8 @@ from rslm import (
     ReducedRankRegressor,
     solve,
 )
-from rslm.estimators.bounds import as_box
 from rslm.estimators.choices import as_loss
+from rslm.estimators.completion.bounds import as_box
 from rslm.measurements import Bilinear, Entries, Samples, Side, Tasks
 from rslm.structures import Box, Hankel, Symmetric, Toeplitz
 

@@ -17,8 +17,9 @@ from rslm.cli.cluster import complete_on_cluster
 from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data import ObservedMatrix, holdout, read_source
-from rslm.estimators.bounds import cost_in_words
 from rslm.estimators.choices import as_loss
+from rslm.estimators.completion import Completion
+from rslm.estimators.completion.bounds import cost_in_words
 from rslm.estimators.defaults import usual_C, with_width
 from rslm.report import completion_report, write_report
 from rslm.storage.atomic import atomic_text
@@ -111,7 +112,7 @@ def complete(
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > FEW else (matrix, None)
     loss = shared["loss"] = with_width(loss, matrix.values)
     ranks = sorted({max(rank // 2, 1), rank, 2 * rank}) if tune else [rank]
-    estimator: MatrixCompletion
+    estimator: Completion
     usual = usual_C(train.shape, train.values, as_loss(loss))
     searched = tune or (c is None and FEW < len(train) <= MOST_TO_TRY)
     if searched and checkpoint is not None:
@@ -171,7 +172,7 @@ def learned(model: Any, data: ObservedMatrix) -> NDArray[np.float64]:
     return found
 
 
-def held_out_facts(model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix) -> dict[str, float]:
+def held_out_facts(model: Completion, train: ObservedMatrix, test: ObservedMatrix) -> dict[str, float]:
     """The error on held-out entries, and that of the simplest prediction."""
     if model.classes_ is not None:
         ones = float(np.mean(test.values > 0))
@@ -184,9 +185,7 @@ def held_out_facts(model: MatrixCompletion, train: ObservedMatrix, test: Observe
     return facts
 
 
-def result(
-    model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix | None, seconds: float
-) -> dict[str, Any]:
+def result(model: Completion, train: ObservedMatrix, test: ObservedMatrix | None, seconds: float) -> dict[str, Any]:
     C = model.best_C_ if isinstance(model, MatrixCompletionCV) else model.C
     facts: dict[str, Any] = {"entries": len(train), "rank": model.rank_, "C": float(C), "loss": model.loss}
     if test is not None:
@@ -195,7 +194,7 @@ def result(
     return facts | {"relative_gap": float(model.certificate_.relative_gap)}
 
 
-def write_filled(model: MatrixCompletion, matrix: ObservedMatrix, path: Path) -> None:
+def write_filled(model: Completion, matrix: ObservedMatrix, path: Path) -> None:
     """Write all entries, observed ones unchanged, a block of rows at a time."""
     known = matrix.to_csr()
     with atomic_text(path) as file:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from rslm.cli.interrupts import INTERRUPTED
 from rslm.data.numbers import plain_number
-from rslm.estimators.gone import iterations_and_seconds
+from rslm.estimators.checkpoints import iterations_and_seconds
 from rslm.storage.atomic import target_of
 
 

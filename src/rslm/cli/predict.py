@@ -13,13 +13,14 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from rslm import MatrixCompletion, load
+from rslm import load
 from rslm.cli import options as o
 from rslm.cli.output import as_json, claim, screen
 from rslm.data import ObservedMatrix, read_source
 from rslm.data.files import read_pairs
 from rslm.data.files.roles import names_ids
 from rslm.data.numbers import plain_number
+from rslm.estimators.completion import Completion
 from rslm.storage.atomic import atomic_text
 
 
@@ -140,15 +141,15 @@ def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArra
     return numbers - 1
 
 
-def known_ids(model: MatrixCompletion, row: Any, col: Any) -> bool:
+def known_ids(model: Completion, row: Any, col: Any) -> bool:
     """Whether one of the two is an id of the model."""
     pairs = ((row, model.row_ids_), (col, model.col_ids_))
     return any(ids is None or plain_number(given) in ids.tolist() for given, ids in pairs)
 
 
-def completion(path: Path) -> MatrixCompletion:
+def completion(path: Path) -> Completion:
     fitted = load(path)
-    if not isinstance(fitted, MatrixCompletion):
+    if not isinstance(fitted, Completion):
         raise ValueError(f"{path} holds a {type(fitted).__name__}; a MatrixCompletion is needed")
     return fitted
 
@@ -165,7 +166,7 @@ def position(ids: NDArray[Any] | None, wanted: str, count: int) -> int:
     return at[0]
 
 
-def known_of_row(model: MatrixCompletion, at: int, data: ObservedMatrix, path: str) -> ObservedMatrix:
+def known_of_row(model: Completion, at: int, data: ObservedMatrix, path: str) -> ObservedMatrix:
     """The entries of the data in this row, as a matrix of the model's shape; `path` is for messages."""
     columns = np.unique(seen_by(model, at, data, path)).astype(np.int32)
     rows, cols = len(model.row_factors_), len(model.col_factors_)
@@ -173,7 +174,7 @@ def known_of_row(model: MatrixCompletion, at: int, data: ObservedMatrix, path: s
     return ObservedMatrix(indptr, columns, np.ones(len(columns)), (rows, cols))
 
 
-def seen_by(model: MatrixCompletion, at: int, data: ObservedMatrix, path: str) -> Any:
+def seen_by(model: Completion, at: int, data: ObservedMatrix, path: str) -> Any:
     """The columns in which the data have an entry in this row."""
     if (model.row_ids_ is None) != (data.row_ids is None) or (model.col_ids_ is None) != (data.col_ids is None):
         raise ValueError(f"{path} has no ids where the model has some, or vice versa; they cannot be compared")

@@ -1,13 +1,9 @@
 """Estimators: thin compositions of a problem, a solver and scikit-learn's conventions."""
 
-from rslm.estimators.hankel_model import HankelModel
-from rslm.estimators.inductive_completion import InductiveCompletion
-from rslm.estimators.matrix_completion import MatrixCompletion
-from rslm.estimators.matrix_completion_cv import MatrixCompletionCV
-from rslm.estimators.multi_task import MultiTaskRegressor
-from rslm.estimators.multi_task_classifier import MultiTaskClassifier
+from rslm.estimators.completion import InductiveCompletion, MatrixCompletion, MatrixCompletionCV
 from rslm.estimators.persistence import load
-from rslm.estimators.reduced_rank import ReducedRankRegressor
+from rslm.estimators.series import HankelModel
+from rslm.estimators.tasks import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
 
 __all__ = [
     "HankelModel",

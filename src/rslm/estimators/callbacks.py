@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from rslm.estimators.choices import line
 from rslm.estimators.scaling import in_units
 from rslm.runtime.log import logger
 from rslm.solvers.stopping import Progress
@@ -15,24 +15,24 @@ from rslm.solvers.stopping import Progress
 Attributes = Callable[[Progress], dict[str, Any]]
 
 
-class Teller:
-    """Tells of every iteration of a fit, which may be several solutions one after the other."""
+class Reporter:
+    """Reports every iteration of a fit, which may consist of several calls of the solver."""
 
     def __init__(self, estimator: Any, X: Any, several: bool = False) -> None:
         self._estimator, self._X = estimator, X
         self._context = estimator._init_callback_context(max_subtasks=None if several else estimator.max_iter)
         self._context.call_on_fit_task_begin(estimator=estimator, X=X)
-        self._heard = bool(estimator.verbose or getattr(estimator, "_skl_callbacks", ()))
+        self._active = bool(estimator.verbose or getattr(estimator, "_skl_callbacks", ()))
         self._iterations = 0
 
-    def about(self, attributes: Attributes, scale: float = 1.0) -> Callable[[Progress], bool] | None:
-        """What a solver calls after every iteration; None where nobody listens, which saves it some work.
+    def callback(self, attributes: Attributes, scale: float = 1.0) -> Callable[[Progress], bool] | None:
+        """The callback for a solver; None without a log and without callbacks, which saves some work.
 
-        Callbacks that want a fitted estimator get one with these attributes and a `history_` of the last iteration.
+        Callbacks that ask for a fitted estimator get one with these attributes and a `history_` of the last iteration.
         """
-        return (lambda progress: self._tell(progress, attributes, scale)) if self._heard else None
+        return (lambda progress: self._report(progress, attributes, scale)) if self._active else None
 
-    def _tell(self, progress: Progress, attributes: Attributes, scale: float) -> bool:
+    def _report(self, progress: Progress, attributes: Attributes, scale: float) -> bool:
         if self._estimator.verbose:
             logger.info(line(progress))
         if progress.iteration == 0:
@@ -49,7 +49,7 @@ class Teller:
         )
 
     def done(self) -> None:
-        """The fit has ended."""
+        """Report the end of the fit."""
         self._context.call_on_fit_task_end(estimator=self._estimator, X=self._X)
 
 
@@ -61,4 +61,19 @@ def _last(progress: Progress, scale: float) -> dict[str, Any]:
         "seconds": progress.seconds,
         "C": progress.C,
     }
-    return {"history_": {name: np.array([value]) for name, value in history.items()}}
+    arrays: dict[str, Any] = {name: np.array([value]) for name, value in history.items()}
+    return {"history_": arrays | {"relaxations": [progress.relaxations]}}
+
+
+RELAXED = {"loss": "loss rounded by", "bounds": "bounds softened by", "structure": "structure smoothed by"}
+
+
+def line(p: Progress) -> str:
+    """One iteration, for the log."""
+    return (
+        f"rank {p.U.shape[1]}  iteration {p.iteration:3d}  objective {p.value:.10e}  "
+        f"relative gradient {p.relative_gradient:.1e}  {p.evaluations} evaluations  "
+        f"{p.hessian_products} Hessian products  {p.seconds:.2f} s  C {p.C:g}"
+        + "".join(f"  {RELAXED[r.of]} {r.amount:.1e}" for r in p.relaxations if r.of in RELAXED and r.amount < math.inf)
+        + (f"  relative gap {p.relative_gap:.1e}" if p.relative_gap >= 0 else "")
+    )

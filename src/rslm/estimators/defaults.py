@@ -1,4 +1,4 @@
-"""What suits data of this size and unit, where nothing was given."""
+"""Default parameters that depend on the size and the units of the data."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rslm.losses import Loss
 from rslm.runtime.types import Floats
 
 PER_SIZE = 0.3  # C of the square loss, relative to √(n_samples · n_features): suits ratings with weighting 0.5
-SAMPLE = 100_000  # entries that are looked at
-NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
-TYPICAL = 0.5  # of an error, relative to the spread of the data
-WIDTH = 0.2  # of the Huber and ε-insensitive losses, relative to the spread of the data
+SAMPLE = 100_000  # maximum number of entries used for estimates, about
+NORMAL = 1.4826  # standard deviation of a normal x, relative to the median of |x|
+TYPICAL = 0.5  # size of a typical error, relative to the spread of the data
+WIDTH = 0.2  # parameter of the Huber and ε-insensitive losses, relative to the spread of the data
 
 
 def usual_C(shape: tuple[int, int], values: Floats, loss: Loss) -> float:
-    """C by the size of the matrix, so that a typical error pulls as hard as with the square loss."""
+    """C for a matrix of this size; a typical error has the same weighted gradient as with the square loss."""
     C = PER_SIZE * float(np.sqrt(shape[0] * shape[1]))
     if loss.binary:
         return C
@@ -25,14 +25,14 @@ def usual_C(shape: tuple[int, int], values: Floats, loss: Loss) -> float:
 
 
 def with_width(loss: str, values: Floats) -> str:
-    """The name of a loss; with a width, in the units of the data, where it needs one and has none."""
+    """The name of a loss, with a width in the units of the data if it needs one and has none."""
     return f"{loss}:{WIDTH * spread(values):.4g}" if loss in ("huber", "epsilon_insensitive") else loss
 
 
 def spread(values: Floats) -> float:
-    """About a standard deviation, but not that of outliers; 1 if all values are the same."""
+    """A robust estimate of the standard deviation; 1 if all values are equal."""
     some = np.asarray(values[:: max(1, len(values) // SAMPLE)], dtype=np.float64)
-    scale = float(np.abs(some).max(initial=0.0)) or 1.0  # squares of the data themselves may not be finite
+    scale = float(np.abs(some).max(initial=0.0)) or 1.0  # squares of the data may overflow
     some = some / scale
     middle = np.median(some)
     found = NORMAL * np.median(np.abs(some - middle)) or np.sqrt(np.mean((some - middle) ** 2))

@@ -1,4 +1,4 @@
-"""The instruction set that the environment names, for those who import the kernels before they look at it."""
+"""The instruction set that an environment variable names; the command line applies it after importing the kernels."""
 
 from __future__ import annotations
 

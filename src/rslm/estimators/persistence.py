@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,6 @@ from rslm.certificate import Certificate
 from rslm.certificate.relaxation import RELAXED, amounts_by_iteration, relaxations_of
 from rslm.data import parts
 from rslm.data.parts import part_of
-from rslm.estimators import bounds
 from rslm.estimators.choices import OWN, STREAMING, as_loss
 from rslm.losses import BY_NAME, Loss
 from rslm.runtime.threads import thread_count
@@ -26,54 +26,38 @@ MODEL = Kind("model", 2, "model.save(path) and rslm complete --model", "Save the
 BEFORE = ("rounding", "softness", "smoothing")  # the relaxations of loss, bounds and structure in earlier files
 MOST_THREADS = 1 << 16  # more than any machine has
 
+Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]  # how a parameter is written as JSON, and how it is read
 
-class Storable(Protocol):
-    """What an estimator offers to be saved."""
-
-    def get_params(self, deep: bool = True) -> Facts: ...
-
-    def _to_file(self) -> tuple[Arrays, Facts]:
-        """What the fit has learned, as arrays and as facts that JSON can hold."""
-
-    @classmethod
-    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self: ...
-
-
-class _Registry:
-    """The estimators that `load` knows, by the name that stands in the file."""
-
-    classes: ClassVar[dict[str, type[Storable]]] = {}
-
+ESTIMATORS: dict[str, type[Any]] = {}  # those that `load` knows, by the name in the file
 
 S = TypeVar("S", bound=type[Any])
 
 
 def storable(cls: S) -> S:
     """Let `load` find an estimator class."""
-    _Registry.classes[cls.__name__] = cls
+    ESTIMATORS[cls.__name__] = cls
     return cls
 
 
-def save(model: Storable, path: str | os.PathLike[str], more: Arrays | None = None) -> None:
-    """Write a fitted model, and more arrays with it. The file appears whole or not at all."""
+def save(model: Any, path: str | os.PathLike[str], more: Arrays | None = None) -> None:
+    """Write a fitted model and, with it, `more` arrays. The file appears whole or not at all."""
     arrays, facts = model._to_file()
-    header = {
-        "estimator": type(model).__name__,
-        "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
-        "facts": facts,
+    params = {
+        name: model._forms[name][0](value) if name in model._forms else _plain(name, value)
+        for name, value in model.get_params(deep=False).items()
     }
+    header = {"estimator": type(model).__name__, "params": params, "facts": facts}
     arrays |= more or {}
-    if type(model).__name__ in _Registry.classes:  # a class of the user's own is not loaded
+    if type(model).__name__ in ESTIMATORS:  # `load` does not know a user's own class
         _check_loads(model, header, arrays)
     write_container(path, MODEL, header, arrays)
 
 
-def _check_loads(model: Storable, header: Facts, arrays: Arrays) -> None:
-    """What is written has to be read again, and later is too late to say that it cannot."""
+def _check_loads(model: Any, header: Facts, arrays: Arrays) -> None:
+    """A file that could not be loaded is refused now, while the model still exists."""
     read = json.loads(json.dumps(header, default=plain_scalar))
     try:
         with np.errstate(all="ignore"):
-            _check_params(read["params"])
             type(model)._from_file(read["params"], dict(arrays), read["facts"])
     except Exception as e:
         raise ValueError(
@@ -96,33 +80,29 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     name = os.fspath(path)
     header, arrays = read_container(path, MODEL)
-    estimator = _Registry.classes.get(str(header.get("estimator")))
+    estimator = ESTIMATORS.get(str(header.get("estimator")))
     if estimator is None:
         raise ValueError(f"{name!r} holds a {header.get('estimator')!r}, which this version of rslm does not know")
     try:
-        with np.errstate(all="ignore"):  # numbers that are far too large, which are refused
-            _check_params(header["params"])
+        with np.errstate(all="ignore"):  # of numbers that are far too large, which are refused
             return estimator._from_file(header["params"], arrays, header["facts"])
-    except Exception as e:  # whatever is in a header, and whatever comes of it
+    except Exception as e:  # a damaged header may cause any error
         raise ValueError(f"{name!r} is damaged: {part_of(e)} is missing or wrong. {MODEL.remedy}") from e
 
 
-def _check_params(params: Any) -> None:
-    """As `_plain` writes them."""
+def read_params(forms: dict[str, Form], params: Facts) -> Facts:
+    """Constructor parameters from a file; those without a form of their own are scalars or lists of scalars."""
     for name, value in params.items():
         flat = value if isinstance(value, list) else [value]
-        if name not in ("loss", "bounds") and not all(
-            v is None or isinstance(v, bool | int | float | str) for v in flat
-        ):
+        if name not in forms and not all(v is None or isinstance(v, bool | int | float | str) for v in flat):
             raise ValueError(name)
+    return {name: forms[name][1](value) if name in forms else value for name, value in params.items()}
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A constructor parameter as JSON. A generator cannot be kept, and a model that is fitted does not need it."""
+    """A constructor parameter as JSON. A random generator is left out: a fitted model does not need it."""
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return None
-    if name == "bounds":
-        return bounds.to_plain(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Loss):
@@ -135,7 +115,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def loss_to_plain(loss: Loss) -> Facts:
-    """A loss by its name and parameters. One of the user's own is only named: a file brings no code."""
+    """A loss as its name and parameters. Of a user's own loss only the name: a file holds no code."""
     name = next((name for name, known in BY_NAME.items() if type(loss) is known), None)
     if name is None:
         return {"own": type(loss).__name__}
@@ -143,7 +123,7 @@ def loss_to_plain(loss: Loss) -> Facts:
 
 
 def loss_from_plain(plain: Any) -> Any:
-    """The loss of a file; of a user's own loss no more than the name, as a string that no built-in loss has."""
+    """The loss in a file; for a user's own loss a string with its name, which differs from all built-in names."""
     if not isinstance(plain, dict):
         return plain
     if "own" in plain:
@@ -151,22 +131,18 @@ def loss_from_plain(plain: Any) -> Any:
     return BY_NAME[plain["name"]](**{k: v for k, v in plain.items() if k != "name"})
 
 
-def facts_of_fit(facts: Facts) -> Facts:
-    """How a fit has ended, which all models know."""
-    return {
-        "outcome_": _outcome(facts),
-        "converged_": parts.flag(facts, "converged_"),
-        "n_iter_": parts.whole(facts, "n_iter_"),
-    }
+LOSS_FORM: Form = (lambda loss: _plain("loss", loss)), loss_from_plain
 
 
-def _outcome(facts: Facts) -> str:
+def outcome_of(facts: Facts) -> str:
     found = parts.text(facts, "outcome_")
     return found if found == STREAMING else Outcome(found).value
 
 
-def certificate_of(facts: Facts) -> Certificate:
+def certificate_of(facts: Facts) -> Certificate | None:
     found = facts["certificate"]
+    if found is None:
+        return None
     kinds: Any = {"method": parts.text, "rank": parts.whole, "stationary": parts.flag}
     known = [f.name for f in fields(Certificate) if f.name in found and f.name != "relaxations"]
     if len(known) + sum(name in found for name in ("relaxations", *BEFORE)) < len(found):
@@ -206,16 +182,17 @@ def history_of(arrays: Arrays) -> dict[str, Any]:
     return read if amounts is None else read | {"relaxations": [relaxations_of(row) for row in amounts]}
 
 
-def check_settings(n_threads: Any, loss: Any) -> None:
-    """Parameters that a fitted model needs to predict; others are looked at when it is fitted again."""
-    if thread_count(n_threads) > MOST_THREADS:
+def check_settings(params: Facts) -> None:
+    """Check parameters that a fitted model needs to predict; the others are checked when it is fitted again."""
+    if thread_count(params.get("n_threads")) > MOST_THREADS:
         raise ValueError("n_threads")
+    loss = params.get("loss", "square")
     if not (isinstance(loss, str) and loss.startswith(OWN)):
         as_loss(loss)
 
 
 def ids_to_array(kind: str, ids: NDArray[Any] | None) -> Arrays:
-    """Ids as an array that needs no pickle; mixed ids go through JSON."""
+    """Ids as an array that needs no pickle; ids of mixed types are written as JSON."""
     if ids is None:
         return {}
     if ids.dtype != object:

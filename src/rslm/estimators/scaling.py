@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from rslm.data import ObservedMatrix
+from rslm.losses import Loss
 from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box
 
@@ -14,20 +14,20 @@ SAFE_EXPONENT = 100  # squares, sums of them and their products with C stay far 
 
 
 def extreme_scale(values: Floats) -> float:
-    """A power of two to divide the values by: 1 for ordinary data, so that nothing is rounded in any case."""
+    """The power of two by which values are divided before solving; 1 for data of ordinary size. It rounds nothing."""
     largest = float(np.max(np.abs(values), initial=0.0))
     exponent = math.frexp(largest)[1]
     return 1.0 if largest == 0.0 or abs(exponent) <= SAFE_EXPONENT else math.ldexp(1.0, min(exponent, 1023))
 
 
-def scale_of(data: ObservedMatrix, box: Box | None) -> float:
-    """The `extreme_scale` of data, and of bounds that keep them away from 0."""
-    size = max(float(data.values.max(initial=0.0)), -float(data.values.min(initial=0.0)))
-    return extreme_scale(np.array([size]) if box is None else np.append(box.nearest_to_zero(), size))
+def scale_of(largest: float, box: Box | None, loss: Loss) -> float:
+    """Scale applied before solving (square loss only), by the largest value and by bounds that exclude 0."""
+    bounds = np.zeros(0) if box is None else box.nearest_to_zero()
+    return extreme_scale(np.append(bounds, largest)) if loss.quadratic else 1.0
 
 
 def in_units(values: Floats, scale: float) -> Floats:
-    """Values of the objective for data that are `scale` times as large, which may be beyond all numbers."""
+    """Values of the objective for data that are `scale` times as large; they may overflow."""
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(values * scale * scale)
 

@@ -28,6 +28,8 @@ class Loss(ABC):
     quadratic: ClassVar[bool] = False
     #: The targets are two classes, −1 and 1.
     binary: bool = False
+    #: `probability` turns predictions into probabilities of the class 1.
+    probabilistic: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, y: Floats, w: Floats) -> Floats:
@@ -72,6 +74,10 @@ class Loss(ABC):
         `y` may be some of all targets; those of them that are not 0 have the median size `usual`.
         """
         return np.asarray(-self.gradient(y, np.zeros_like(y)), dtype=y.dtype)
+
+    def probability(self, w: Floats) -> Floats:
+        """The probability of the class 1; only of losses that are `probabilistic`."""
+        raise NotImplementedError(f"{self!r} gives no probabilities")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

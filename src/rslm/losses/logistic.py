@@ -22,6 +22,7 @@ class Logistic(Loss):
     """ℓ(y, w) = log(1 + exp(−y w)) for y = ±1 (or booleans, or 0 and 1); w is the log-odds of 1."""
 
     binary = True
+    probabilistic = True
 
     def value(self, y: Floats, w: Floats) -> Floats:
         return np.logaddexp(0.0, -y * w)

@@ -1,0 +1,199 @@
+"""Complete a matrix from some of its entries."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.callback import with_callbacks
+
+from rslm.estimators.choices import needs_distributed
+from rslm.estimators.completion.bounds import as_box
+from rslm.estimators.completion.completion import rank_limit
+from rslm.estimators.completion.distributed_layout import DistributedLayout
+from rslm.estimators.completion.fold_in import Subspace
+from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.observed_input import on_cluster
+from rslm.estimators.completion.streaming import PartialFit
+from rslm.estimators.persistence import storable
+from rslm.losses import Loss
+from rslm.solvers.stopping import time_left
+
+
+@storable
+class MatrixCompletion(PartialFit):
+    """Low-rank matrix completion with a certificate of optimality.
+
+    Learns W of rank at most `rank` that minimises ``C Σ loss(x_ij, w_ij) + ½ ‖W‖_*²`` over the observed entries of X,
+    where ‖W‖_* is the trace norm, the sum of the singular values.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Maximum rank of W, at most the smaller side of X. If None, 10 or the smaller side of X.
+    C : float, default=1e3
+        Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
+    loss : str or Loss, default="square"
+        "square", "absolute", "epsilon_insensitive", "huber", "quantile" for real numbers, "logistic", "hinge",
+        "squared_hinge" for two classes (booleans, 0 and 1, or −1 and 1), or an instance with parameters, such as
+        ``rslm.losses.Huber(0.5)``. A loss with kinks (absolute, ε-insensitive, quantile, hinge) is solved in a rounded
+        form; the certificate is for the loss itself and states the rounding.
+    bounds : (lower, upper), Box or None
+        Bounds of all entries of W, not only of the observed ones: ``(0, None)`` for a non-negative matrix, ``(1, 5)``
+        for ratings. Each is a number, an array with one number for every feature, an array of shape (n_samples, 1) or
+        (n_samples, n_features), or None. Observed values beyond the bounds are fitted as well as the bounds allow, with
+        a warning; ``rslm.structures.Box(lower, upper, strict=True)`` makes them an error.
+    weighting : float, default=0.0
+        Exponent α of the weighted trace norm: rows and columns with n observed entries are weighted by n^α, relative
+        to the average. 0 is the plain trace norm; 0.5 often predicts better if some rows have many more entries.
+    solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
+        The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.
+    max_iter : int, default=1000
+        Maximum number of outer iterations, including those of continuation stages.
+    tol : float, default=1e-6
+        Converged when the relative gradient, certified when the relative duality gap is at most this.
+    max_time : float, optional
+        Seconds after which the best answer so far is kept. `fit` returns within two seconds after that, as it does
+        after Ctrl-C. The answer keeps the bounds; if there is no time for a certificate, it says so.
+    warm_start : bool, default=False
+        Whether `fit` starts from the subspace that the last `fit` or `partial_fit` has found, if the number of features
+        and the rank are the same.
+    random_state : int, RandomState, Generator or None
+        Seed of the start.
+    n_threads : int, optional
+        Threads to use, all cores if None. The answer does not depend on it.
+    verbose : int, default=0
+        1 logs every iteration to the logger "rslm".
+
+    Attributes
+    ----------
+    row_factors_, col_factors_ : arrays (n_samples, rank) and (n_features, rank)
+        W = row_factors_ @ col_factors_.T. Rows and columns without an observed entry have the average factor.
+    certificate_ : Certificate
+        The objective and a lower bound on the objective of any matrix; ``print(model.certificate_)`` says what they
+        mean.
+    history_ : dict of arrays
+        objective, gradient_norm, relative_gradient, seconds, evaluations, hessian_products and C after every iteration,
+        and `relaxations`, a list of what was relaxed then: the solver warm-starts from smaller C, from a square loss
+        and rounded kinks, from no bounds and soft ones.
+    outcome_ : str
+        Why the solver ended: certified, stationary, iterations, time, stalled, interrupted or failed.
+    converged_ : bool
+        Whether that means convergence.
+    n_iter_ : int
+        Number of outer iterations, including those of continuation stages.
+    rank_ : int
+        The rank of W, which may be below the limit.
+    residuals_ : ObservedMatrix
+        Residuals of the observed entries: x − w; with the logistic loss, 0 or 1 minus the probability of 1; with the
+        hinge losses, the distance to the right side by 1. ``.to_dense()`` is an array with NaN at missing entries.
+        A model that was loaded from a file, or fitted by a cluster, has none.
+    outlier_scores_ : ObservedMatrix
+        |residuals_| relative to their usual size, 1.4826 times the median (of those that are not 0, if most are 0):
+        large for entries that a robust loss has ignored.
+    classes_ : array of two, or None
+        The values of the two classes, for a loss of two classes.
+    n_features_in_, feature_names_in_ : int and array
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rslm import MatrixCompletion
+    >>> X = np.outer([1.0, 2, 3, 4], [1.0, 2, 3])
+    >>> X[3, 2] = np.nan
+    >>> model = MatrixCompletion(rank=1, C=1e4).fit(X)
+    >>> model.predict([3], [2]).round(2)
+    array([12.])
+    """
+
+    def __init__(
+        self,
+        rank: int | None = None,
+        C: float = 1e3,
+        *,
+        loss: str | Loss = "square",
+        bounds: Any = None,
+        weighting: float = 0.0,
+        solver: str = "trust-region",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.C = C
+        self.loss = loss
+        self.bounds = bounds
+        self.weighting = weighting
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(
+        self, X: Any, y: object = None, *, checkpoint: str | os.PathLike[str] | None = None, client: Any = None
+    ) -> Self:
+        """Learn the factors from the observed entries of X.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features), or a path
+            NaN is missing in dense input; stored entries of sparse input are observed, zeros included. A file is read
+            by `ObservedMatrix.read`; a folder holds prepared data.
+        y : ignored
+        checkpoint : path, optional
+            A file that is written from time to time during the fit. After an interruption of any kind, the same `fit`
+            continues from it to bitwise the same answer; a `fit` that has converged returns at once. `history_`
+            includes the time before the interruption, `max_time` does not. A file of other data or settings is refused;
+            `max_iter`, `max_time`, `n_threads` and `verbose` may differ.
+        client : distributed.Client, optional
+            The client of a Dask cluster, whose workers hold blocks of samples and solve for them. X may then also be a
+            folder of prepared data, a Parquet file or a folder of them, on storage that all workers see, or a Dask
+            DataFrame with one entry per line. The answer is the same; it has no `residuals_`.
+        """
+        began = time.perf_counter()
+        layout, start = self._layout(X, client), None
+        self._warn_of_beyond(layout)
+        if self.warm_start and (basis := self._learned_basis(layout.data.shape)) is not None:
+            layout = replace(layout, left="features")
+            start = layout.start(basis)
+        self._stream = None
+        with self._solving():
+            self._fit(X, layout, self.rank, start, time_left(self.max_time, began), checkpoint)
+        return self
+
+    def _learned_basis(self, shape: tuple[int, int]) -> Any:
+        """The subspace of the last fit, if it suits data of this shape."""
+        subspace: Subspace | None = getattr(self, "_subspace", None)
+        if subspace is None or subspace.features.shape != (shape[1], rank_limit(self.rank, shape)):
+            return None
+        return subspace.features
+
+    def _layout(self, X: Any, client: Any) -> Layout:
+        weighting, loss = self._checked_weighting(), self._checked_loss()
+        data = self._observed(X, fitting=True) if client is None else self._distributed(X, client)
+        box = as_box(self.bounds, data.shape, data.col_ids)
+        kind = Layout if client is None else DistributedLayout
+        return kind(data, loss, self.C, weighting, box)
+
+    def _distributed(self, X: Any, client: Any) -> Any:
+        needs_distributed()
+        from rslm.distributed import distribute
+
+        if not (isinstance(X, str | os.PathLike) or on_cluster(X)):
+            return distribute(self._observed(X, fitting=True), client)
+        data = distribute(X, client)
+        self._set_n_features(data.shape[1])
+        return data

@@ -1,0 +1,149 @@
+"""Completion from the entries alone, within bounds if there are any."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from rslm.data import ObservedMatrix
+from rslm.estimators.choices import has_probabilities
+from rslm.estimators.completion.bounds import as_box, from_plain, to_plain, warn_of_beyond
+from rslm.estimators.completion.completion import Completion
+from rslm.estimators.completion.fold_in import Subspace
+from rslm.estimators.completion.layout import Layout
+from rslm.estimators.persistence import Form
+from rslm.estimators.warn import warn_caller
+from rslm.runtime.threads import thread_count
+from rslm.runtime.types import Floats
+from rslm.solvers import Outcome
+
+
+class PlainCompletion(Completion):
+    """Completion without features of rows and columns."""
+
+    _subspace: Subspace
+    _forms: ClassVar[dict[str, Form]] = {**Completion._forms, "bounds": (to_plain, from_plain)}
+
+    def _warn_of_beyond(self, layout: Layout) -> None:
+        """Warn of observed values beyond the bounds."""
+        if layout.box is not None and not layout.loss.binary:
+            warn_of_beyond(layout.box, layout.data, layout.beyond(layout.box))
+
+    def _warn_of_unobserved(self, layout: Layout) -> None:
+        data, alike = layout.data, layout.alike
+        samples, features = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
+        if not (samples or features):
+            return
+        average = (alike[0] or not samples) and (alike[1] or not features)
+        consequence = (
+            "they are predicted like an average one"
+            if average
+            else "where they have bounds of their own, nothing but these are known of them; the others are predicted "
+            "like an average one"
+        )
+        warn_caller(
+            f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed entry; "
+            + consequence
+        )
+
+    def _advice(self) -> dict[Outcome, str]:
+        advice = super()._advice()
+        if self._box is not None:
+            advice[Outcome.FAILED] = (
+                "no matrix of this rank was found within the bounds, and this one is beyond them; raise the rank, or "
+                "widen the bounds"
+            )
+        return advice
+
+    def predict(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+        """Predict the entries (rows[k], cols[k]).
+
+        Parameters
+        ----------
+        rows, cols : arrays of one length
+            Positions, or ids where `fit` was given ids. Without `cols`, `rows` is a dense matrix X of samples.
+
+        Returns
+        -------
+        array
+            One value for each pair. For a loss of two classes it is the decision value: positive for the second class,
+            negative for the first. For a matrix X, the model's values of all entries; `transform` keeps observed ones.
+        """
+        check_is_fitted(self)
+        if cols is None:
+            return self._reconstructed(self._dense_samples(rows))
+        i, j = self._rows.positions(rows), self._cols.positions(cols)
+        return self._entries(self.row_factors_, i, self.col_factors_, j)
+
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+        """The probability of the second class, 1, for the entries whose decision values `predict` gives.
+
+        Parameters
+        ----------
+        rows, cols : as in `predict`
+        """
+        return self._checked_loss().probability(self.predict(rows, cols))
+
+    def transform(self, X: Any) -> Floats:
+        """Fill the missing entries of X, with classes if the loss is one of two classes; observed ones are kept.
+
+        Every sample is fitted at the learned subspace of the features, including samples that `fit` has not seen. The
+        result is dense.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
+        """
+        return self._filled(X)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """R² of the prediction on the observed entries of X; for a loss of two classes the fraction of correct ones.
+
+        Row ids decide whether X holds the fitted samples. Without ids, an X of the shape that `fit` was given holds the
+        fitted samples, unless its entries contradict those of `fit`. Any other X holds new samples: each of their
+        entries is predicted from the other entries of its sample.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        y : ignored
+        """
+        return self._scored(X)
+
+    def recommend_for(self, X: Any, top: int = 10) -> tuple[list[NDArray[Any]], list[Floats]]:
+        """The columns with the largest predictions for new samples, without those that X has an entry of.
+
+        Every sample is fitted at the learned subspace, as by `transform`. No dense matrix is formed.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
+        top : int, default=10
+            Maximum number of columns for each sample.
+
+        Returns
+        -------
+        columns, predictions : lists of arrays, one for each sample
+            As in `recommend`.
+        """
+        return self._recommended_for(X, top)
+
+    def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
+        features = self._subspace.features
+        codes = self._subspace.fold_in(data, self._solved_loss(), thread_count(self.n_threads))
+        if (empty := data.row_counts() == 0).any() and (self._box is None or self._box.shape[0] == 1):
+            average = self.col_factors_ @ self.row_factors_.mean(axis=0)  # which is in the same subspace
+            codes[empty] = np.linalg.lstsq(features, average)[0]
+        return codes, features
+
+    def _left_out(self, data: ObservedMatrix, row_features: Any) -> Floats:
+        return self._subspace.left_out(data, self._solved_loss(), thread_count(self.n_threads))
+
+    def _set_subspace(self, features: Floats, C: float, weighting: float, mean_count: float) -> None:
+        self._box = as_box(self.bounds, (len(self.row_factors_), len(features)))
+        self._subspace = Subspace(features, C, weighting, mean_count, self._box)

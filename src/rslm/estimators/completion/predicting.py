@@ -1,0 +1,135 @@
+"""Predictions of a learned matrix: of its entries, of new samples, and how good they are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from rslm.certificate import Certificate
+from rslm.data import ObservedMatrix
+from rslm.estimators.choices import as_loss
+from rslm.estimators.completion.bounds import clipped
+from rslm.estimators.completion.fitted_samples import FittedSamples
+from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.observed_input import ObservedInput
+from rslm.estimators.scaling import extreme_scale
+from rslm.evaluation.dual import sum_in_blocks
+from rslm.kernels import Columns, predict_pairs
+from rslm.losses import Loss
+from rslm.runtime.threads import thread_count
+from rslm.runtime.types import Floats, Indices64
+from rslm.structures import Box
+
+
+class Predicting(ObservedInput):
+    """A learned matrix: the products of row and column factors."""
+
+    row_factors_: Floats
+    col_factors_: Floats
+    classes_: NDArray[Any] | None
+    _subspace: Any  # of the features, for new samples
+    _seen: FittedSamples
+    _rounding: float  # of the kinks of the loss
+    _box: Box | None = None
+
+    @abstractmethod
+    def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
+        """Factors of new samples and of the features; their products are the predictions."""
+
+    @abstractmethod
+    def _left_out(self, data: ObservedMatrix, row_features: Any) -> Floats:
+        """Every observed entry of new samples, predicted from the other entries of its sample."""
+
+    def _checked_loss(self) -> Loss:
+        return as_loss(self.loss)
+
+    def _solved_loss(self) -> Loss:
+        """The loss that was solved: with its kinks rounded, if it has any."""
+        loss = self._checked_loss()
+        return loss.rounded(self._rounding) if self._rounding > 0 else loss
+
+    def _entries(self, left: Floats, i: Indices64, right: Floats, j: Indices64) -> Floats:
+        """The predictions of entries at these positions in the factors."""
+        if i.shape != j.shape:
+            raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
+        return clipped(predict_pairs(i, j, left, right, thread_count(self.n_threads)), self._box, i, j)
+
+    def _dense_samples(self, X: Any) -> ObservedMatrix:
+        if sparse.issparse(X) or isinstance(X, ObservedMatrix):
+            raise ValueError(
+                "predict(X) would give a dense result for sparse data; use predict(rows, cols) for single entries "
+                "or transform(X) for a filled matrix"
+            )
+        return self._observed(X, fitting=False)
+
+    def _reconstructed(self, data: ObservedMatrix, row_features: Any = None) -> Floats:
+        """All entries of new samples."""
+        codes, features = self._folded(data, row_features)
+        W: Floats = codes @ features.T
+        if self._box is not None:  # rounding errors
+            np.clip(W, *self._box.planes(W.shape), out=W)
+        return W
+
+    def _filled(self, X: Any, row_features: Any = None) -> Floats:
+        """The missing entries filled, with classes if there are any, and the observed ones kept."""
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)
+        filled, known = self._reconstructed(data, row_features), data.values
+        if self.classes_ is not None:
+            filled, known = (self.classes_[(values > 0).astype(int)] for values in (filled, known))
+        filled[data.rows_of_entries(), data.index] = known
+        return filled
+
+    def _scored(self, X: Any, row_features: Any = None) -> float:
+        """R², or the fraction of correct classes, on the observed entries of X."""
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
+        rows = self._fitted_rows(data) if row_features is None else None
+        if rows is None:
+            prediction = self._left_out(data, row_features)
+        else:
+            prediction = self._predicted(data, self.row_factors_[rows])
+        y, n = data.values, len(data)
+        if self.classes_ is not None:
+            return sum_in_blocks(lambda at: (prediction[at] > 0) == (y[at] > 0), n) / n
+        targets = self._checked_loss().targets
+        scale = extreme_scale(np.array([y.max(), y.min(), prediction.max(), prediction.min()], dtype=np.float64))
+        mean = sum_in_blocks(lambda at: targets(y[at]) / scale, n) / n
+        left = sum_in_blocks(lambda at: ((targets(y[at]) - prediction[at]) / scale) ** 2, n)
+        total = sum_in_blocks(lambda at: (targets(y[at]).astype(np.float64) / scale - mean) ** 2, n)
+        return 1.0 - left / total if total > 0 else float(left == 0)
+
+    def _predicted(self, data: ObservedMatrix, row_factors: Floats) -> Floats:
+        """The predictions of the observed entries of samples with these factors."""
+        columns = Columns(data.indptr, data.index, data.shape[1])
+        return columns.predict(self.col_factors_, row_factors, thread_count(self.n_threads))
+
+    def _fitted_rows(self, data: ObservedMatrix) -> Indices64 | None:
+        """Positions of samples among the fitted ones, by ids or else by comparing entries; None if they are new."""
+        if data.row_ids is not None and self._rows.ids is not None:
+            return self._rows.positions(data.row_ids) if self._rows.knows(data.row_ids) else None
+        return np.arange(data.shape[0]) if self._seen.may_be(data) else None
+
+    def certify(self, X: Any) -> Certificate:
+        """How far the learned subspace of the features is from the optimum on other data, solved at that subspace.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
+            Its rows may be other samples, any number of them.
+
+        Returns
+        -------
+        Certificate
+        """
+        check_is_fitted(self)
+        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
+        C, weighting = self._subspace.C, float(self.weighting)
+        layout = Layout(data, self._checked_loss(), C, weighting, self._box, left="features")
+        start = layout.start(self._subspace.features)
+        return self._solve(layout.problem(), start.shape[1], start, max_iter=0).certificate.scaled(layout.scale)

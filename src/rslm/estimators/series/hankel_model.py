@@ -1,0 +1,435 @@
+"""Denoise, fill, identify and forecast a series."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm as normal
+from sklearn.callback import with_callbacks
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from rslm.data import parts
+from rslm.estimators.base import Estimator
+from rslm.estimators.callbacks import Reporter
+from rslm.estimators.persistence import storable
+from rslm.estimators.series.exponentials import fit_modes, left_space, sensitivities, shift
+from rslm.estimators.series.order_search import OrderSearch
+from rslm.estimators.series.orders import best_order
+from rslm.estimators.series.pilot import pilot_fits
+from rslm.estimators.warn import warn_caller
+from rslm.kernels import Stopped
+from rslm.linalg.blocked_qr import reduced
+from rslm.runtime.magnitudes import as_float
+from rslm.runtime.types import Floats
+from rslm.solvers import Outcome
+from rslm.storage.container import Arrays, Facts
+from rslm.structures import Hankel
+
+WIDEST = 100  # largest default window: the answer hardly depends on it, the time does
+MOST_ORDERS = 20  # that rank="auto" looks through
+SAMPLES_A_PARAMETER = 2  # that an order needs at least
+TOO_ROUGH = 0.01  # a structure error that is no longer one of smoothing
+
+
+@storable
+class HankelModel(Estimator):
+    """A series as a sum of few damped oscillations: its Hankel matrix has low rank.
+
+    Learns the signal h that minimises ``C Σ (y_t − h_t)² + ½ ‖H(h)‖_*²`` over the observed samples y_t, where H(h) is
+    the Hankel matrix of the windows of h and has rank at most `rank`. Then h is a sum of exponentials
+    ``Σ_j a_j z_j^t``: damped or undamped oscillations, trends, decay.
+
+    Parameters
+    ----------
+    rank : int or "auto", default="auto"
+        Largest order: how many exponentials there may be, an oscillation counting as two. The order itself,
+        ``effective_rank_``, is chosen by Schwarz's criterion (BIC), unless C is given too. "auto" looks up to 20.
+        There have to be two samples for every parameter: an order has a pole and an amplitude in every channel.
+    C : float, optional
+        Weight of the squares against the trace norm. If None, it follows from the noise, so that the trace norm pulls
+        the signal by a twentieth of what noise does.
+    window : int, optional
+        Rows of the Hankel matrix; (n + 1) // 2, but at most 100, if None. More than ``rank``.
+    tol : float, default=1e-3
+        Converged when the relative gradient is at most this.
+    max_iter : int, default=1000
+        Most iterations at one order.
+    max_time : float, optional
+        Seconds after which the best answer so far is kept, within two seconds; that may be a quick fit by poles and
+        least squares, without a certificate.
+    verbose : int, default=0
+        1 logs every order and iteration to the logger "rslm".
+
+    Attributes
+    ----------
+    signal_ : array, the shape of y
+        The series without noise, missing samples filled.
+    effective_rank_ : int
+        The order of the system; 0 if no order explains the series better than noise does.
+    poles_ : array of complex numbers, (effective_rank_,)
+        z_j, the slowest decay first.
+    frequencies_, dampings_ : arrays
+        Cycles per sample, negative for conjugates, and −log |z_j|: the part that decays in one sample, if it is small.
+    amplitudes_ : array of complex numbers, (effective_rank_,) or (effective_rank_, channels)
+        a_j: the signal is ``(amplitudes_ * poles_ ** t).sum()``.
+    singular_values_ : array
+        Of the Hankel matrix of the signal, as many as its order.
+    structure_error_ : float
+        The part of that matrix, in norm, beyond its order. It is exactly Hankel, and this far from low rank.
+    noise_ : float
+        Standard deviation of what is left of the samples.
+    C_, window_ : float and int
+        As they were used.
+    criteria_ : dict
+        Schwarz's criterion of the orders that were fitted.
+    certificate_, history_, outcome_, converged_, n_iter_
+        As in `MatrixCompletion`, for the series divided by its root mean square; `n_iter_` counts all orders. There is
+        no certificate, but None, where the order is 0, or where there was time for a quick fit only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rslm import HankelModel
+    >>> t = np.arange(100)
+    >>> noise = 0.1 * np.random.default_rng(0).standard_normal(100)
+    >>> model = HankelModel().fit(0.98**t * np.cos(0.3 * t) + noise)
+    >>> model.effective_rank_
+    2
+    >>> model.forecast(3).shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        rank: int | str = "auto",
+        C: float | None = None,
+        window: int | None = None,
+        *,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.C = C
+        self.window = window
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, y: ArrayLike, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
+        """Learn the signal in a series.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or (n, channels)
+            Samples at equal distances in time; NaN is missing. Channels share their poles, and count alike: divide them
+            by the size of their noise first, if that differs.
+        checkpoint : path, optional
+            As in `MatrixCompletion.fit`. Only where both `rank` and `C` are given: to find one of them takes many fits.
+        """
+        if checkpoint is not None and not self._all_given:
+            raise ValueError(
+                f"checkpoint={os.fspath(checkpoint)!r}: to find rank or C takes many fits, and a checkpoint is of one; "
+                f"give both, got rank={self.rank!r} and C={self.C!r}"
+            )
+        Y, flat = _checked_series(y)
+        channels, n = Y.shape
+        window, largest = self._checked_sizes(Y)
+        self._check_limits()
+        scale = _root_mean_square(Y)
+        reporter = Reporter(self, y, several=True)
+        self.window_, self._flat, self._scale = window, flat, scale
+        if scale == 0.0:
+            self._set_nothing(Y, largest)
+            reporter.done()
+            return self
+        Y = Y / scale
+        seen = int((~np.isnan(Y)).sum())
+        began = time.perf_counter()
+        deadline = math.inf if self.max_time is None else began + self.max_time
+        with self._solving() as interrupt, interrupt.within(self.max_time, began):
+            pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
+            guess = best_order(pilot.squares, seen, channels)
+            noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
+            options = self._solver_options() | {
+                "callback": reporter.callback(lambda _: {}, scale * scale),
+                "checkpoint": checkpoint,
+            }
+            structure = Hankel(window, n - window + 1, channels)
+            search = OrderSearch(Y, structure, pilot, self.C, noise, deadline, **options)
+            stopped = None
+            try:
+                interrupt.look()
+                order = search.only(largest) if self._all_given else search.climb(guess, largest)
+            except Stopped:
+                order = search.best_so_far(guess)
+            if order not in search.results or search.results[order].empty:
+                stopped = (Outcome.INTERRUPTED if interrupt.pending else Outcome.TIME) if interrupt.over() else None
+            with interrupt.ending(math.inf):  # what is left to do is little
+                if order == 0:
+                    self._set_nothing(Y * scale, largest, stopped)
+                elif stopped is not None:
+                    self._set_quick(Y, search, order, stopped)
+                else:
+                    self._set_found(Y, search, order)
+                self.criteria_ = search.criteria()
+            self.n_iter_ = max(search.spent, 1)
+        reporter.done()
+        return self
+
+    @property
+    def _all_given(self) -> bool:
+        """Whether there is nothing to choose."""
+        return self.C is not None and self.rank != "auto"
+
+    # ---- what was learned ------------------------------------------------------------------------------------------
+
+    def _set_found(self, Y: Floats, search: OrderSearch, order: int) -> None:
+        result = search.results[order]
+        assert result.parameters is not None
+        h = result.parameters
+        # The signal itself may follow the noise a little, as far as it is only near low rank.
+        left = float(np.nansum((Y - h.reshape(Y.shape)) ** 2)) if self._all_given else search.squares(order)
+        degrees = search.samples - order * (1 + len(Y))
+        self.noise_ = self._scale * math.sqrt(left / degrees) if degrees > 0 else math.nan
+        result = replace(result, outcome=search.stopped or result.outcome)
+        self._keep(result)
+        self.C_ = result.problem.C
+        self._describe(self._scale * h.reshape(Y.shape), ~np.isnan(Y), self._rank_of(h, order, len(Y)))
+        self._warn_if_not_converged()
+        if self.structure_error_ > TOO_ROUGH:
+            warn_caller(
+                f"the signal is {self.structure_error_:.1%} away from order {self.effective_rank_}: C={self.C_:g} is "
+                "so large that it follows the noise; lower C"
+            )
+
+    def _set_quick(self, Y: Floats, search: OrderSearch, order: int, stopped: Outcome) -> None:
+        """The quick fit of an order, where there was no time for more."""
+        self.noise_ = self._scale * math.sqrt(float(search.pilot.squares[order]) / search.samples)
+        self.certificate_, self.history_, self.C_ = None, {}, self.C or math.nan
+        self.outcome_, self.converged_ = stopped.value, False
+        self._describe(self._scale * search.pilot.signals[order], ~np.isnan(Y), order)
+        self._warn_if_not_converged()
+
+    def _advice(self) -> dict[Outcome, str]:
+        return {
+            Outcome.ITERATIONS: super()._advice()[Outcome.ITERATIONS],
+            Outcome.TIME: "not converged within max_time; raise it, or tol",
+            Outcome.FAILED: "the objective is not a finite number; lower C",
+        }
+
+    def _rank_of(self, h: Floats, order: int, channels: int) -> int:
+        """How many singular values stand out from what smoothing leaves; less than the order where C is small."""
+        structure = Hankel(self.window_, len(h) // channels - self.window_ + 1, channels)
+        s = left_space(structure, h, order)[1]
+        beyond = max(float(h @ structure.gram(h)) - float(s @ s), 0.0)
+        return max(int((s**2 > beyond).sum()), 1)
+
+    def _set_nothing(self, Y: Floats, largest: int, stopped: Outcome | None = None) -> None:
+        """The signal is zero: the series is, or looks like noise."""
+        self.noise_ = _root_mean_square(Y)
+        self.certificate_, self.history_, self.criteria_ = None, {}, {}
+        self.outcome_, self.converged_, self.n_iter_ = Outcome.STATIONARY.value, True, 1
+        self.C_ = self.C or math.nan
+        self._describe(np.zeros_like(Y), ~np.isnan(Y), 0)
+        if stopped is not None:
+            self.outcome_, self.converged_ = stopped.value, False
+            self._warn_if_not_converged()
+        elif self.noise_ > 0:
+            warn_caller(
+                f"no order up to {largest} explains the series better than noise alone, so the signal is zero; with "
+                "both rank and C given, that order is fitted all the same"
+            )
+
+    def _describe(self, signal: Floats, seen: Any, order: int) -> None:
+        """Set all that follows from the signal, of shape (channels, n)."""
+        channels, n = signal.shape
+        self._signal, self._seen, self.effective_rank_ = signal, seen, order
+        size = float(np.abs(signal).max()) or 1.0  # whose squares may be too large
+        structure, h = Hankel(self.window_, n - self.window_ + 1, channels), signal.ravel() / size
+        self._space: Floats = np.zeros((self.window_, 0))
+        s: Floats = np.zeros(0)
+        if order:
+            self._space, s = left_space(structure, h, order)
+        self._shift = shift(self._space)
+        poles = np.linalg.eigvals(self._shift).astype(np.complex128)
+        poles = poles[np.lexsort((poles.imag, -np.round(np.abs(poles), 12)))]
+        amplitudes = size * fit_modes(poles, signal / size)[0].amplitudes
+        total = float(h @ structure.gram(h))
+        self.structure_error_ = math.sqrt(max(total - float(s @ s), 0.0) / total) if total > 0 else 0.0
+        self.singular_values_ = size * s
+        self.poles_, self.frequencies_ = poles, np.angle(poles) / (2.0 * np.pi)
+        with np.errstate(divide="ignore"):
+            self.dampings_ = -np.log(np.abs(poles))
+        self.amplitudes_ = amplitudes[:, 0] if self._flat else amplitudes
+        self.signal_ = signal[0].copy() if self._flat else signal.T.copy()
+
+    def forecast(self, steps: int, level: float | None = None) -> Any:
+        """The next values of the series, by its linear recurrence.
+
+        Parameters
+        ----------
+        steps : int
+            How many.
+        level : float, optional
+            The probability that an interval covers the next sample, such as 0.9.
+
+        Returns
+        -------
+        array of shape (steps,) or (steps, channels), or with a level three of them: forecast, lower and upper end. The
+        interval knows noise and the uncertainty of poles and amplitudes, not that of the order.
+        """
+        check_is_fitted(self)
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
+            raise ValueError(f"steps must be a whole number ≥ 0; got {steps!r}")
+        if level is not None and not 0 < as_float(level) < 1:
+            raise ValueError(f"level must be between 0 and 1, such as 0.9; got {level!r}")
+        channels, n = self._signal.shape
+        ahead = np.zeros((int(steps), channels))
+        if self.effective_rank_:
+            state = self._space.T @ self._signal[:, n - len(self._space) :].T
+            with np.errstate(over="ignore", invalid="ignore"):
+                for k in range(int(steps)):
+                    state = self._shift @ state
+                    ahead[k] = self._space[-1] @ state
+        if not np.isfinite(ahead).all():
+            raise ValueError(
+                f"the series grows beyond all floats within {steps} steps: its largest pole has the modulus "
+                f"{np.abs(self.poles_).max():.4g}; ask for fewer steps, or fit a smaller rank"
+            )
+        found = ahead[:, 0] if self._flat else ahead
+        if level is None:
+            return found
+        width = normal.ppf(0.5 + 0.5 * level) * self._deviations(int(steps))
+        width = width[:, 0] if self._flat else width
+        return found, found - width, found + width
+
+    def _deviations(self, steps: int) -> Floats:
+        """Standard deviations of the samples to come, (steps, channels)."""
+        channels, n = self._signal.shape
+        if not self.effective_rank_:
+            return np.full((steps, channels), self.noise_)
+        J = sensitivities(self.poles_, n, steps)
+        variances = np.empty((steps, channels))
+        for c in range(channels):
+            R = reduced(J[:n][self._seen[c]], np.zeros((int(self._seen[c].sum()), 0)))[0]
+            of_modes = J[n:] @ np.linalg.pinv(R, rcond=1e-10)  # as long as with the pseudoinverse of J = QR
+            variances[:, c] = 1.0 + np.sum(np.abs(of_modes) ** 2, axis=1)
+        return np.asarray(self.noise_ * np.sqrt(variances))
+
+    def score(self, y: ArrayLike) -> float:
+        """R² of the signal for another series of the same time, such as the clean one; NaN is left out."""
+        check_is_fitted(self)
+        Y, _flat = _checked_series(y)
+        if Y.shape != self._signal.shape:
+            raise ValueError(f"y has shape {np.shape(y)}, but fit was given {np.shape(self.signal_)}")
+        known = ~np.isnan(Y)
+        return float(r2_score(Y[known], self._signal[known]))
+
+    # ---- files -----------------------------------------------------------------------------------------------------
+
+    _facts: ClassVar[tuple[str, ...]] = ("effective_rank_", "noise_", "C_", "window_", "_flat", "_scale")
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        return arrays | {"signal": self._signal, "seen": self._seen}, facts | {"criteria": list(self.criteria_.items())}
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        signal = parts.floats(arrays, "signal", None, None)
+        channels, n = signal.shape
+        window = parts.whole(facts, "window_", 2, n - 1)
+        order = parts.whole(facts, "effective_rank_", 0, min(window, channels * (n - window + 1)) - 1)
+        known: Facts = {"window_": window, "C_": parts.any_number(facts, "C_")}
+        known |= {name: parts.number(facts, name, least=0.0) for name in ("noise_", "_scale")}
+        known["_flat"] = parts.flag(facts, "_flat")
+        if channels < 1 or (known["_flat"] and channels > 1):
+            raise ValueError("signal")
+        for name, value in known.items():
+            setattr(model, name, value)
+        model.criteria_ = {int(k): float(v) for k, v in facts["criteria"]}
+        model._describe(signal, parts.flags(arrays, "seen", channels, n), order)
+        if not np.isfinite(model.poles_).all() or not np.isfinite(model.amplitudes_).all():
+            raise ValueError("signal")
+        return model
+
+    # ---- checking --------------------------------------------------------------------------------------------------
+
+    def _checked_sizes(self, Y: Floats) -> tuple[int, int]:
+        """The window and the largest order."""
+        channels, n = Y.shape
+        window = self.window
+        if window is None:
+            window = min((n + 1) // 2, WIDEST)
+        elif isinstance(window, bool) or not isinstance(window, int | np.integer) or not 2 <= window < n:
+            raise ValueError(
+                f"window must be a whole number from 2 to {n - 1}, less than the {n} samples; got {window!r}"
+            )
+        sides = min(int(window), channels * (n - int(window) + 1)) - 1
+        if isinstance(self.rank, str):
+            if self.rank != "auto":
+                raise ValueError(f'rank must be a whole number or "auto"; got {self.rank!r}')
+            return int(window), min(MOST_ORDERS, _most_orders(Y, int(window)))
+        if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or not 1 <= self.rank <= sides:
+            raise ValueError(
+                f"rank must be a whole number from 1 to {sides}, less than both sides of the Hankel matrix, which are "
+                f"{int(window)} and {channels * (n - int(window) + 1)}; got {self.rank!r}"
+            )
+        most = sides if self.C is not None else _most_orders(Y, int(window))
+        return int(window), min(int(self.rank), most)
+
+    def _check_limits(self) -> None:
+        for name in ("C", "max_time"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not 0 < as_float(value) < math.inf:
+                raise ValueError(f"{name} must be None or a positive finite number; got {value!r}")
+
+
+LEAST_SAMPLES = 4
+
+
+def _most_orders(Y: Floats, window: int) -> int:
+    """The largest order that the number of samples allows."""
+    channels, n = Y.shape
+    known = int((~np.isnan(Y)).sum()) // (SAMPLES_A_PARAMETER * (1 + channels))
+    return int(max(1, min(window - 1, channels * (n - window + 1) - 1, known)))
+
+
+def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
+    """The series as an array of shape (channels, n), and whether it was given without channels."""
+    given = np.ma.filled(y.astype(float), np.nan) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
+    if given.dtype.kind not in "fiub":
+        raise TypeError(f"y has dtype {given.dtype}, but real numbers are needed; convert it with .astype(float)")
+    if given.ndim not in (1, 2):
+        raise ValueError(f"y must have shape (n,) or (n, channels); got {given.shape}")
+    Y = np.array(given if given.ndim == 2 else given[:, None], dtype=np.float64).T.copy()
+    if Y.shape[1] < LEAST_SAMPLES or Y.shape[0] < 1:
+        raise ValueError(f"y must have at least {LEAST_SAMPLES} samples; got an array of shape {given.shape}")
+    strange = np.argwhere(np.isinf(Y.T))
+    if len(strange):
+        raise ValueError(f"y must be finite, or NaN where it is missing; y{strange[0].tolist()} is infinite")
+    seen = (~np.isnan(Y)).sum(axis=1)
+    few = int(np.argmin(seen))
+    if seen[few] < LEAST_SAMPLES:
+        which = "y" if given.ndim == 1 else f"channel {few} of y"
+        all_or_not = f"all samples of {which} are" if seen[few] == 0 else f"all but {seen[few]} samples of {which} are"
+        raise ValueError(f"{all_or_not} missing; at least {LEAST_SAMPLES} are needed")
+    return Y, given.ndim == 1
+
+
+def _root_mean_square(Y: Floats) -> float:
+    largest = float(np.nanmax(np.abs(Y)))
+    return largest * math.sqrt(float(np.nanmean((Y / largest) ** 2))) if largest > 0 else 0.0

@@ -1,0 +1,134 @@
+"""Fits of a series at several orders, and the order that suits it.
+
+Without a C of the user's, C follows from the noise σ: the trace norm pulls the signal by ‖W‖_*/2C · P*(P Qᵀ), with the
+singular vectors P and Q of W, and this is made a small part of what noise does to the signal of an order, σ√2k.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from rslm.estimators.series.exponentials import fit_modes, left_space, poles_of
+from rslm.estimators.series.orders import criterion, is_exact, too_steep
+from rslm.estimators.series.pilot import Pilot
+from rslm.losses import Square
+from rslm.measurements import Samples
+from rslm.problem import Problem
+from rslm.runtime.types import Floats
+from rslm.solvers import Outcome, Result, solve
+from rslm.structures import Hankel
+
+PULL = 0.05  # of the trace norm, relative to noise
+LARGEST_C = 1e10
+NEAR = 2  # orders that are tried on both sides of the best one so far: a pole and its conjugate come together
+SOME_TIME = 1e-3  # seconds, for an order that there is no time left for
+LEAST_COLUMN = 1e-6  # of the start, relative to the largest one
+
+
+class OrderSearch:
+    """Fits Y, of shape (channels, n), at the orders that it is asked for, each once, until time or patience ends."""
+
+    def __init__(
+        self,
+        Y: Floats,
+        structure: Hankel,
+        pilot: Pilot,
+        C: float | None,
+        noise: float,
+        deadline: float,
+        **options: Any,
+    ) -> None:
+        self.Y, self.structure, self.pilot, self.C, self.noise = Y, structure, pilot, C, noise
+        self.deadline = deadline
+        self.options = options
+        self.samples = int((~np.isnan(Y)).sum())
+        self.results: dict[int, Result] = {}
+        self._squares: dict[int, float] = {}
+        self.spent = 0  # iterations
+        self._interrupted = False
+
+    def fit(self, order: int) -> Result:
+        if order not in self.results:
+            h = self.pilot.signals[order].ravel()
+            P, s = left_space(self.structure, h, order)
+            C = self.C or self._from_noise(h, P, s)
+            problem = Problem(Square(), Samples(self.Y), self.structure, C=C)
+            start = P * np.sqrt(np.maximum(s, LEAST_COLUMN * max(s[0], np.finfo(float).tiny)))
+            left = max(self.deadline - time.perf_counter(), SOME_TIME)
+            limit = None if math.isinf(left) else left
+            self.results[order] = solve(problem, order, start=start, max_time=limit, **self.options)
+            self.spent += self.results[order].n_iter
+        return self.results[order]
+
+    @property
+    def stopped(self) -> Outcome | None:
+        """Why there was no time for other orders, if so."""
+        outcomes = {result.outcome for result in self.results.values()}
+        return next((o for o in (Outcome.INTERRUPTED, Outcome.TIME) if self._interrupted or o in outcomes), None)
+
+    def _from_noise(self, h: Floats, P: Floats, s: Floats) -> float:
+        least = max(np.finfo(float).eps * s[0], np.finfo(float).tiny)  # smaller ones are rounding errors
+        Q = self.structure.transposed_times(h, P) / np.maximum(s, least)
+        pull = float(s.sum()) * float(np.linalg.norm(self.structure.adjoint(P, Q)))
+        allowed = 2.0 * PULL * self.noise * math.sqrt(2.0 * len(s))
+        return min(max(pull / allowed, 1.0), LARGEST_C) if allowed > 0 else LARGEST_C
+
+    def squares(self, order: int) -> float:
+        """What the exponentials of an order leave of the samples; infinite if they are those of the last few alone.
+
+        Not what the signal leaves: that is only near low rank, and for too large an order it may be a modulation of
+        fewer exponentials, which fits better than any sum of them.
+        """
+        if order == 0:
+            return float(self.pilot.squares[0])
+        if order not in self._squares:
+            if self.fit(order).empty:
+                return math.inf
+            w = self.fit(order).parameters
+            assert w is not None
+            poles = poles_of(left_space(self.structure, w, order)[0])
+            left = float(np.nansum((self.Y - fit_modes(poles, self.Y)[1]) ** 2))
+            steep = too_steep(poles, self.structure.samples) and not is_exact(left, float(self.pilot.squares[0]))
+            self._squares[order] = math.inf if steep else left
+        return self._squares[order]
+
+    def criterion(self, order: int) -> float:
+        channels = len(self.Y)
+        return criterion(self.squares(order), order, self.samples, channels, float(self.pilot.squares[0]))
+
+    def criteria(self) -> dict[int, float]:
+        """Of the orders that were fitted."""
+        return {k: self.criterion(k) for k in sorted(self.results) if not self.results[k].empty}
+
+    def best_so_far(self, guess: int) -> int:
+        """Of the orders whose criterion is known, or the first guess."""
+        return min(self._squares, key=self.criterion, default=guess)
+
+    def only(self, order: int) -> int:
+        """The order itself, fitted."""
+        self.fit(order)
+        return order
+
+    def climb(self, order: int, largest: int) -> int:
+        """The order that no near one is better than, found from a first guess; the best so far if it is stopped."""
+        best = order
+        try:
+            while True:
+                near = range(max(order - NEAR, 0), min(order + NEAR, largest) + 1)
+                for other in sorted(near, key=lambda k: abs(k - order)):
+                    if self.stopped:
+                        return best
+                    if self.criterion(other) < self.criterion(best):
+                        best = other
+                if best == order and math.isfinite(self.criterion(order)):
+                    return order
+                order = best = best if best != order else order - 1  # all near ones are too steep; 0 never is
+        except KeyboardInterrupt:
+            if best not in self.results:
+                raise
+            self._interrupted = True
+            return best

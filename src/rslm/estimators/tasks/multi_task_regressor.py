@@ -1,0 +1,174 @@
+"""Many related regressions that share a low-dimensional space of features."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from rslm.estimators.choices import as_loss, checked_data
+from rslm.estimators.persistence import storable
+from rslm.estimators.tasks.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets
+from rslm.evaluation.objective import Objective
+from rslm.measurements import Tasks
+from rslm.problem import Problem
+from rslm.runtime.types import Floats
+
+
+@storable
+class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
+    """Linear regressions of many tasks whose coefficients lie in a common subspace.
+
+    Learns W, with the coefficients of task t as its column, of rank at most `rank`, that minimises
+    ``C Σ loss(y_i, x_iᵀ w_t + b_t) + ½ ‖W‖_*²`` over all rows of all tasks.
+
+    Parameters
+    ----------
+    rank : int, default=5
+        Maximum rank of W; at most the number of features and of tasks is used.
+    C : float, default=1.0
+        Weight of the loss, a sum over all rows, against the trace norm. Larger fits the data more closely.
+    loss : str or Loss, default="square"
+        "square", "absolute", "epsilon_insensitive", "huber", "quantile", or an instance with parameters.
+    fit_intercept : bool, default=True
+        Whether every task has an intercept, which is not penalised.
+    solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
+        The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.
+    max_iter : int, default=1000
+        Maximum number of outer iterations, including those of continuation stages.
+    tol : float, default=1e-6
+        Converged when the relative gradient, certified when the relative duality gap is at most this.
+    max_time : float, optional
+        Seconds after which the best answer so far is kept.
+    warm_start : bool, default=False
+        Whether `fit` starts from the subspace that the last `fit` has found, for instance on a path of growing C.
+    random_state : int, RandomState, Generator or None
+        Seed of the start.
+    n_threads : int, optional
+        Threads to use, all cores if None.
+    verbose : int, default=0
+        1 logs every iteration to the logger "rslm".
+
+    Attributes
+    ----------
+    coef_ : array (n_tasks, n_features)
+        Row t holds the coefficients of task t.
+    intercept_ : array (n_tasks,)
+        0 without `fit_intercept`.
+    tasks_ : array (n_tasks,)
+        The labels of the tasks, in the order of `coef_`.
+    subspace_ : array (n_features, rank_)
+        Orthonormal directions that span all coefficients, the strongest first.
+    certificate_, history_, outcome_, converged_, n_iter_, rank_
+        As in `MatrixCompletion`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rslm import MultiTaskRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.standard_normal((60, 4)), np.repeat(["a", "b", "c"], 20)
+    >>> y = X @ [1.0, 2.0, 0.5, -1.0] * np.repeat([1.0, 2.0, 3.0], 20) + 5
+    >>> model = MultiTaskRegressor(rank=1, C=100.0).fit(X, y, tasks=tasks)
+    >>> model.coef_.round(1)[1]
+    array([ 2.,  4.,  1., -2.])
+    >>> model.predict(X[:2], tasks=["c", "a"]).shape
+    (2,)
+    """
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        tasks: ArrayLike | None = None,
+        *,
+        drop_missing: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
+    ) -> Self:
+        """Learn all tasks.
+
+        Parameters
+        ----------
+        X : array, DataFrame or scipy.sparse matrix of shape (n, n_features), or a list of such, one a task
+        y : array of shape (n,), or a list of such
+        tasks : array of n labels, optional
+            Which task a row belongs to. Not with lists, whose tasks are 0, 1, …; all rows are one task if None.
+        drop_missing : bool, default=False
+            Whether rows whose target is missing (NaN) are left out; otherwise they are an error.
+        checkpoint : path, optional
+            As in `MatrixCompletion.fit`.
+        client : distributed.Client, optional
+            The client of a Dask cluster, whose workers share the tasks.
+        """
+        began = time.perf_counter()
+        X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        codes = self._codes(tasks, len(y))
+        loss = self._regression_loss()
+        if y.dtype.kind not in "fiub":
+            raise TypeError(
+                f"y has dtype {y.dtype}, but a regression needs real numbers; for classes there is MultiTaskClassifier"
+            )
+        middles = middles_of_tasks(y, codes, not loss.quadratic) if self.fit_intercept else np.zeros(len(self.tasks_))
+        data = Tasks(X, y - middles[codes], codes, intercept=bool(self.fit_intercept))
+        self._fit_tasks(data, loss, middles, checkpoint=checkpoint, client=client, began=began)
+        return self
+
+    def predict(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
+        """Predict rows of X, each with the model of its task.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        tasks : n labels, or one for all rows; may be left out if `fit` had one task
+        unseen : {"error", "mean"}
+            Whether a task that `fit` has not seen is an error, or predicted by the mean of all tasks.
+        """
+        check_is_fitted(self)
+        return self._linear(X, tasks, unseen)
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, tasks: ArrayLike | None = None
+    ) -> float:
+        """R² of the predictions of all rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        y : array of shape (n,)
+        sample_weight : array of n weights, optional
+        tasks : as in `predict`
+        """
+        return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
+
+    def fit_task(self, X: Any, y: Any) -> tuple[Floats, float]:
+        """Coefficients and intercept of a new task, from few rows, within the learned subspace.
+
+        The model itself does not change.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+            Rows of the new task only.
+        y : array of shape (n,)
+
+        Returns
+        -------
+        coef, intercept : array of shape (n_features,) and float
+        """
+        check_is_fitted(self)
+        X, y = checked_data(self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        mean = float(np.mean(y)) if self.fit_intercept else 0.0
+        data = Tasks(X, y - mean, np.zeros(len(y), dtype=np.int64), intercept=bool(self.fit_intercept))
+        found = Objective(Problem(as_loss(self.loss), data, C=self.C), self.n_threads).evaluate(self._U)
+        offset = 0.0 if found.intercepts is None else float(found.intercepts[0])
+        return self._U @ found.V[0], mean + offset

@@ -1,0 +1,194 @@
+"""Linear models of tasks that have labels: the task of each row, in `fit` and in `predict`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from rslm.data import Labels
+from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
+from rslm.estimators.choices import checked_data
+from rslm.estimators.persistence import ids_from_array, ids_to_array
+from rslm.estimators.tasks.metadata_routing import MESSAGE, check_scores_get_tasks, tasks_without_scores
+from rslm.estimators.tasks.task_model import TaskModel
+from rslm.kernels import predict_pairs
+from rslm.runtime.threads import thread_count
+from rslm.runtime.types import Floats, Indices64
+from rslm.storage.container import Arrays, Facts
+
+
+class NamedTasks(TaskModel):
+    """Linear models with the labels of their tasks."""
+
+    tasks_: NDArray[Any]
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by their names.
+
+        Parameters
+        ----------
+        **params : the parameters
+
+        Returns
+        -------
+        self
+        """
+        tasks = tasks_without_scores()  # an error here ends a search at once, see `tasks.metadata_routing`
+        if tasks is not None and len(set(np.asarray(tasks).ravel().tolist())) > 1:
+            raise ValueError(MESSAGE.format(type(self).__name__))
+        super().set_params(**params)
+        return self
+
+    def _codes(self, tasks: ArrayLike | None, n: int) -> Indices64:
+        """Set `tasks_`; returns the position in it of the task of each row. Without labels there is one task."""
+        labels = np.zeros(n, dtype=np.int64) if tasks is None else as_ids(tasks, "tasks")
+        if labels.shape != (n,):
+            raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
+        self.tasks_, codes = number_ids(labels, "tasks")
+        if len(self.tasks_) > 1:
+            check_scores_get_tasks(self)
+        self._labels = Labels("task", len(self.tasks_), self.tasks_)  # callbacks may predict before the fit ends
+        return codes.astype(np.int64)
+
+    def _describe(self) -> None:
+        super()._describe()
+        self._labels = Labels("task", len(self.tasks_), self.tasks_)
+
+    def _linear(self, X: Any, tasks: ArrayLike | None, unseen: str) -> Floats:
+        """x_pᵀ w_t + b_t of every row p and its task t."""
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        where = self._positions(tasks, X.shape[0], unseen)
+        coef = self.coef_ @ self._basis
+        coef = np.vstack([coef, coef.mean(axis=0)])
+        intercept = np.append(self.intercept_, self.intercept_.mean())
+        rows = np.ascontiguousarray(X @ self._basis)
+        products = predict_pairs(np.arange(len(rows)), where, rows, coef, thread_count(self.n_threads))
+        return np.asarray(products + intercept[where])
+
+    def _positions(self, tasks: ArrayLike | None, n: int, unseen: str) -> Indices64:
+        """The row of `coef_` for each row of X; the number of tasks for an unseen task."""
+        if unseen not in ("error", "mean"):
+            raise ValueError(f'unseen must be "error" or "mean"; got {unseen!r}')
+        if tasks is None:
+            if len(self.tasks_) > 1:
+                raise ValueError(
+                    f"predict needs tasks: which of the {len(self.tasks_)} tasks does a row belong to? In a search of "
+                    "scikit-learn, set_score_request(tasks=True) hands them on"
+                )
+            return np.zeros(n, dtype=np.int64)
+        labels = as_ids(tasks, "tasks")
+        if len(labels) == 1:  # one for all rows
+            labels = np.repeat(labels, n)
+        if labels.shape != (n,):
+            raise ValueError(f"tasks must have {n} labels, one for every row of X; got shape {labels.shape}")
+        if unseen == "error":
+            return self._labels.positions(labels)
+        seen = set(hashable(self.tasks_))
+        known = np.array([label in seen for label in hashable(labels)], dtype=bool)
+        where = np.full(n, len(self.tasks_), dtype=np.int64)
+        where[known] = self._labels.positions(labels[known])
+        return where
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        labels = self.tasks_ if self.tasks_.ndim == 1 else None  # pairs of classes follow from the classes
+        return arrays | ids_to_array("task", labels), facts
+
+    def _read_tasks(self, arrays: Arrays, facts: Facts) -> None:
+        tasks = ids_from_array("task", arrays)
+        if tasks is None or len(tasks) != len(self.coef_):
+            raise KeyError("labels of the tasks")
+        self.tasks_ = tasks
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        model._read_tasks(arrays, facts)
+        model._describe()
+        return model
+
+
+def middles_of_tasks(y: Floats, codes: Indices64, robust: bool) -> Floats:
+    """The mean of the targets of each task, or the median if it has to be robust to outliers."""
+    counts = np.bincount(codes)
+    if not robust:
+        return np.asarray(np.bincount(codes, y) / counts)
+    sorted_y = y[np.lexsort((y, codes))]
+    starts = np.cumsum(counts) - counts
+    return np.asarray(0.5 * (sorted_y[starts + (counts - 1) // 2] + sorted_y[starts + counts // 2]))
+
+
+def stacked(X: Any, y: Any, tasks: ArrayLike | None) -> tuple[Any, Any, Any]:
+    """Lists with one item per task, stacked; other input unchanged."""
+    if not (isinstance(X, list | tuple) and len(X) and all(getattr(x, "ndim", 0) == 2 for x in X)):
+        return X, y, tasks
+    if tasks is not None:
+        raise ValueError("with a list of tasks there is no need for tasks; leave it out")
+    if y is None or len(X) != len(y):
+        raise ValueError(f"there are {len(X)} tasks in X, but {'none' if y is None else len(y)} in y")
+    shapes = [np.shape(x) for x in X]
+    for t, ((rows, features), target) in enumerate(zip(shapes, y, strict=True)):
+        if features != shapes[0][1]:
+            raise ValueError(f"all tasks need the same features: task {t} has {features}, task 0 has {shapes[0][1]}")
+        if rows == 0:
+            raise ValueError(f"task {t} has no rows")
+        if len(target) != rows:
+            raise ValueError(f"task {t} has {rows} rows in X, but {len(target)} in y")
+    labels = np.repeat(np.arange(len(X)), [rows for rows, _ in shapes])
+    return _stacked_rows(X), np.concatenate([np.asarray(t) for t in y]), labels
+
+
+def _stacked_rows(X: Any) -> Any:
+    """The rows of all tasks; tables must have the same columns in the same order."""
+    names = [list(x.columns) if hasattr(x, "columns") else None for x in X]
+    for t, own in enumerate(names):
+        if own != names[0]:
+            raise ValueError(f"all tasks need the same features in the same order: task {t} has {own}, not {names[0]}")
+    if hasattr(X[0], "iloc"):
+        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+
+        return pd.concat(X, ignore_index=True)
+    if any(bool(sparse.issparse(x)) for x in X):
+        return sparse.vstack(X, format="csr")
+    return np.vstack(X)
+
+
+def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) -> tuple[Any, Any, ArrayLike | None]:
+    """The rows without those whose target is missing; an error if there are any and `drop_missing` is False."""
+    targets = np.asarray(0.0 if y is None else y)
+    if targets.ndim == 2 and targets.shape[1] == 1:
+        targets = targets.ravel()
+    if y is not None and targets.ndim != 1:
+        raise ValueError(f"y must have shape (n,), one target for every row of X; got {targets.shape}")
+    missing = np.isnan(targets) if targets.dtype.kind == "f" else np.zeros(targets.shape, dtype=bool)
+    if targets.dtype.kind == "O" and targets.ndim == 1:
+        missing = np.array([is_missing(v) for v in targets], dtype=bool)
+    rows = (X if hasattr(X, "shape") else np.asarray(X)).shape[0] if missing.any() else -1
+    if targets.shape != (rows,):
+        return X, y, tasks  # nothing is missing, or the shapes are wrong, which later checks refuse
+    if not drop_missing:
+        raise ValueError(
+            f"Input y contains NaN: {missing.sum()} of {rows} targets are missing, the first at row "
+            f"{int(missing.argmax())}; fit(…, drop_missing=True) leaves these rows out"
+        )
+    labels = np.zeros(rows, dtype=np.int64) if tasks is None else as_ids(tasks, "tasks")
+    if len(labels) != rows:
+        raise ValueError(f"tasks must have {rows} labels, one for every row of X; got {len(labels)}")
+    kept = set(hashable(labels[~missing]))
+    lost = next((k for k in np.flatnonzero(missing) if hashable(labels[k : k + 1])[0] not in kept), None)
+    if lost is not None:
+        what = "y has no target that is there" if tasks is None else f"task {show_id(labels, int(lost))} has no rows"
+        raise ValueError(f"{what}: all its targets are missing")
+    keep = np.flatnonzero(~missing)
+    left = None if tasks is None else labels[keep]
+    if bool(sparse.issparse(X)):
+        return sparse.csr_array(X)[keep], targets[keep], left
+    if hasattr(X, "iloc"):
+        return X.iloc[keep], targets[keep], left
+    array = np.asarray(X)
+    if array.ndim == 0:
+        return X, y, tasks  # no array at all, which later checks refuse
+    return array[keep], targets[keep], left

@@ -1,0 +1,151 @@
+"""Regression of many targets on the same features, with coefficients of low rank."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from rslm.data import parts
+from rslm.estimators.choices import checked_data
+from rslm.estimators.persistence import storable
+from rslm.estimators.scaling import extreme_scale
+from rslm.estimators.tasks.task_model import TaskModel
+from rslm.kernels import Stopped
+from rslm.linalg.blocked_qr import reduced
+from rslm.measurements import Tasks
+from rslm.runtime.interrupts import held_back
+from rslm.runtime.types import Floats
+from rslm.solvers.stopping import check_max_time
+from rslm.storage.container import Arrays, Facts
+
+
+@storable
+class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type: ignore[misc]
+    """Linear regression of several targets whose coefficients have low rank.
+
+    Minimises ``C Σ loss(y_it, x_iᵀ w_t + b_t) + ½ ‖W‖_*²`` over the observed entries of Y.
+
+    Parameters
+    ----------
+    rank, C, loss, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
+        As in `MultiTaskRegressor`; a target is a task.
+
+    Attributes
+    ----------
+    coef_ : array (n_targets, n_features)
+    intercept_ : array (n_targets,)
+    subspace_, certificate_, history_, outcome_, converged_, n_iter_, rank_
+        As in `MultiTaskRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rslm import ReducedRankRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 4))
+    >>> Y = np.outer(X @ [1.0, 0.5, 2.0, -1.0], [1.0, 2.0, 3.0])
+    >>> Y[3, 1] = np.nan  # not observed
+    >>> model = ReducedRankRegressor(rank=1, C=100.0).fit(X, Y)
+    >>> model.coef_.round(1)[2]
+    array([ 3. ,  1.5,  6. , -3. ])
+    """
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, *, checkpoint: str | os.PathLike[str] | None = None, client: Any = None) -> Self:
+        """Learn all targets.
+
+        Parameters
+        ----------
+        X : array, DataFrame or scipy.sparse matrix of shape (n, n_features)
+        y : array of shape (n, n_targets), or (n,) for one target
+            NaN is missing; every target needs a value.
+        checkpoint : path, optional
+            As in `MatrixCompletion.fit`.
+        client : distributed.Client, optional
+            The client of a Dask cluster, whose workers share the targets.
+        """
+        began = time.perf_counter()
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64)
+        if y is None:
+            raise ValueError("this regressor requires y to be passed, but the target y is None")
+        Y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="y")
+        if Y.ndim > 2 or Y.shape[0] != X.shape[0]:
+            raise ValueError(f"y must have shape ({X.shape[0]}, n_targets), a row for every row of X; got {Y.shape}")
+        self._flat = Y.ndim == 1
+        Y = np.asarray(Y.reshape(len(Y), -1), dtype=np.float64)
+        seen = ~np.isnan(Y)
+        empty = np.flatnonzero(~seen.any(axis=0))
+        if len(empty):
+            raise ValueError(f"target {int(empty[0])} has no value; all of y[:, {int(empty[0])}] is NaN")
+        loss = self._regression_loss()
+        means: Floats = np.nanmean(Y, axis=0) if self.fit_intercept else np.zeros(Y.shape[1])
+        check_max_time(self.max_time)
+        with held_back() as interrupt, interrupt.within(self.max_time, began):
+            Y, unexplained, centre = Y - means, 0.0, None
+            if loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
+                try:
+                    data, unexplained, centre = self._complete(X, Y)
+                except Stopped:  # no time is left, which the solver finds; a checkpoint would be of another problem
+                    data, checkpoint, client = _unfactorised(X, Y), None, None
+            else:
+                data = Tasks.shared(X, Y, intercept=bool(self.fit_intercept))
+            self._fit_tasks(data, loss, means, unexplained, centre, checkpoint=checkpoint, client=client, began=began)
+        return self
+
+    def _complete(self, X: Floats, Y: Floats) -> tuple[Tasks, float, Floats]:
+        """The problem with X = QR, if nothing is missing: |Y − XW|² = |QᵀY − RW|² + |Y − QQᵀY|².
+
+        All targets share the mean of X. It is subtracted, so that no intercepts have to be solved for.
+        """
+        centre: Floats = X.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
+        R, turned, unexplained = reduced(X, Y, centre)
+        return Tasks.shared(R, turned), unexplained, centre
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the observed targets, averaged over the columns of y; missing ones (NaN) are left out.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        y : array of shape (n, n_targets), or (n,) for one target
+        sample_weight : array of n weights, optional
+        """
+        found = self.predict(X).reshape(-1, len(self.coef_))
+        Y = np.asarray(y, dtype=np.float64).reshape(len(found), -1)
+        weight = np.ones(len(Y)) if sample_weight is None else np.asarray(sample_weight)
+        seen = ~np.isnan(Y)
+        scores = [r2_score(Y[s, t], found[s, t], sample_weight=weight[s]) for t, s in enumerate(seen.T) if s.any()]
+        return float(np.mean(scores))
+
+    def predict(self, X: Any) -> Floats:
+        """All targets of the rows of X, of shape (n, n_targets), or (n,) if `fit` was given one."""
+        check_is_fitted(self)
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        found = np.asarray(X @ self.coef_.T) + self.intercept_
+        return found[:, 0] if self._flat else found
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        return arrays, facts | {"flat": self._flat}
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        model._flat = parts.flag(facts, "flat") and len(model.coef_) == 1
+        model._describe()
+        return model
+
+
+def _unfactorised(X: Floats, Y: Floats) -> Tasks:
+    """One row instead of all, with the same loss at W = 0, for a fit without time to factorise X."""
+    scale = extreme_scale(np.array([Y.min(), Y.max()]))
+    scaled = Y if scale == 1.0 else Y / scale
+    norms = scale * np.sqrt(np.einsum("it,it->t", scaled, scaled))
+    return Tasks.shared(np.zeros((1, X.shape[1])), norms[None])

@@ -1,0 +1,396 @@
+"""HankelModel: the signal, its order and poles, missing samples, channels, forecasts and bad input."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import rslm
+from rslm import HankelModel
+from rslm.estimators.series import order_search
+from rslm.estimators.series.exponentials import fit_modes, powers
+from rslm.estimators.series.pilot import pilot_fits
+from rslm.solvers import solve
+
+NOISE = 0.05
+
+
+def damped(n, seed=0, *, angles=(0.4, 1.3), sizes=(0.99, 0.97), decay=0.98):
+    """Two oscillations and a decay, order 5, without and with noise."""
+    t = np.arange(n)
+    truth = sum(s**t * np.cos(a * t + a) for s, a in zip(sizes, angles, strict=True)) + decay**t
+    return truth, truth + NOISE * np.random.default_rng(seed).standard_normal(n)
+
+
+def error(model, truth):
+    return np.sqrt(np.mean((model.signal_ - truth) ** 2))
+
+
+def test_a_noisy_series_is_denoised_and_its_order_found():
+    errors = []
+    for seed in range(8):
+        truth, y = damped(199, seed)
+        model = HankelModel().fit(y)
+        assert model.effective_rank_ == 5
+        assert model.converged_
+        assert model.noise_ == pytest.approx(NOISE, rel=0.15)
+        assert model.score(truth) > 0.998
+        errors.append(error(model, truth))
+    assert np.mean(errors) < 1.2 * NOISE * np.sqrt(10 / 199)  # the Cramér–Rao level
+
+
+def test_poles_of_a_noiseless_system():
+    truth, _ = damped(120)
+    model = HankelModel(5).fit(truth)
+    wanted = [0.99 * np.exp(0.4j), 0.99 * np.exp(-0.4j), 0.97 * np.exp(1.3j), 0.97 * np.exp(-1.3j), 0.98]
+    for z in wanted:
+        assert np.abs(model.poles_ - z).min() < 1e-6
+    assert model.effective_rank_ == 5
+    t = np.arange(120)[:, None]
+    assert np.allclose((model.amplitudes_ * model.poles_**t).sum(axis=1).real, truth, atol=1e-6)
+    assert np.allclose(np.sort(np.abs(model.frequencies_)), np.sort([0, 0.4, 0.4, 1.3, 1.3]) / (2 * np.pi), atol=1e-6)
+    assert np.allclose(np.sort(model.dampings_), np.sort(-np.log(np.abs(wanted))), atol=1e-6)
+    later = np.arange(120, 150)
+    forecast = sum(s**later * np.cos(a * later + a) for s, a in ((0.99, 0.4), (0.97, 1.3))) + 0.98**later
+    assert np.allclose(model.forecast(30), forecast, atol=1e-6)
+
+
+def test_a_rank_that_is_too_large_does_no_harm():
+    truth, y = damped(199)
+    assert error(HankelModel(20).fit(y), truth) <= 1.3 * error(HankelModel(5).fit(y), truth)
+
+
+def test_missing_samples_are_filled():
+    truth, y = damped(199)
+    complete = error(HankelModel(5).fit(y), truth)
+    gone = np.random.default_rng(1).random(199) < 0.3
+    y[gone] = np.nan
+    model = HankelModel(5).fit(y)
+    assert error(model, truth) <= 1.4 * complete
+    assert np.isfinite(model.signal_).all()
+
+
+def test_a_long_gap():
+    truth, y = damped(300, sizes=(0.999, 0.998), decay=0.999)
+    y[100:160] = np.nan
+    model = HankelModel().fit(y)
+    assert np.sqrt(np.mean((model.signal_ - truth)[100:160] ** 2)) < 3 * NOISE
+
+
+def test_channels_share_their_poles():
+    t = np.arange(150)
+    one, other = 0.99**t * np.cos(0.5 * t), 0.99**t * np.cos(0.5 * t + 1.0) * 0.7
+    rng = np.random.default_rng(0)
+    truth = np.stack([one, other], axis=1)
+    y = truth + NOISE * rng.standard_normal(truth.shape)
+    y[10:20, 1] = np.nan
+    model = HankelModel().fit(y)
+    alone = HankelModel().fit(y[:, 0])
+    assert model.effective_rank_ == 2
+    assert model.signal_.shape == (150, 2)
+    assert model.amplitudes_.shape == (2, 2)
+    assert model.forecast(4).shape == (4, 2)
+    assert all(a.shape == (4, 2) for a in model.forecast(4, level=0.9))
+    assert error(model, truth) < NOISE * np.sqrt(6 / 290) * 1.5
+    wanted = 0.99 * np.exp(0.5j)
+    assert np.abs(model.poles_ - wanted).min() < max(np.abs(alone.poles_ - wanted).min(), 1e-3)
+
+
+def test_a_given_c_and_rank_are_used():
+    _, y = damped(120)
+    loose, tight = (HankelModel(5, C=C).fit(y) for C in (1e4, 1.0))
+    assert loose.C_ == 1e4
+    assert loose.effective_rank_ == 5 > tight.effective_rank_
+    assert np.linalg.norm(tight.signal_) < 0.9 * np.linalg.norm(loose.signal_)  # the trace norm pulls
+    by_order = HankelModel("auto", C=1e4).fit(y)
+    assert by_order.effective_rank_ == 5
+    assert min(by_order.criteria_, key=by_order.criteria_.get) == 5
+
+
+@pytest.mark.parametrize("size", [0.3, 1.0, 3.0])
+def test_an_outlier_at_the_end_does_not_make_forecasts_explode(size):
+    t = np.arange(120)
+    for seed in range(3):
+        y = np.cos(0.3 * t) + 0.1 * np.random.default_rng(seed).standard_normal(120)
+        y[-1] += size
+        model = HankelModel().fit(y)
+        assert np.abs(model.forecast(24)).max() < 2.0
+        assert np.abs(model.poles_).max() < 1.13  # a factor of a million over the series
+
+
+def test_growth_without_noise_is_found():
+    for z in (1.05, 1.5):
+        model = HankelModel().fit(z ** np.arange(60))
+        assert np.abs(model.poles_ - z).min() < 1e-6
+        assert model.forecast(1) == pytest.approx(z**60, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [20, 40])
+def test_a_rank_near_half_of_a_short_series_does_no_harm(n):
+    t, wrong = np.arange(n), []
+    for seed in range(6):
+        y = np.cos(0.7 * t) + 0.1 * np.random.default_rng(seed).standard_normal(n)
+        wrong.append(HankelModel((n + 1) // 2 - 1).fit(y).effective_rank_ != 2)
+    assert sum(wrong) <= 2
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+def test_noise_is_told_beside_a_large_mean(offset):
+    t, ratios = np.arange(120), []
+    for seed in range(3):
+        y = offset + np.cos(0.3 * t) + 0.1 * np.random.default_rng(seed).standard_normal(120)
+        ratios.append(HankelModel().fit(y).noise_ / 0.1)
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.12)
+
+
+def test_too_large_a_c_is_told():
+    _, y = damped(60)
+    with pytest.warns(UserWarning, match="so large that it follows the noise; lower C"):
+        HankelModel(3, C=1e15).fit(y)
+
+
+def test_masked_samples_are_missing():
+    _, y = damped(60)
+    masked = np.ma.array(y, mask=np.arange(60) == 7)
+    y[7] = 1e6
+    masked.data[7] = 1e6
+    one = HankelModel(5).fit(masked)
+    y[7] = np.nan
+    assert np.array_equal(one.signal_, HankelModel(5).fit(y).signal_)
+
+
+def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
+    _, y = damped(80)
+    seen = []
+
+    def solve_twice(*args, **kwargs):
+        seen.append(1)
+        if len(seen) > 2:
+            raise KeyboardInterrupt
+        return solve(*args, **kwargs)
+
+    monkeypatch.setattr(order_search, "solve", solve_twice)
+    model = HankelModel(8).fit(y)
+    assert model.outcome_ == "interrupted"
+    assert not model.converged_
+    assert model.effective_rank_ == 5
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-6, 1e8, 1e200])
+def test_scale_does_not_matter(scale):
+    _, y = damped(80)
+    one, other = HankelModel(5).fit(y), HankelModel(5).fit(y * scale)
+    assert np.allclose(other.signal_, one.signal_ * scale, atol=1e-6 * scale)
+    assert other.noise_ == pytest.approx(one.noise_ * scale, rel=1e-5)
+    assert np.allclose(other.forecast(3), one.forecast(3) * scale, atol=1e-6 * scale)
+
+
+def test_trend_and_season():
+    t = np.arange(120)
+    truth = 5 + 0.03 * t + np.sin(2 * np.pi * t / 12)
+    y = truth + 0.02 * np.random.default_rng(0).standard_normal(120)
+    model = HankelModel().fit(y)
+    ahead = np.arange(120, 144)
+    wanted = 5 + 0.03 * ahead + np.sin(2 * np.pi * ahead / 12)
+    assert np.sqrt(np.mean((model.forecast(24) - wanted) ** 2)) < 0.05
+
+
+def test_intervals_cover_as_often_as_they_say():
+    hits = {0.5: [], 0.9: []}
+    for seed in range(25):
+        _, y = damped(130, seed, sizes=(0.999, 0.995), decay=0.99)
+        model = HankelModel(5).fit(y[:100])
+        for level, found in hits.items():
+            _, lower, upper = model.forecast(30, level=level)
+            found.append(np.mean((lower <= y[100:]) & (y[100:] <= upper)))
+    for level, found in hits.items():
+        assert level - 0.1 < np.mean(found) < level + 0.1
+
+
+def test_intervals_grow():
+    _, y = damped(100, sizes=(0.999, 0.995), decay=0.99)
+    forecast, lower, upper = HankelModel(5).fit(y).forecast(50, level=0.9)
+    assert np.all(lower < forecast)
+    assert np.all(forecast < upper)
+    assert (upper - lower)[-1] > (upper - lower)[0] > 2 * 1.64 * NOISE * 0.8
+
+
+def test_a_constant_and_zeros():
+    model = HankelModel().fit(np.full(30, 7.0))
+    assert np.allclose(model.signal_, 7.0, atol=1e-6)
+    assert model.effective_rank_ == 1
+    assert np.allclose(model.poles_, 1.0, atol=1e-8)
+    assert np.allclose(model.forecast(5), 7.0, atol=1e-5)
+    zero = HankelModel().fit(np.zeros(30))
+    assert zero.effective_rank_ == 0
+    assert not zero.signal_.any()
+    assert not zero.forecast(3).any()
+    assert len(zero.poles_) == len(zero.amplitudes_) == len(zero.singular_values_) == 0
+
+
+def test_noise_alone_is_told():
+    y = np.random.default_rng(3).standard_normal(200)
+    with pytest.warns(UserWarning, match="no order up to 4 explains the series better than noise alone"):
+        model = HankelModel(4).fit(y)
+    assert model.effective_rank_ == 0
+    assert model.certificate_ is None
+    _, lower, upper = model.forecast(2, level=0.9)
+    assert np.allclose(upper - lower, 2 * 1.645 * model.noise_, rtol=1e-3)
+
+
+def test_the_signal_is_hankel_of_low_rank():
+    _, y = damped(150)
+    model = HankelModel(5, window=40).fit(y)
+    s = np.linalg.svd(np.lib.stride_tricks.sliding_window_view(model.signal_, 40), compute_uv=False)
+    assert model.window_ == 40
+    assert np.allclose(model.singular_values_, s[:5], rtol=1e-8)
+    assert model.structure_error_ == pytest.approx(np.sqrt(np.sum(s[5:] ** 2) / np.sum(s**2)), abs=1e-7)
+    assert model.structure_error_ < 1e-3
+
+
+def test_the_window_hardly_matters():
+    _, y = damped(199)
+    signals = [HankelModel(5, window=w).fit(y).signal_ for w in (20, 60, 100, 160)]
+    for other in signals[1:]:
+        assert np.sqrt(np.mean((other - signals[0]) ** 2)) < 0.1 * NOISE
+
+
+def test_input_is_not_changed_and_the_answer_repeats():
+    _, y = damped(100)
+    before = y.copy()
+    one = HankelModel(6).fit(y)
+    assert np.array_equal(y, before)
+    assert np.array_equal(one.signal_, clone(one).fit(list(y)).signal_)
+
+
+def test_files(tmp_path):
+    _, y = damped(100)
+    y[5] = np.nan
+    model = HankelModel(6).fit(y)
+    model.save(tmp_path / "model.rslm")
+    back = rslm.load(tmp_path / "model.rslm")
+    for name in ("signal_", "poles_", "amplitudes_", "singular_values_"):
+        assert np.array_equal(getattr(back, name), getattr(model, name))
+    assert back.criteria_ == model.criteria_
+    assert back.certificate_ == model.certificate_
+    assert all(np.array_equal(a, b) for a, b in zip(back.forecast(5, 0.9), model.forecast(5, 0.9), strict=True))
+
+
+def test_progress_is_logged(caplog):
+    _, y = damped(60)
+    with caplog.at_level("INFO", logger="rslm"):
+        HankelModel(5, verbose=1).fit(y)
+    assert "rank 5  iteration" in caplog.text
+
+
+def test_time_runs_out():
+    _, y = damped(199)
+    with pytest.warns(UserWarning, match="not converged within max_time"):
+        model = HankelModel(5, C=1e3, max_time=1e-9).fit(y)
+    assert not model.converged_
+    assert np.isfinite(model.signal_).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "message"),
+    [
+        (
+            HankelModel(window=30),
+            np.ones(20),
+            "window .* from 2 to 19, less than the 20 samples; got 30",
+        ),
+        (HankelModel(window=1), np.ones(20), "window must be a whole number from 2 to 19"),
+        (HankelModel(window=2.5), np.ones(20), "window must be a whole number"),
+        (HankelModel(10, window=10), np.ones(30), "rank must be a whole number from 1 to 9, .* which are 10 and 21"),
+        (HankelModel(0), np.ones(30), "rank must be a whole number from 1"),
+        (HankelModel("all"), np.ones(30), "\"auto\"; got 'all'"),
+        (HankelModel(), np.full(30, np.nan), "all samples of y are missing; at least 4 are needed"),
+        (HankelModel(), np.stack([np.ones(9), np.full(9, np.nan)], 1), "all samples of channel 1 of y are missing"),
+        (HankelModel(), [1.0, *[np.nan] * 20, 2.0], "all but 2 samples of y are missing"),
+        (HankelModel(2, max_time=0), np.ones(9), "max_time must be None or a positive finite number; got 0"),
+        (HankelModel(2, max_time="a"), np.ones(9), "max_time must be None or a positive finite number; got 'a'"),
+        (HankelModel(), np.array([1, 2, np.inf, 3, 4]), r"y\[2, 0\] is infinite"),
+        (HankelModel(), np.ones(3), "at least 4 samples"),
+        (HankelModel(), np.ones((3, 3, 3)), r"shape \(n,\) or \(n, channels\)"),
+        (HankelModel(), ["a", "b", "c", "d"], "real numbers are needed"),
+        (HankelModel(), np.ones(9) * 1j, "real numbers are needed"),
+        (HankelModel(2, C=-1.0), np.ones(9), "C must be None or a positive finite number; got -1.0"),
+        (HankelModel(2, C=np.inf), np.ones(9), "C must be None"),
+    ],
+)
+def test_bad_input(model, y, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(y)
+
+
+def test_bad_questions():
+    _, y = damped(60)
+    model = HankelModel(5).fit(y)
+    with pytest.raises(ValueError, match="steps must be a whole number ≥ 0; got -1"):
+        model.forecast(-1)
+    with pytest.raises(ValueError, match="level must be between 0 and 1"):
+        model.forecast(2, level=90)
+    with pytest.raises(ValueError, match=r"y has shape \(59,\), but fit was given \(60,\)"):
+        model.score(y[:-1])
+    assert model.forecast(0).shape == (0,)
+
+
+def test_air_passengers(shared_data):
+    """The last two years of a well-known series, better than twice the last year."""
+    text = shared_data("series/air_passengers.csv").read_text().splitlines()[1:]
+    y = np.log([float(line.split(",")[1]) for line in text])
+    forecast = HankelModel().fit(y[:-24]).forecast(24)
+    naive = np.tile(y[-36:-24], 2)
+    assert np.sqrt(np.mean((forecast - y[-24:]) ** 2)) < 0.4 * np.sqrt(np.mean((naive - y[-24:]) ** 2))
+
+
+# ---- the parts -----------------------------------------------------------------------------------------------------
+
+
+def test_powers():
+    z = np.array([0.9, -0.5, 0.3 + 0.4j, 0.0, 1.0])
+    assert np.allclose(powers(z, 11), z[None, :] ** np.arange(11)[:, None])
+    assert powers(z, 1).shape == (1, 5)
+
+
+@pytest.mark.parametrize("poles", [[0.9], [1.02, 0.5], [0.8 + 0.5j, 0.8 - 0.5j, 1.01]])
+def test_amplitudes_of_known_poles(poles):
+    poles = np.array(poles, dtype=complex)
+    t = np.arange(40)[:, None]
+    amplitudes = np.conj(poles) + 1.0
+    Y = ((poles**t) @ amplitudes).real[None, :].repeat(2, axis=0)
+    Y[1] *= 3.0
+    Y[1, 4:9] = np.nan
+    modes, signal = fit_modes(poles, Y)
+    assert np.allclose(modes.amplitudes[:, 0], amplitudes)
+    assert np.allclose(modes.amplitudes[:, 1], 3 * amplitudes)
+    assert np.allclose(signal[1], 3 * signal[0])
+
+
+def test_pilot_fits_are_what_they_say():
+    _, y = damped(80)
+    pilot = pilot_fits(y[None], 6)
+    assert len(pilot.signals) == 7
+    assert pilot.squares[5] < 1.3 * 80 * NOISE**2
+    assert np.allclose([np.sum((y - s) ** 2) for s in pilot.signals], pilot.squares)
+
+
+def test_a_forecast_beyond_all_floats_is_refused():
+    model = HankelModel(1).fit(2.0 ** np.arange(20))
+    assert np.allclose(model.forecast(3), 2.0 ** np.arange(20, 23), rtol=1e-3)
+    with pytest.raises(ValueError, match=r"beyond all floats within 5000 steps: its largest pole has the modulus 2"):
+        model.forecast(5000)
+
+
+@pytest.mark.parametrize(
+    "options", [{"rank": 2, "C": 1e3, "max_iter": 1, "tol": 1e-12}, {"max_time": 1e-9}, {}, {"rank": 3, "C": 1e15}]
+)
+def test_warnings_point_at_the_line_of_the_user(options):
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(60) + (np.cos(0.3 * np.arange(60)) if options else 0.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        HankelModel(**options).fit(y)
+    assert caught
+    assert {warning.filename for warning in caught} == {__file__}
