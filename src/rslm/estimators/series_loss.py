@@ -85,8 +85,8 @@ class UnitsBox(BoxDual):
     @cached_property
     def box(self) -> Box:
         box, s, w = self.loss.box, self.units.scale, self.units.weight
-        ends = {"lower": box.lower / s * w, "upper": box.upper / s * w}
-        return replace(box, **ends, epsilon=box.epsilon / s, smoothing=box.smoothing / w)
+        lower, upper = box.lower / s * w, box.upper / s * w
+        return replace(box, lower=lower, upper=upper, epsilon=box.epsilon / s, smoothing=box.smoothing / w)
 
     def targets(self, y: Floats) -> Floats:
         return self.loss.targets(y * self.units.scale) / self.units.scale
@@ -134,7 +134,7 @@ def variance_of_estimates(loss: Any, noise: float) -> float:
     """Of parameters that are fitted by this loss, relative to the square loss, for normal noise; 1 if not known."""
     if not isinstance(loss, Loss) or loss.quadratic or not noise > 0:
         return 1.0
-    found = float(np.mean(_slopes(loss, noise) ** 2)) / mean_curvature(loss, noise) ** 2
+    found = float(np.mean((_slopes(loss, noise) / mean_curvature(loss, noise)) ** 2))
     return found if np.isfinite(found) and found > 0 else 1.0
 
 
