@@ -3,6 +3,7 @@
     python benchmarks/hankel.py paper       # D1, D2, D3 at ranks 5, 10, 20, beside SSA, Cadzow, HTLS and SLRA
     python benchmarks/hankel.py separated   # the same with poles that are all above the noise, and the order found
     python benchmarks/hankel.py missing     # D1 with 30 % of the samples missing
+    python benchmarks/hankel.py robust      # D1 with spikes in 5 % of the samples, with three losses
     python benchmarks/hankel.py forecast    # air passengers and carbon dioxide, beside other forecasts
     python benchmarks/hankel.py memory      # of one fit of D3
 
@@ -19,6 +20,7 @@ import multiprocessing
 import sys
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -33,6 +35,10 @@ from rslm.estimators.series.orders import criterion
 NOISE = 0.05
 SETS = {"D1": (5, 100, 100, 20), "D2": (10, 100, 1000, 10), "D3": (20, 1000, 10000, 5)}  # order, d, T, systems
 RANKS = (5, 10, 20)
+SIZES: dict[str, Callable[[Array], float]] = {
+    "RMS": lambda signal: float(np.sqrt(np.mean(signal**2))),
+    "largest": lambda signal: float(np.abs(signal).max()),
+}
 PATIENCE = 4  # orders without a better one after which SLRA looks no further
 
 
@@ -131,6 +137,45 @@ def missing() -> None:
     report("hankel-missing", rows, systems=systems)
 
 
+def spiked(y: Array, truth: Array, size: str, seed: int) -> Array:
+    """With spikes of ten times the signal, its root mean square or its largest sample, in 5 % of the samples."""
+    rng = np.random.default_rng(1000 + seed)
+    at = rng.choice(len(y), len(y) // 20, replace=False)
+    found = y.copy()
+    found[at] += 10 * SIZES[size](truth) * rng.choice([-1, 1], len(at))
+    return found
+
+
+def robust() -> None:
+    """All settings are the defaults but for the loss: the order is found too."""
+    order, d, T, systems = SETS["D1"]
+    rows = []
+    for name, make in (("separated", separated_system), ("random", random_system)):
+        for size in SIZES:
+            errors: dict[str, list[float]] = defaultdict(list)
+            seconds: dict[str, list[float]] = defaultdict(list)
+            for seed in range(systems):
+                truth, y = series(order, d + T - 1, seed, make)
+                wrong = spiked(y, truth, size, seed)
+                fits = {"square, no spikes": ("square", y), "huber, no spikes": ("huber", y)}
+                fits |= {loss: (loss, wrong) for loss in ("square", "huber", "absolute")}
+                for label, (loss, samples) in fits.items():
+                    began = time.perf_counter()
+                    with warnings.catch_warnings():
+                        warnings.filterwarnings("ignore", message="no order up to")
+                        signal = HankelModel(loss=loss).fit(samples).signal_
+                    seconds[label].append(time.perf_counter() - began)
+                    errors[label].append(distance(signal, truth))
+            least = errors["square, no spikes"]
+            for label, found in errors.items():
+                ratios, mean = np.divide(found, least), float(np.mean(found))
+                row = {"systems": name, "spikes": f"10 × {size}", "loss": label, "RMSE": mean}
+                row |= {"median ratio": float(np.median(ratios)), "ratio of means": mean / float(np.mean(least))}
+                rows.append(row | {"worst ratio": float(ratios.max()), "s": float(np.mean(seconds[label]))})
+                print(rows[-1], flush=True)
+    report("hankel-robust", rows, systems=systems)
+
+
 def read(name: str, column: str) -> Array:
     with needed(SHARED / "data" / "series" / name).open() as file:
         return np.array([float(row[column] or "nan") for row in csv.DictReader(file)])
@@ -177,6 +222,13 @@ def memory() -> None:
 
 
 if __name__ == "__main__":
-    studies = {"paper": paper, "separated": separated, "missing": missing, "forecast": forecast, "memory": memory}
+    studies = {
+        "paper": paper,
+        "separated": separated,
+        "missing": missing,
+        "robust": robust,
+        "forecast": forecast,
+        "memory": memory,
+    }
     for study in sys.argv[1:] or list(studies):
         studies[study]()

@@ -331,6 +331,21 @@ def test_an_interrupt_keeps_the_best_model(monkeypatch, capsys, ratings):
     assert rslm.load(model).outcome_ == "interrupted"
 
 
+def test_denoise_with_spikes(monkeypatch, capsys, tmp_path):
+    rng, t = np.random.default_rng(0), np.arange(80)
+    y = np.cos(0.4 * t) + 0.05 * rng.standard_normal(80)
+    y[[7, 30, 61]] += [9.0, -9.0, 9.0]
+    path = tmp_path / "y.csv"
+    path.write_text("y\n" + "\n".join(map(str, y)) + "\n")
+    assert run(monkeypatch, "denoise", str(path), "--loss", "huber", "--rank", "4", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["order"] == 2
+    assert facts["spikes"] == 3
+    assert facts["noise"] < 0.1
+    assert float(facts["loss"].removeprefix("huber:")) == pytest.approx(1.345 * facts["noise"], rel=0.1)
+    assert "is for two classes" in str(run(monkeypatch, "denoise", str(path), "--loss", "hinge"))
+
+
 def test_denoise(monkeypatch, capsys, tmp_path):
     t = np.arange(120)
     clean = 5 + np.cos(2 * np.pi * t / 12)

@@ -22,6 +22,7 @@ from rslm.report import series_report, write_report
 from rslm.storage.atomic import atomic_text
 
 LEVEL = 0.9  # of the intervals
+SPIKE = 5.0  # outlier score above which a sample is counted as a spike
 STEADY = 0.1  # relative change of an amplitude over the whole series that counts as none
 
 
@@ -30,6 +31,9 @@ def denoise(
     column: Annotated[str | None, typer.Option(help="Name or number; the last column of numbers if not given.")] = None,
     forecast: Annotated[int, typer.Option(min=0, help="How many values to forecast.")] = 0,
     rank: Annotated[int | None, typer.Option(min=1, help="Maximum order; found from the data if not given.")] = None,
+    loss: Annotated[
+        str, typer.Option(help="square; huber or absolute for series with spikes; huber:0.5 with a width.")
+    ] = "square",
     log: Annotated[bool, typer.Option("--log", help="Fit the logarithm, for swings that grow with the level.")] = False,
     max_time: o.MaxTime = None,
     out: Annotated[Path | None, typer.Option(help="Write signal and forecast here, as CSV.")] = None,
@@ -46,6 +50,8 @@ def denoise(
     """Find the signal in a noisy series, fill its gaps, and forecast its next values.
 
     Example: rslm denoise passengers.csv --log --forecast 24 --out next.csv
+
+    With --loss huber, spikes in the series do not spoil the signal.
     """
     console = screen(json)
     claim(force, out, model, report, read=[series])
@@ -55,10 +61,13 @@ def denoise(
     if log and not (y[~np.isnan(y)] > 0).all():
         raise ValueError(f"{series}: --log needs positive samples; the smallest is {np.nanmin(y):g}")
     began = time.perf_counter()
-    fitted = HankelModel("auto" if rank is None else rank, max_time=max_time)
+    fitted = HankelModel("auto" if rank is None else rank, loss=loss, max_time=max_time)
     with remarks_on(console):
         fitted.set_callbacks(FitProgress(console)).fit(np.log(y) if log else y)
     facts: dict[str, Any] = {"samples": len(y), "order": fitted.effective_rank_, "noise": float(fitted.noise_)}
+    if loss != "square":
+        scores = fitted.outlier_scores_
+        facts |= {"loss": in_words(loss, fitted.loss_), "spikes": int((scores > SPIKE).sum())}
     facts["seconds"] = time.perf_counter() - began
     back = np.exp if log else np.asarray
     ahead = [back(part) for part in fitted.forecast(forecast, LEVEL)] if forecast else []
@@ -82,6 +91,11 @@ def denoise(
             with nullcontext(sys.stdout) as file:
                 write_series(file, y[:0], y[:0], ahead, len(y))
     end(console, fitted)
+
+
+def in_words(loss: str, used: Any) -> str:
+    """The loss as it can be given again: Huber's with its width."""
+    return f"huber:{used.delta:.4g}" if loss == "huber" else loss
 
 
 def oscillations(model: HankelModel) -> Table:

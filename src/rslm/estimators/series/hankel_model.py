@@ -6,6 +6,7 @@ import math
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,14 +19,17 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.data import parts
 from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.persistence import storable
+from rslm.estimators.choices import OWN
+from rslm.estimators.persistence import loss_from_plain, loss_to_plain, storable
 from rslm.estimators.series.exponentials import fit_modes, left_space, sensitivities, shift
+from rslm.estimators.series.loss import Units, checked_loss, of_width, variance_of_estimates
 from rslm.estimators.series.order_search import OrderSearch
-from rslm.estimators.series.orders import best_order
-from rslm.estimators.series.pilot import pilot_fits
+from rslm.estimators.series.quick_start import quick_start
+from rslm.estimators.series.spikes import NORMAL
 from rslm.estimators.warn import warn_caller
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
+from rslm.losses import Loss, Square
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.types import Floats
 from rslm.solvers import Outcome
@@ -35,6 +39,7 @@ from rslm.structures import Hankel
 WIDEST = 100  # largest default window: the answer hardly depends on it, the time does
 MOST_ORDERS = 20  # that rank="auto" looks through
 SAMPLES_A_PARAMETER = 2  # that an order needs at least
+LEAST_NOISE = 1e-5  # of samples of size 1, that a loss other than the square one is made for
 TOO_ROUGH = 0.01  # a structure error that is no longer one of smoothing
 
 
@@ -42,7 +47,7 @@ TOO_ROUGH = 0.01  # a structure error that is no longer one of smoothing
 class HankelModel(Estimator):
     """A series as a sum of few damped oscillations: its Hankel matrix has low rank.
 
-    Learns the signal h that minimises ``C Σ (y_t − h_t)² + ½ ‖H(h)‖_*²`` over the observed samples y_t, where H(h) is
+    Learns the signal h that minimises ``C Σ loss(y_t, h_t) + ½ ‖H(h)‖_*²`` over the observed samples y_t, where H(h) is
     the Hankel matrix of the windows of h and has rank at most `rank`. Then h is a sum of exponentials
     ``Σ_j a_j z_j^t``: damped or undamped oscillations, trends, decay.
 
@@ -53,10 +58,15 @@ class HankelModel(Estimator):
         ``effective_rank_``, is chosen by Schwarz's criterion (BIC), unless C is given too. "auto" looks up to 20.
         There have to be two samples for every parameter: an order has a pole and an amplitude in every channel.
     C : float, optional
-        Weight of the squares against the trace norm. If None, it follows from the noise, so that the trace norm pulls
+        Weight of the loss against the trace norm. If None, it follows from the noise, so that the trace norm pulls
         the signal by a twentieth of what noise does.
     window : int, optional
         Rows of the Hankel matrix; (n + 1) // 2, but at most 100, if None. More than ``rank``.
+    loss : str or Loss, default="square"
+        "square"; "huber" or "absolute" for series with spikes; or an instance, such as ``rslm.losses.Huber(0.5)``, of a
+        loss of the difference y − h. With "huber", δ is 1.345 standard deviations of the noise, see ``loss_``;
+        "huber:0.5" sets it, in the units of y. With any loss but the square one, spikes do not count for the noise, the
+        order and C either. With normal noise between the spikes, "huber" has a smaller error than "absolute".
     tol : float, default=1e-3
         Converged when the relative gradient is at most this.
     max_iter : int, default=1000
@@ -84,14 +94,20 @@ class HankelModel(Estimator):
     structure_error_ : float
         The part of that matrix, in norm, beyond its order. It is exactly Hankel, and this far from low rank.
     noise_ : float
-        Standard deviation of what is left of the samples.
-    C_, window_ : float and int
-        As they were used.
+        Standard deviation of what is left of the samples; of those without spikes, unless the loss is the square one.
+    residuals_ : array, the shape of y
+        What is left of the samples: y − signal_, NaN where they are missing. A model that was loaded from a file has
+        none.
+    outlier_scores_ : array, the shape of y
+        |residuals_| in units of their usual size, 1.4826 times the median: which samples a robust loss has ignored.
+    C_, window_, loss_ : float, int and Loss
+        As they were used, for y in its own units. The δ of Huber's loss is ``loss_.delta``.
     criteria_ : dict
         Schwarz's criterion of the orders that were fitted.
     certificate_, history_, outcome_, converged_, n_iter_
-        As in `MatrixCompletion`, for the series divided by its root mean square; `n_iter_` counts all orders. There is
-        no certificate, but None, where the order is 0, or where there was time for a quick fit only.
+        As in `MatrixCompletion`, for the series divided by its root mean square (without spikes, as for `noise_`);
+        `n_iter_` counts all orders. There is no certificate, but None, where the order is 0, or where there was time
+        for a quick fit only.
 
     Examples
     --------
@@ -112,6 +128,7 @@ class HankelModel(Estimator):
         C: float | None = None,
         window: int | None = None,
         *,
+        loss: str | Loss = "square",
         tol: float = 1e-3,
         max_iter: int = 1000,
         max_time: float | None = None,
@@ -120,6 +137,7 @@ class HankelModel(Estimator):
         self.rank = rank
         self.C = C
         self.window = window
+        self.loss = loss
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
@@ -146,44 +164,55 @@ class HankelModel(Estimator):
         channels, n = Y.shape
         window, largest = self._checked_sizes(Y)
         self._check_limits()
+        loss = checked_loss(self.loss, Y)
+        robust = loss is None or not loss.quadratic
         scale = _root_mean_square(Y)
         reporter = Reporter(self, y, several=True)
         self.window_, self._flat, self._scale = window, flat, scale
         if scale == 0.0:
+            self.loss_ = loss or of_width(1.0)
             self._set_nothing(Y, largest)
+            self._set_residuals(Y)
             reporter.done()
             return self
+        samples = Y
         Y = Y / scale
-        seen = int((~np.isnan(Y)).sum())
         began = time.perf_counter()
         deadline = math.inf if self.max_time is None else began + self.max_time
         with self._solving() as interrupt, interrupt.within(self.max_time, began):
-            pilot = pilot_fits(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)))
-            guess = best_order(pilot.squares, seen, channels)
-            noise = math.sqrt(float(pilot.squares[guess]) / max(seen - guess * (1 + channels), 1))
+            first = quick_start(Y, largest, min(MOST_ORDERS, _most_orders(Y, window)), robust)
+            Y, seen, guess = Y / first.size, first.seen, first.order
+            scale = self._scale = scale * first.size
+            noise = max(first.noise, LEAST_NOISE) if robust else first.noise
+            self.loss_ = loss or of_width(scale * noise)
+            units = Units.for_noise(self.loss_, scale, noise)
             options = self._solver_options() | {
                 "callback": reporter.callback(lambda _: {}, scale * scale),
                 "checkpoint": checkpoint,
             }
             structure = Hankel(window, n - window + 1, channels)
-            search = OrderSearch(Y, structure, pilot, self.C, noise, deadline, **options)
+            C, loss = None if self.C is None else self.C / units.weight, units.of(self.loss_)
+            search = OrderSearch(Y, structure, first, C, noise, loss, deadline, **options)
             stopped = None
             try:
                 interrupt.look()
-                order = search.only(largest) if self._all_given else search.climb(guess, largest)
+                found = search.only if self._all_given else partial(search.climb, guess)
+                order = 0 if first.empty else found(largest)
             except Stopped:
                 order = search.best_so_far(guess)
             if order not in search.results or search.results[order].empty:
                 stopped = (Outcome.INTERRUPTED if interrupt.pending else Outcome.TIME) if interrupt.over() else None
             with interrupt.ending(math.inf):  # what is left to do is little
                 if order == 0:
-                    self._set_nothing(Y * scale, largest, stopped)
+                    self._set_nothing(seen * scale, largest, stopped)
                 elif stopped is not None:
-                    self._set_quick(Y, search, order, stopped)
+                    self._set_quick(seen, search, order, stopped)
                 else:
-                    self._set_found(Y, search, order)
+                    self._set_found(seen, search, order)
+                    self.C_ *= units.weight
                 self.criteria_ = search.criteria()
             self.n_iter_ = max(search.spent, 1)
+            self._set_residuals(samples)
         reporter.done()
         return self
 
@@ -193,6 +222,23 @@ class HankelModel(Estimator):
         return self.C is not None and self.rank != "auto"
 
     # ---- what was learned ------------------------------------------------------------------------------------------
+
+    def _set_residuals(self, Y: Floats) -> None:
+        with np.errstate(over="ignore"):
+            left = np.clip(Y - self._signal, -np.finfo(float).max, np.finfo(float).max)
+        self.residuals_ = left[0].copy() if self._flat else left.T.copy()
+
+    @property
+    def outlier_scores_(self) -> Floats:
+        """|residuals_| in units of their usual size: above 3 a sample is unusual, above 10 hardly part of the rest."""
+        check_is_fitted(self)
+        if not hasattr(self, "residuals_"):
+            raise AttributeError("a model that was loaded from a file has no residuals; fit it here to have them")
+        size = np.abs(self.residuals_)
+        half = 0.5 * size[~np.isnan(size)]  # a median is a mean of two, whose sum must be finite
+        usual = 2.0 * np.median(half) or (2.0 * np.median(half[half > 0]) if half.any() else 1.0)
+        with np.errstate(over="ignore"):
+            return np.minimum(size / (NORMAL * usual), np.finfo(float).max)
 
     def _set_found(self, Y: Floats, search: OrderSearch, order: int) -> None:
         result = search.results[order]
@@ -287,7 +333,8 @@ class HankelModel(Estimator):
         Returns
         -------
         array of shape (steps,) or (steps, channels), or with a level three of them: forecast, lower and upper end. The
-        interval knows noise and the uncertainty of poles and amplitudes, not that of the order.
+        interval knows noise and the uncertainty of poles and amplitudes, not that of the order. With a robust loss, it
+        is for samples that are no spikes.
         """
         check_is_fitted(self)
         if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
@@ -319,12 +366,12 @@ class HankelModel(Estimator):
         channels, n = self._signal.shape
         if not self.effective_rank_:
             return np.full((steps, channels), self.noise_)
-        J = sensitivities(self.poles_, n, steps)
+        J, factor = sensitivities(self.poles_, n, steps), variance_of_estimates(self.loss_, self.noise_)
         variances = np.empty((steps, channels))
         for c in range(channels):
             R = reduced(J[:n][self._seen[c]], np.zeros((int(self._seen[c].sum()), 0)))[0]
             of_modes = J[n:] @ np.linalg.pinv(R, rcond=1e-10)  # as long as with the pseudoinverse of J = QR
-            variances[:, c] = 1.0 + np.sum(np.abs(of_modes) ** 2, axis=1)
+            variances[:, c] = 1.0 + factor * np.sum(np.abs(of_modes) ** 2, axis=1)
         return np.asarray(self.noise_ * np.sqrt(variances))
 
     def score(self, y: ArrayLike) -> float:
@@ -342,11 +389,13 @@ class HankelModel(Estimator):
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
+        facts["loss"] = loss_to_plain(self.loss_) if isinstance(self.loss_, Loss) else self.loss_
         return arrays | {"signal": self._signal, "seen": self._seen}, facts | {"criteria": list(self.criteria_.items())}
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
+        model.loss_ = _loss_of(facts)
         signal = parts.floats(arrays, "signal", None, None)
         channels, n = signal.shape
         window = parts.whole(facts, "window_", 2, n - 1)
@@ -428,6 +477,16 @@ def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
         all_or_not = f"all samples of {which} are" if seen[few] == 0 else f"all but {seen[few]} samples of {which} are"
         raise ValueError(f"{all_or_not} missing; at least {LEAST_SAMPLES} are needed")
     return Y, given.ndim == 1
+
+
+def _loss_of(facts: Facts) -> Any:
+    """The loss of a file; those from before there were others have the square one."""
+    if "loss" not in facts:
+        return Square()
+    loss = loss_from_plain(facts["loss"])
+    if not (isinstance(loss, Loss) and not loss.binary) and not (isinstance(loss, str) and loss.startswith(OWN)):
+        raise ValueError("loss")
+    return loss
 
 
 def _root_mean_square(Y: Floats) -> float:

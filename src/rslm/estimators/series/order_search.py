@@ -1,7 +1,10 @@
 """Fits of a series at several orders, and the order that suits it.
 
 Without a C of the user's, C follows from the noise σ: the trace norm pulls the signal by ‖W‖_*/2C · P*(P Qᵀ), with the
-singular vectors P and Q of W, and this is made a small part of what noise does to the signal of an order, σ√2k.
+singular vectors P and Q of W, and this is made a small part of what noise does to the signal of an order, σ√2k. A
+loss other than the square one comes with a weight that gives it the same curvature for noise of this size.
+
+All samples are solved for. Orders are compared by squares, so without the spikes that a robust loss is there for.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ import numpy as np
 
 from rslm.estimators.series.exponentials import fit_modes, left_space, poles_of
 from rslm.estimators.series.orders import criterion, is_exact, too_steep
-from rslm.estimators.series.pilot import Pilot
-from rslm.losses import Square
+from rslm.estimators.series.quick_start import QuickStart
+from rslm.losses import Loss
 from rslm.measurements import Samples
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
@@ -36,16 +39,18 @@ class OrderSearch:
         self,
         Y: Floats,
         structure: Hankel,
-        pilot: Pilot,
+        first: QuickStart,
         C: float | None,
         noise: float,
+        loss: Loss,
         deadline: float,
         **options: Any,
     ) -> None:
-        self.Y, self.structure, self.pilot, self.C, self.noise = Y, structure, pilot, C, noise
+        self.Y, self.structure, self.C, self.loss = Y, structure, C, loss
+        self.seen, self.pilot, self.noise = first.seen, first.pilot, noise
         self.deadline = deadline
         self.options = options
-        self.samples = int((~np.isnan(Y)).sum())
+        self.samples = int((~np.isnan(self.seen)).sum())
         self.results: dict[int, Result] = {}
         self._squares: dict[int, float] = {}
         self.spent = 0  # iterations
@@ -56,7 +61,7 @@ class OrderSearch:
             h = self.pilot.signals[order].ravel()
             P, s = left_space(self.structure, h, order)
             C = self.C or self._from_noise(h, P, s)
-            problem = Problem(Square(), Samples(self.Y), self.structure, C=C)
+            problem = Problem(self.loss, Samples(self.Y), self.structure, C=C)
             start = P * np.sqrt(np.maximum(s, LEAST_COLUMN * max(s[0], np.finfo(float).tiny)))
             left = max(self.deadline - time.perf_counter(), SOME_TIME)
             limit = None if math.isinf(left) else left
@@ -91,7 +96,7 @@ class OrderSearch:
             w = self.fit(order).parameters
             assert w is not None
             poles = poles_of(left_space(self.structure, w, order)[0])
-            left = float(np.nansum((self.Y - fit_modes(poles, self.Y)[1]) ** 2))
+            left = float(np.nansum((self.seen - fit_modes(poles, self.seen)[1]) ** 2))
             steep = too_steep(poles, self.structure.samples) and not is_exact(left, float(self.pilot.squares[0]))
             self._squares[order] = math.inf if steep else left
         return self._squares[order]

@@ -38,15 +38,16 @@ def pilot_fits(Y: Floats, largest: int, to_fill: int = 0) -> Pilot:
     Where there is no time for all, orders may have no signal but zero.
     """
     if not np.isnan(Y).any():
-        return _fits(Y, Y, largest, 1)
+        return quick_fits(Y, Y, largest, 1)
     most = max(largest, to_fill)
-    one, other = _fits(Y, _interpolated(Y), most, FILLINGS), _fits(Y, np.nan_to_num(Y), most, FILLINGS)
+    one, other = quick_fits(Y, _interpolated(Y), most, FILLINGS), quick_fits(Y, np.nan_to_num(Y), most, FILLINGS)
     first = one.squares <= other.squares
     signals = [a if f else b for f, a, b in zip(first, one.signals, other.signals, strict=True)]
     return Pilot(signals[: largest + 1], np.minimum(one.squares, other.squares)[: largest + 1])
 
 
-def _fits(Y: Floats, filled: Floats, largest: int, fillings: int) -> Pilot:
+def quick_fits(Y: Floats, filled: Floats, largest: int, fillings: int = 1) -> Pilot:
+    """Fit Y by the poles of a series without missing samples, which the best fit then fills once more."""
     missing = np.isnan(Y)
     signals: list[Floats] = [np.zeros_like(Y)] * (largest + 1)
     squares = np.full(largest + 1, np.nansum(Y**2))
