@@ -154,7 +154,7 @@ def check_completion(rng: Generator, model: Any, X: Any, C: float) -> None:
     else:
         certified(c)
     finite(predictions=every)
-    box = as_box(model.bounds, data.shape)
+    box = as_box(getattr(model, "bounds", None), data.shape)
     scale = largest(data.values, np.zeros(1) if box is None else box.finite())
     if box is not None:
         lower, upper = box.planes(data.shape)

@@ -29,6 +29,7 @@ import scipy.io
 from scipy import sparse
 
 import rslm
+from rslm.estimators.completion import Completion
 from rslm import Problem, datasets, solve
 from rslm.checkpoint.file import CHECKPOINT
 from rslm.data.files import read_pairs, read_source, read_table
@@ -372,7 +373,7 @@ def models() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         for model in fitted:
             path = Path(folder) / "model.rslm"
-            if isinstance(model, rslm.MatrixCompletion) and model.row_ids_ is not None:
+            if isinstance(model, Completion) and model.row_ids_ is not None:
                 model.save(path, known=named)
             else:
                 model.save(path)
@@ -388,7 +389,7 @@ def use_model(model: Any, path: Path) -> None:
     assert isinstance(model.n_iter_, int)
     if isinstance(model, rslm.InductiveCompletion):
         found = model.predict(np.zeros(1, int), np.zeros(1, int))
-    elif isinstance(model, rslm.MatrixCompletion):
+    elif isinstance(model, Completion):
         named = [model.row_ids_, model.col_ids_]
         if any(ids is not None and len(set(ids.tolist())) < len(ids) for ids in named):
             return  # as a fit may have them: they do not tell one position

@@ -49,8 +49,8 @@ class Measured:
         self.structure, self.data = linear_of(problem), problem.data
         self.intercepts = self.structure.shape[1] if problem.data.intercept else 0
         self.index = None if self.intercepts else self.data.index_in(self.structure)
-        offset = self.structure.offset
-        self.offset: Floats | float = 0.0 if offset is None else self.data.of_matrix(self.structure.offset_matrix())
+        none = self.structure.offset is None or self.data.parameters is not None  # parameters are observed without W₀
+        self.offset: Floats | float = 0.0 if none else self.data.of_matrix(self.structure.offset_matrix())
         d, T = self.structure.shape
         self._share = len(self.data) / (d * T) * self.data.gain
 
@@ -183,7 +183,8 @@ class SmoothedLinear(InnerSolver):
             return Banded(cast(Hankel, self.structure), diagonal, theta)
         weight: Floats | float = 2.0 * self.C if D is None else self.C * D
         apply, adjoint, penalty = self.measured.apply, self.measured.adjoint, self._penalty(theta)
-        diagonal = diagonal + self.measured.joined(self.structure.counts * theta.average)
+        free = np.full(self.measured.intercepts, FREE)
+        diagonal = diagonal + self.measured.joined(self.structure.counts * theta.average, free)
         accuracy = 1.0 if self.warm is None else self.warm.relative_gradient
         return Iterative(lambda x: adjoint(weight * apply(x)) + penalty(x), diagonal, accuracy)
 

@@ -32,7 +32,7 @@ class Samples(Measurement):
 
     @property
     def shape(self) -> tuple[int, int]:
-        raise TypeError("samples are parameters of a linear structure, such as Hankel(window, windows); got none")
+        raise TypeError("samples are parameters of a linear structure, such as Hankel(window, windows)")
 
     def index_in(self, structure: Any) -> Indices64:
         return self.index
