@@ -41,7 +41,7 @@ def main() -> None:
                 ours: dict[str, Any] = {
                     "evaluation": partial(columns.evaluate, y, U, ridge, threads, solved),
                     "hessian": partial(columns.derivative, solved, U, xi, threads),
-                    "preconditioner": partial(by_rows.factorise, solved.V, np.ones(d), threads, room=factors),
+                    "preconditioner": partial(by_rows.factorise, solved.V, np.ones(d), threads, scratch=factors),
                 }
                 if rank in (5, 10, 20):  # what the yardstick is compiled for
                     ours["yardstick"] = yardstick.evaluator(indptr, index, value, U, C, threads=threads, dtype=dtype)

@@ -10,7 +10,7 @@ from rslm import HankelModel, MatrixCompletion, MatrixCompletionCV, MultiTaskReg
 from rslm.datasets import make_ratings, make_series, make_tasks
 from rslm.estimators.completion.layout import Layout
 from rslm.evaluation.objective import Objective
-from rslm.runtime.interrupts import held_back
+from rslm.runtime.interrupts import deferred_interrupts
 from rslm.solvers import answer, loop
 
 DATA = make_ratings(80, 60, 2000, rank=2, noise=0.3, random_state=0).data
@@ -77,7 +77,7 @@ def test_pressed_while_the_model_is_put_together(monkeypatch):
 
 
 def test_pressed_twice_ends_at_once():
-    with held_back() as interrupt:
+    with deferred_interrupts() as interrupt:
         press()
         assert interrupt.pending
         with pytest.raises(KeyboardInterrupt):
@@ -86,13 +86,13 @@ def test_pressed_twice_ends_at_once():
 
 
 def test_fits_within_fits_share_it():
-    with held_back() as outer:
-        with held_back() as inner:
+    with deferred_interrupts() as outer:
+        with deferred_interrupts() as inner:
             press()
         assert outer is inner
         assert outer.pending
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    with held_back() as later:
+    with deferred_interrupts() as later:
         assert not later.pending
 
 
@@ -101,7 +101,7 @@ def test_a_handler_of_the_program_is_left_alone():
 
     before = signal.signal(signal.SIGINT, own)
     try:
-        with held_back():
+        with deferred_interrupts():
             assert signal.getsignal(signal.SIGINT) is own
     finally:
         signal.signal(signal.SIGINT, before)

@@ -70,9 +70,9 @@ def test_a_kernel_without_memory_is_a_memory_error():
         }
         for name, call in calls.items():
             said = set()
-            for room in (0, 1 << 20, 1 << 22, 1 << 24, 1 << 26):
+            for scratch in (0, 1 << 20, 1 << 22, 1 << 24, 1 << 26):
                 fresh = pattern(rows, columns, 500)._native  # without memory from before
-                limit(room)
+                limit(scratch)
                 try:
                     call(fresh)
                     said.add("done")
@@ -95,9 +95,9 @@ def test_threads_that_cannot_be_had_are_done_without():
         V, y = np.random.default_rng(1).standard_normal((3000, 20)), np.ones(c.entries)
         alone, together = np.empty((2, 500, 20))
         c._native.scatter(y, V, alone, 1)
-        for room in (0, 1 << 20, 1 << 25, 1 << 27, 1 << 30):
+        for scratch in (0, 1 << 20, 1 << 25, 1 << 27, 1 << 30):
             for threads in (2, 7, 10_000):
-                limit(room)
+                limit(scratch)
                 c._native.scatter(y, V, together, threads)
                 no_limit()
                 print(np.array_equal(together, alone), together.fill(0.0))

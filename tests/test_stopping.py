@@ -1,4 +1,4 @@
-"""Where the time is over, or Ctrl-C was pressed: what is under way ends at its next look, with an answer."""
+"""Where the time is over, or Ctrl-C was pressed: the call ends at its next check, with an answer."""
 
 import math
 import signal
@@ -27,7 +27,7 @@ from rslm.losses import Huber, Square
 from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem
 from rslm.runtime import interrupts
-from rslm.runtime.interrupts import Interrupt, held_back, look, over
+from rslm.runtime.interrupts import Interrupt, deferred_interrupts, over, raise_if_stopped
 from rslm.solvers import Outcome, solve
 from rslm.structures import Box, Hankel, Symmetric
 
@@ -105,12 +105,12 @@ def test_many_rows_beyond_their_bounds_are_met_in_parts():
 def test_nothing_is_begun_when_the_time_is_over():
     objective = Objective(Problem(Square(), Entries(DATA)))
     point = objective.evaluate(np.ones((DATA.shape[0], 2)))
-    with held_back() as watch, watch.within(-10.0, 0.0):
-        for work in (lambda: objective.evaluate(point.U), lambda: point.hessian_product(point.U), look):
+    with deferred_interrupts() as watch, watch.within(-10.0, 0.0):
+        for work in (lambda: objective.evaluate(point.U), lambda: point.hessian_product(point.U), raise_if_stopped):
             with pytest.raises(Stopped):
                 work()
     assert objective.evaluations == 1
-    look()
+    raise_if_stopped()
 
 
 def test_conjugate_gradients_look_at_every_step(monkeypatch):
@@ -121,7 +121,7 @@ def test_conjugate_gradients_look_at_every_step(monkeypatch):
         if len(steps) == 3:
             raise Stopped
 
-    monkeypatch.setattr(conjugate_gradients, "look", third)
+    monkeypatch.setattr(conjugate_gradients, "raise_if_stopped", third)
     dense = DATA.to_dense()[:40]
     problem = Problem(Square(), Entries(ObservedMatrix.from_any(dense)), Symmetric(40), C=10.0)
     assert solve(problem, 2).outcome is Outcome.TIME
@@ -166,7 +166,7 @@ def blocks_that_stop(monkeypatch, last):
         if len(looks) == last:
             raise Stopped
 
-    monkeypatch.setattr(blocked_qr, "look", counted)
+    monkeypatch.setattr(blocked_qr, "raise_if_stopped", counted)
     return looks
 
 
@@ -205,7 +205,7 @@ def test_an_end_between_two_blocks(monkeypatch):
 def test_the_windows_of_a_series_are_multiplied_in_blocks(monkeypatch):
     monkeypatch.setattr(exponentials, "BLOCK", 100)
     looks = []
-    monkeypatch.setattr(exponentials, "look", lambda: looks.append(1))
+    monkeypatch.setattr(exponentials, "raise_if_stopped", lambda: looks.append(1))
     structure, h = Hankel(10, 91, 2), np.random.default_rng(0).standard_normal(200)
     W = structure.transposed_times(h, np.eye(10)).T
     assert np.allclose(exponentials._gram_of_windows(structure, h), W @ W.T, rtol=1e-12, atol=1e-12)
@@ -220,16 +220,16 @@ def test_a_reduced_rank_regression_that_ends_while_it_is_factorised(monkeypatch,
     Y = X @ rng.standard_normal((4, 3)) + 5.0
 
     def end():
-        watch = interrupts.on_watch()
+        watch = interrupts.current_interrupt()
         if pressed:
             watch.note(2, None)
         watch._deadline = -math.inf
-        look()
+        raise_if_stopped()
 
     model = ReducedRankRegressor(2, 10.0, fit_intercept=intercept, random_state=0, max_time=100.0)
     file = tmp_path / "fit.ckpt"
     whole = clone(model).fit(X, Y, checkpoint=file)
-    monkeypatch.setattr(blocked_qr, "look", end)
+    monkeypatch.setattr(blocked_qr, "raise_if_stopped", end)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, Y, checkpoint=file)  # which is of another point, and stays as it was
@@ -306,7 +306,7 @@ def test_the_answer_comes_in_time_and_keeps_the_bounds(clock, name, seconds):
 def test_no_time_for_any_point(clock, monkeypatch, name):
     def slow(*_):
         clock.now += 100.0
-        look()
+        raise_if_stopped()
 
     monkeypatch.setattr(Objective, "guess", slow)
     result = solve(PROBLEMS[name], 3, max_time=1.0)
@@ -323,9 +323,9 @@ def test_no_time_for_any_point(clock, monkeypatch, name):
 
 def test_ctrl_c_is_patient_for_a_moment(clock):
     watch = Interrupt()
-    assert not watch.hurries
+    assert not watch.ends_soon
     watch.note(2, None)
-    assert watch.hurries
+    assert watch.ends_soon
     assert not watch.over()
     clock.now += 1.0
     assert watch.over()
@@ -356,10 +356,10 @@ def test_quick_fits_of_a_series_are_kept(clock, monkeypatch, looks):
         calls.append(1)
         if len(calls) == looks:
             clock.now += 100.0
-        look()
+        raise_if_stopped()
 
     y = make_series(200, 2, noise=0.1, random_state=0).y
-    monkeypatch.setattr(pilot, "look", passing)
+    monkeypatch.setattr(pilot, "raise_if_stopped", passing)
     with pytest.warns(UserWarning, match="max_time"):
         model = HankelModel(max_time=10.0).fit(y)
     assert len(calls) == looks

@@ -261,7 +261,7 @@ def test_a_step_beyond_all_numbers_ends_on_the_manifold(far):
 
 
 def test_the_leverage_of_a_singular_matrix_is_unknown():
-    columns, factors = Columns(np.array([0, 2]), np.array([0, 1], dtype=np.int32), 2), Factors.room_for(1, 2)
+    columns, factors = Columns(np.array([0, 2]), np.array([0, 1], dtype=np.int32), 2), Factors.scratch(1, 2)
     factors.data[:] = np.nan
     assert np.array_equal(leverages(columns, np.ones((2, 2)), factors, 1), [0.0, 0.0])
 

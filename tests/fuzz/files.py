@@ -29,13 +29,13 @@ import scipy.io
 from scipy import sparse
 
 import rslm
-from rslm.estimators.completion import Completion
 from rslm import Problem, datasets, solve
 from rslm.checkpoint.file import CHECKPOINT
 from rslm.data.files import read_pairs, read_source, read_table
 from rslm.data.prepared.manifest import MANIFEST, checksum
 from rslm.data.prepared.opened import open_prepared
 from rslm.data.prepared.write import prepare
+from rslm.estimators.completion import Completion
 from rslm.estimators.persistence import MODEL
 from rslm.losses import Absolute, Huber, Square
 from rslm.measurements import Entries

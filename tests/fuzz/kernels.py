@@ -125,7 +125,7 @@ class Problem:
         def out(*shape: int, dtype: Any = np.float64) -> Any:
             return np.full(shape, -7, dtype=dtype)
 
-        V, F, values = out(columns, rank), Factors.room_for(columns, rank).data, out(n, dtype=self.dtype)
+        V, F, values = out(columns, rank), Factors.scratch(columns, rank).data, out(n, dtype=self.dtype)
         F[:] = 1.0
         by_rows, by_features = out(rows, rank), out(self.features, rank)
         some, i, t = out(n), *(a.astype(np.int64) for a in self.c.places())

@@ -70,7 +70,7 @@ def derivatives(c, dtype=np.float64, seed=3):
 
 def newton_steps(c, U, z, weight, V, ridge, entries):
     """Steps, decrements and factors of all columns, and the products with the steps, in pieces of so many entries."""
-    x, factors = padded(U), Factors.room_for(*V.shape)
+    x, factors = padded(U), Factors.scratch(*V.shape)
     step, decrement, product = np.full(V.shape, np.nan), np.full(len(V), np.nan), np.full(c.entries, np.nan)
     for piece in c.pieces(entries):
         active = np.ones(piece.last - piece.first, dtype=np.uint8)
@@ -265,7 +265,7 @@ def test_only_active_groups_are_touched():
     _, U, ridge, V = *numbers(c, 5)[:3], np.random.default_rng(2).normal(size=(29, 5))
     z, weight = derivatives(c)
     (piece,) = c.pieces(10**6)
-    x, factors = padded(U), Factors.room_for(29, 5)
+    x, factors = padded(U), Factors.scratch(29, 5)
     factors.data[:] = np.nan
     step, decrement, product = np.full((29, 5), np.nan), np.full(29, np.nan), np.full(c.entries, np.nan)
     active = np.array([0, 1, 0, 1], dtype=np.uint8)
@@ -396,16 +396,16 @@ def test_room_is_used_again():
     c = mixed()
     y, U, ridge, dU = numbers(c, 10)
     first = c.evaluate(y, dU, ridge, 1)
-    fresh, again = c.evaluate(y, U, ridge, 1), c.evaluate(y, U, ridge, 1, room=first)
+    fresh, again = c.evaluate(y, U, ridge, 1), c.evaluate(y, U, ridge, 1, scratch=first)
     assert again.residual is first.residual
     assert again.factors is first.factors
     np.testing.assert_array_equal(again.residual, fresh.residual)
     np.testing.assert_array_equal(again.by_rows, fresh.by_rows)
     weight = derivatives(c)[1]
     other = c.factorise(U, ridge, 1, weight)
-    assert c.factorise(U, ridge, 1, weight, room=first.factors) is first.factors
+    assert c.factorise(U, ridge, 1, weight, scratch=first.factors) is first.factors
     np.testing.assert_array_equal(first.factors.solve(fresh.V, 1), other.solve(fresh.V, 1))
-    assert c.factorise(U[:, :9], ridge, 1, weight, room=first.factors) is not first.factors
+    assert c.factorise(U[:, :9], ridge, 1, weight, scratch=first.factors) is not first.factors
 
 
 def test_input_may_have_any_layout():
@@ -515,7 +515,7 @@ def newton(c, **change):
         "V": np.ones((2, 2)),
         "ridge": np.ones(2),
     }
-    out = {"factors": Factors.room_for(2, 2), "step": np.ones((2, 2)), "decrement": np.ones(2)}
+    out = {"factors": Factors.scratch(2, 2), "step": np.ones((2, 2)), "decrement": np.ones(2)}
     c.newton_step(**{"piece": c.pieces(9)[0], "active": np.ones(1, dtype=np.uint8)} | ones | out | change)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rslm.kernels import Columns
-from rslm.kernels.scratch import room_like
+from rslm.kernels.scratch import scratch_like
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -27,16 +27,16 @@ def test_room_is_where_the_data_are(tmp_path, where):
     data = stored(tmp_path, np.arange(100, dtype=np.float32), where)
     before = sorted(tmp_path.iterdir())
     for like in (data, np.asarray(data), np.ascontiguousarray(data), data[10:]):
-        room = room_like(like, np.float64)
-        assert isinstance(room, np.memmap) == (where == "disk")
-        assert (room.shape, room.dtype) == (like.shape, np.float64)
-        room[:] = like
-        np.testing.assert_array_equal(room, like)
-        again = room_like(room, length=7)
+        scratch = scratch_like(like, np.float64)
+        assert isinstance(scratch, np.memmap) == (where == "disk")
+        assert (scratch.shape, scratch.dtype) == (like.shape, np.float64)
+        scratch[:] = like
+        np.testing.assert_array_equal(scratch, like)
+        again = scratch_like(scratch, length=7)
         assert isinstance(again, np.memmap) == (where == "disk")
         assert (len(again), again.dtype) == (7, np.float64)
     assert sorted(tmp_path.iterdir()) == before  # the files have no names
-    assert len(room_like(data[:0])) == 0
+    assert len(scratch_like(data[:0])) == 0
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
@@ -49,9 +49,9 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
         return make(prefix=prefix)
 
     monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    room = room_like(data)
-    assert isinstance(room, np.memmap)
-    assert room.shape == data.shape
+    scratch = scratch_like(data)
+    assert isinstance(scratch, np.memmap)
+    assert scratch.shape == data.shape
 
 
 def test_a_full_disk_is_told_with_what_is_needed(tmp_path, monkeypatch):
@@ -60,7 +60,7 @@ def test_a_full_disk_is_told_with_what_is_needed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match=r"No space left on device; 8e-08 GB are needed there.*" + tmp_path.name):
-        room_like(stored(tmp_path, np.arange(10.0), "disk"))
+        scratch_like(stored(tmp_path, np.arange(10.0), "disk"))
     assert [p.name for p in tmp_path.iterdir()] == ["a.npy"]
 
 

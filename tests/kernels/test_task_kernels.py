@@ -93,7 +93,7 @@ def check(c, X, rank, dtype=np.float64, threads=2):
         expected = rows.T @ reference.derivative(pattern, exact, rows @ U, ridge, rows @ dU)
         moved = c.derivative_tasks(x, solved, U, dU, threads, centred=centred)
         close(moved, expected, 10 * TOL if dtype == np.float64 else 1e-4)
-        again = c.evaluate_tasks(x, targets, U, ridge, 1, room=solved, centred=centred)  # into the same memory
+        again = c.evaluate_tasks(x, targets, U, ridge, 1, scratch=solved, centred=centred)  # into the same memory
         close(again.V, V)
     close(c.predict_tasks(x, U, V, threads), reference.predict(c, full @ U, V))
     thin = np.array([full[rows].T @ y[at].astype(np.float64) for rows, at in reference._columns(c)])

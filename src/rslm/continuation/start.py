@@ -7,7 +7,7 @@ import numpy as np
 from rslm.continuation.stage import stirred
 from rslm.evaluation.objective import Objective
 from rslm.losses.checked import usual_size
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
 PASSES = 3  # over the data
@@ -27,7 +27,7 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     gram = objective.guess(usual)
     X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING, 128)))
     for _ in range(PASSES):
-        look()
+        raise_if_stopped()
         X = gram(np.linalg.qr(X)[0])
         if not np.isfinite(X).all():  # squares of the data overflow: the solver will say so
             X = rng.standard_normal(X.shape)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data.observed import ObservedMatrix
-from rslm.kernels.scratch import room_like
+from rslm.kernels.scratch import scratch_like
 
 BLOCK = 1 << 22  # entries processed at a time
 
@@ -67,7 +67,7 @@ def holdout(data: ObservedMatrix, fraction: float, random_state: Seed = None) ->
 def _part(data: ObservedMatrix, chosen: NDArray[np.bool_]) -> ObservedMatrix:
     before = 0
     count = int(np.count_nonzero(chosen))
-    index, values = room_like(data.index, length=count), room_like(data.values, length=count)
+    index, values = scratch_like(data.index, length=count), scratch_like(data.values, length=count)
     ends = np.empty(len(data.indptr), dtype=np.int64)
     for start in range(0, max(len(chosen), 1), BLOCK):
         mine = np.flatnonzero(chosen[start : start + BLOCK])

@@ -17,7 +17,7 @@ from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
 from rslm.distributed.shard import ForgottenError, add, ask
-from rslm.runtime.interrupts import interrupted, look, on_watch
+from rslm.runtime.interrupts import current_interrupt, interrupted, raise_if_stopped
 from rslm.runtime.log import logger
 from rslm.runtime.version import __version__
 
@@ -122,7 +122,7 @@ class Cluster:
     def _gathered(self, futures: list[Future]) -> list[Any]:
         """The answers, unless that takes longer than there is time."""
         while True:
-            look()
+            raise_if_stopped()
             try:
                 wait(futures, timeout=LOOKING)  # type: ignore[no-untyped-call]
             except TimeoutError:
@@ -132,7 +132,7 @@ class Cluster:
 
     def _ask(self, question: str, args: tuple[Any, ...], own: list[tuple[Any, ...]] | None) -> list[Future]:
         self.questions += 1
-        seconds = on_watch().left()
+        seconds = current_interrupt().left()
         size = sum(_size(arg) for arg in args)
         if size * len(self._shards) > INLINE:
             args = tuple(self.client.scatter(a, hash=False) if isinstance(a, np.ndarray) else a for a in args)

@@ -21,7 +21,7 @@ from rslm.inner.active_set import ActiveSolution
 from rslm.kernels import predict_pairs
 from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem
-from rslm.runtime.interrupts import held_back
+from rslm.runtime.interrupts import deferred_interrupts
 from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box, Multipliers
 from rslm.structures.box import ObservedBeyond
@@ -261,7 +261,7 @@ class Shard:
 
 def ask(shard: Shard, question: str, seconds: float | None, *args: Any) -> Any:
     """The task that Dask runs: one question to one shard, which answers one at a time, within so many seconds."""
-    with shard.lock, held_back() as watch, watch.until(seconds):
+    with shard.lock, deferred_interrupts() as watch, watch.until(seconds):
         return getattr(shard, question)(*args)
 
 

@@ -22,7 +22,7 @@ from rslm.estimators.choices import as_seed
 from rslm.estimators.scaling import in_units
 from rslm.estimators.warn import warn_caller
 from rslm.problem import Problem
-from rslm.runtime.interrupts import Interrupt, held_back
+from rslm.runtime.interrupts import Interrupt, deferred_interrupts
 from rslm.runtime.log import log_shown
 from rslm.runtime.threads import single_threaded_blas
 from rslm.runtime.types import Floats
@@ -55,7 +55,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
     @contextmanager
     def _solving(self) -> Iterator[Interrupt]:
         """Hold back Ctrl-C, show the log, and use one thread for BLAS, since the matrices are thin."""
-        with held_back() as interrupt, log_shown(self.verbose), single_threaded_blas():
+        with deferred_interrupts() as interrupt, log_shown(self.verbose), single_threaded_blas():
             yield interrupt
 
     def _solver_options(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rslm.kernels import Columns
 from rslm.linalg.products import ColumnScaled, Products, Quadratic, Sparse
 from rslm.linalg.spectrum import largest_eigenvalue
 from rslm.problem import Problem
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Multipliers
 
@@ -185,9 +185,9 @@ def conjugate_part(problem: Problem, z: Floats, alpha: float) -> float:
 def balanced(problem: Problem, z: Floats) -> Floats:
     """z with sum 0 in every column, as intercepts demand: the larger sign is scaled down, which is feasible."""
     data = problem.data
-    look()
+    raise_if_stopped()
     up, down = (data.sums_by_column(np.maximum(side, 0.0)) for side in (z, -z))
-    look()
+    raise_if_stopped()
     less = np.minimum(up, down)
     factors = [data.by_column(less / np.where(side > 0, side, 1.0)) for side in (up, down)]
     return np.asarray(z * np.where(z > 0, factors[0], factors[1]))
@@ -197,7 +197,7 @@ def sum_in_blocks(term: Callable[[slice], Floats], n: int) -> float:
     """Σ term over n entries, one block of them at a time."""
 
     def of_block(k: int) -> float:
-        look()
+        raise_if_stopped()
         return float(term(slice(k, k + BLOCK)).sum(dtype=np.float64))
 
     return math.fsum(of_block(k) for k in range(0, n, BLOCK))

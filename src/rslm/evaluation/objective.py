@@ -14,7 +14,7 @@ from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
 from rslm.linalg.low_rank import nuclear_norm
 from rslm.problem import Problem
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
 from rslm.structures import Multipliers
@@ -44,7 +44,7 @@ class Evaluation:
         """The directional derivative D∇g(U)[ξ]."""
         if xi.shape != self.U.shape:
             raise ValueError(f"the direction must have the shape of U, {self.U.shape}; got {xi.shape}")
-        look()
+        raise_if_stopped()
         self._objective.hessian_products += 1
         return self.solution.derivative(xi)
 
@@ -166,6 +166,6 @@ class Objective:
         d = self.problem.shape[0]
         if U.ndim != 2 or U.shape[0] != d or U.shape[1] < 1:
             raise ValueError(f"U must have shape ({d}, r) with r ≥ 1; got {U.shape}")
-        look()
+        raise_if_stopped()
         self.evaluations += 1
         return Evaluation(U, self.inner.solve(U), self)

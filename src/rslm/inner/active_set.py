@@ -30,10 +30,10 @@ from rslm.inner.newton import sums_of
 from rslm.inner.newton_steps import ENOUGH, SETTLED, UPHILL
 from rslm.inner.weighted import STIFFEST, WeightedColumns, has_kinks, not_entries
 from rslm.kernels import Bound, Columns, Factors, Piece, bound, padded
-from rslm.kernels.scratch import room_like
+from rslm.kernels.scratch import scratch_like
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
-from rslm.runtime.interrupts import look, on_watch
+from rslm.runtime.interrupts import current_interrupt, raise_if_stopped
 from rslm.runtime.threads import in_threads
 from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Multipliers, SoftBox
@@ -98,10 +98,10 @@ class ActiveSet(WeightedColumns):
         self.warm = Bound.nothing(U * self.scale, V)
 
     def _solve_quadratic(self, X: Floats) -> ActiveSolution:
-        room = self.spare.pop() if self.spare else (None, None)
-        centre, factors = self.columns.regress(self.y, X, self.ridge, self.n_threads, room[1])
+        scratch = self.spare.pop() if self.spare else (None, None)
+        centre, factors = self.columns.regress(self.y, X, self.ridge, self.n_threads, scratch[1])
         b = self._bound(X, centre, factors, self.warm)
-        squares, residual, by_rows = self.columns.residuals(self.y, X, b.V, self.n_threads, room[0])
+        squares, residual, by_rows = self.columns.residuals(self.y, X, b.V, self.n_threads, scratch[0])
         return ActiveSolution(self, b, residual, None, factors, squares, by_rows)
 
     def _solve_smooth(self, X: Floats) -> ActiveSolution:
@@ -255,7 +255,7 @@ class ActiveSolution(ColumnsSolution):
         return np.asarray(np.clip(w - s * h / np.maximum(rest, STIFFEST), lower, upper))
 
     def dual(self) -> Floats:
-        dual: Floats = np.multiply(self.s, self.solver.unit, out=room_like(self.s))
+        dual: Floats = np.multiply(self.s, self.solver.unit, out=scratch_like(self.s))
         return dual
 
     def multipliers(self) -> Multipliers:
@@ -306,7 +306,7 @@ class SmoothColumns:
         if not np.isfinite(self.s).all():  # the last solution is too far away
             self.V[:], self.w[:] = 0.0, 0.0
             self.s = self._slopes(self.w)
-        self.factors = Factors.room_for(T, rank)
+        self.factors = Factors.scratch(T, rank)
 
     def solve(self) -> ActiveSolution:
         solver = self.solver
@@ -315,7 +315,7 @@ class SmoothColumns:
         vain, cycling = np.zeros((2, len(self.V)), dtype=np.int64)  # steps that led nowhere, or round in circles
         shortest = np.full(len(self.V), np.inf)
         for count in range(MOST_STEPS):
-            look()
+            raise_if_stopped()
             D = np.asarray(solver.loss("hessian", self.y, self.w))
             b = solver._bound(self.X, self.V + self._newton_steps(D), self.factors, b)
             if np.isinf(b.excess).all():  # too far away to be looked at further
@@ -347,10 +347,10 @@ class SmoothColumns:
         solver, columns = self.solver, self.solver.columns
         step, decrement = np.zeros(self.V.shape), np.zeros(len(self.V))
 
-        watch = on_watch()
+        watch = current_interrupt()
 
         def of_piece(piece: Piece) -> None:
-            watch.look()
+            watch.raise_if_stopped()
             active = np.ones(piece.last - piece.first, dtype=np.uint8)
             columns.newton_step(piece, active, self.x, self.s, D, self.V, solver.ridge, self.factors, step, decrement)
 
@@ -398,7 +398,7 @@ class SmoothColumns:
         out, solver, shift = np.empty(len(columns)), self.solver, self.solver.shift
         some = max(CELLS // len(self.X), 1)
         for start in range(0, len(columns), some):
-            look()
+            raise_if_stopped()
             at = slice(start, start + some)
             mine = columns[at]
             w = (self.V[mine] + length[at, None] * step[mine]) @ self.X.T

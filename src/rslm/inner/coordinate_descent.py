@@ -15,7 +15,7 @@ import numpy as np
 
 from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
 from rslm.kernels import box_curvature
-from rslm.kernels.scratch import room_like
+from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
 from rslm.runtime.log import logger
 from rslm.runtime.types import Floats
@@ -42,7 +42,7 @@ class CoordinateDescent(WeightedColumns):
 
     def solve(self, U: Floats) -> BoxSolution:
         X = self.scaled(U)
-        s, error = self.spare.pop() if self.spare else (room_like(self.y), room_like(self.y))
+        s, error = self.spare.pop() if self.spare else (scratch_like(self.y), scratch_like(self.y))
         s[:] = 0.0 if self.warm is None else self.warm
         solved = self.columns.solve_box(self.y, X, 1.0 / self.ridge, astuple(self.interval), s, error, self.n_threads)
         self.warm = s

@@ -24,7 +24,7 @@ from rslm.inner.weighted import has_kinks, has_structure
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Bilinear
 from rslm.problem import Problem
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
 DESCENT = 1e-4  # of what the slope promises, that a step has to keep
@@ -58,7 +58,7 @@ class Coupled(InnerSolver):
         system: SharedSystem | None = None
         before = math.inf
         for _ in range(MOST_STEPS):
-            look()
+            raise_if_stopped()
             if system is None or not self.quadratic:
                 system = SharedSystem(self.side, self.C * self._grams(F, point.D), self.n_threads)
             descent = point.descent()
@@ -86,7 +86,7 @@ class Coupled(InnerSolver):
         """The whole step, or the first half, quarter … that goes down; None if none does."""
         part = 1.0
         for _ in range(1 if self.quadratic else MOST_TRIALS):
-            look()
+            raise_if_stopped()
             trial = _Point(self, point.F, point.V + part * step)
             if trial.value <= point.value - DESCENT * part * decrement:
                 return trial

@@ -22,7 +22,7 @@ from rslm.inner.ridge import Ridge
 from rslm.inner.weighted import has_structure
 from rslm.measurements import Bilinear, Tasks
 from rslm.problem import Problem
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
 # Intercepts are the coefficients of a feature that is large and never changes sign. It ties all dual variables of a
@@ -60,7 +60,7 @@ class Features(InnerSolver):
 
     def solve(self, U: Floats) -> FeaturesSolution:
         F = self.data.lift(U, self.n_threads)
-        look()
+        raise_if_stopped()
         return FeaturesSolution(self, U, self._solver.solve(F))
 
 

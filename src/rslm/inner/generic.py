@@ -30,7 +30,7 @@ from rslm.inner.weighted import has_kinks
 from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.linalg.products import Products
 from rslm.problem import Problem
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Multipliers, Smooth, SoftBox
 
@@ -71,7 +71,7 @@ class Generic(InnerSolver):
             point = Point(self, X, np.zeros(shape))
         before = math.inf
         for count in range(MOST_STEPS):
-            look()
+            raise_if_stopped()
             descent, system = point.descent, System(point)
             step = system.solve(descent)
             decrement, size = float(np.vdot(step, descent)), point.size()

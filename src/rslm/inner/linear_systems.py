@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cho_solve_banded, cholesky_banded
 
 from rslm.linalg.conjugate_gradients import conjugate_gradients
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Hankel, LinearStructure
 
@@ -81,7 +81,7 @@ class Banded:
         self._factors: list[Floats] = []
         by_channel = of_loss.reshape(structure.channels, n)
         for c in range(structure.channels):
-            look()
+            raise_if_stopped()
             if c and np.array_equal(by_channel[c], by_channel[c - 1]):  # the same samples are missing
                 self._factors.append(self._factors[-1])
                 continue

@@ -23,7 +23,7 @@ from rslm.inner.weighted import WeightedColumns, WeightedSolution, has_kinks, no
 from rslm.kernels import LANES, Factors, Piece, padded
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
-from rslm.runtime.interrupts import on_watch
+from rslm.runtime.interrupts import current_interrupt
 from rslm.runtime.threads import in_threads
 from rslm.runtime.types import Floats, Indices64
 
@@ -79,16 +79,16 @@ class NewtonPoint:
 
     def __init__(self, solver: Newton, X: Floats, warm: Floats | None) -> None:
         T, rank = solver.columns.shape[1], X.shape[1]
-        self.solver, self.watch = solver, on_watch()
+        self.solver, self.watch = solver, current_interrupt()
         self.X, self.x = X, padded(X)
         self.V: Floats = warm.copy() if warm is not None and warm.shape == (T, rank) else np.zeros((T, rank))
-        room = solver.spare.pop() if solver.spare else None
-        if room is None or room[2].rank != rank:
+        scratch = solver.spare.pop() if solver.spare else None
+        if scratch is None or scratch[2].rank != rank:
             # In double precision for any data: steps are compared with what rounding leaves of them.
-            room = np.empty(len(solver.y)), np.empty(len(solver.y)), Factors.room_for(T, rank)
-        self.s: Floats = room[0]
-        self.D: Floats = room[1]
-        self.factors = room[2]
+            scratch = np.empty(len(solver.y)), np.empty(len(solver.y)), Factors.scratch(T, rank)
+        self.s: Floats = scratch[0]
+        self.D: Floats = scratch[1]
+        self.factors = scratch[2]
         self.step, self.decrement = np.zeros((T, rank)), np.zeros(T)
 
     def solve(self, piece: Piece) -> float:
@@ -126,7 +126,7 @@ class NewtonPiece:
         at = Selection(self.counts, self.busy)
         before, lost = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
         for count in range(MOST_STEPS):
-            point.watch.look()
+            point.watch.raise_if_stopped()
             w = self.w[at.entries]
             D = solver.functions("hessian", self.y[at.entries], w)
             self.D[at.entries] = D

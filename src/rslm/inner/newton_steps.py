@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 
 ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
 SETTLED = 1e-7  # a step this small that is no shorter than the one before consists of rounding errors
@@ -23,7 +23,7 @@ def step_length(slope_at: Callable[[float], float], slope: float, count: int) ->
     uphill = UPHILL if count < CAUTIOUS else 0.0
     length = 1.0
     for trial in range(MOST_TRIALS):
-        look()
+        raise_if_stopped()
         here = slope_at(length)
         if here <= -uphill * slope:
             return length

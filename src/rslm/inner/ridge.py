@@ -18,7 +18,7 @@ from rslm.inner.base import ColumnsSolution
 from rslm.inner.leverage import leverages
 from rslm.inner.weighted import WeightedColumns, not_entries_alone
 from rslm.kernels import Factors, Solved
-from rslm.kernels.scratch import room_like
+from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 
@@ -42,8 +42,8 @@ class Ridge(WeightedColumns):
         self.spare_factors.clear()
 
     def solve(self, U: Floats) -> RidgeSolution:
-        room = self.spare.pop() if self.spare else None
-        solved = self.columns.evaluate(self.y, self.scaled(U), self.ridge, self.n_threads, room)
+        scratch = self.spare.pop() if self.spare else None
+        solved = self.columns.evaluate(self.y, self.scaled(U), self.ridge, self.n_threads, scratch)
         return RidgeSolution(self, U, solved)
 
 
@@ -75,9 +75,11 @@ class RidgeSolution(ColumnsSolution):
         """Row i is solved with B_i = (2C/p_i) Σ_t v_t v_tᵀ + ‖UᵀS‖² I."""
         s, _ = self._solver, self.solved  # an error if it has been released
         if self._row_factors is None:
-            room = s.spare_factors.pop() if s.spare_factors else None
+            scratch = s.spare_factors.pop() if s.spare_factors else None
             shift = max(self.weighted_square, np.finfo(float).tiny)
-            self._row_factors = s.columns.by_rows.factorise(self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, room=room)
+            self._row_factors = s.columns.by_rows.factorise(
+                self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, scratch=scratch
+            )
         factors, weight = self._row_factors, (s.p / (2.0 * s.C))[:, None]
         return lambda eta: weight * factors.solve(eta, s.n_threads)
 
@@ -94,7 +96,7 @@ class RidgeSolution(ColumnsSolution):
 
     def dual(self) -> Floats:
         residual = self.solved.residual
-        dual: Floats = np.multiply(residual, 2.0 * self._solver.C, out=room_like(residual))
+        dual: Floats = np.multiply(residual, 2.0 * self._solver.C, out=scratch_like(residual))
         return dual
 
     def release(self) -> None:

@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.measurements import Side
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
 DIRECT = 1500  # unknowns of the features up to which their system is factorised
@@ -67,7 +67,7 @@ class SharedSystem:
         blocks = self.K.reshape(len(self.K), r * r)
         blocks_of_M = np.empty((k, r, k, r))
         for a, (rows, values, others) in enumerate(self.side.X.columns):
-            look()
+            raise_if_stopped()
             products = others.T @ (values[:, None] * blocks[rows])  # of feature a with all others
             blocks_of_M[a] = np.asarray(products).reshape(k, r, r).transpose(1, 0, 2)
         M: Floats = blocks_of_M.reshape(k * r, k * r)

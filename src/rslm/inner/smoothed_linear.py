@@ -28,7 +28,7 @@ from rslm.inner.newton_steps import ENOUGH, SETTLED, step_length
 from rslm.inner.weighted import has_kinks
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Hankel, LinearStructure, Smoothed, WeightedStructure
 
@@ -194,7 +194,7 @@ class SmoothedLinear(InnerSolver):
         x = np.zeros(self.structure.size + measured.intercepts) if self.warm is None else self.warm.x
         before = math.inf
         for count in range(MOST_STEPS):
-            look()
+            raise_if_stopped()
             m = measured.apply(x) + measured.offset
             D, of_x = self.loss("hessian", self.y, m), penalty(x)
             slopes = self.C * self.loss("gradient", self.y, m)

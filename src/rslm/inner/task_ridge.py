@@ -45,9 +45,9 @@ class TaskRidge(InnerSolver):
         self.spare.clear()
 
     def solve(self, U: Floats) -> TaskRidgeSolution:
-        room = self.spare.pop() if self.spare else None
+        scratch = self.spare.pop() if self.spare else None
         data, threads = self.data, self.n_threads
-        solved = data.columns.evaluate_tasks(data.rows, self.y, U, self.ridge, threads, room, centred=data.intercept)
+        solved = data.columns.evaluate_tasks(data.rows, self.y, U, self.ridge, threads, scratch, centred=data.intercept)
         return TaskRidgeSolution(self, U, solved)
 
 

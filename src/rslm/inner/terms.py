@@ -16,7 +16,7 @@ from rslm.linalg.products import Products, Quadratic, Sparse
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Measurement
 from rslm.problem import Problem
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Smooth, SoftBox
 
@@ -115,7 +115,7 @@ class BoundsTerm:
         rows, values, counts = [], [], []
         step = max(BLOCK // len(X), 1)
         for start in range(0, len(V), step):
-            look()
+            raise_if_stopped()
             at = slice(start, min(start + step, len(V)))
             W = X @ V[at].T
             if self.expected is not None:

@@ -18,7 +18,7 @@ import numpy as np
 from rslm.inner.base import ColumnsSolution, InnerSolver
 from rslm.inner.leverage import leverages
 from rslm.kernels import Columns, Factors
-from rslm.kernels.scratch import room_like
+from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 
@@ -142,7 +142,7 @@ class WeightedSolution(ColumnsSolution):
         return w - s * h / np.maximum(rest, STIFFEST)
 
     def dual(self) -> Floats:
-        dual: Floats = np.multiply(self.s, self.solver.C, out=room_like(self.s))
+        dual: Floats = np.multiply(self.s, self.solver.C, out=scratch_like(self.s))
         return dual
 
     def release(self) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rslm.kernels import _native
-from rslm.kernels.scratch import room_like
+from rslm.kernels.scratch import scratch_like
 from rslm.runtime.types import Floats, Indices64
 
 Integer = TypeVar("Integer", np.int32, np.int64)
@@ -33,7 +33,7 @@ class Factors:
     rank: int
 
     @classmethod
-    def room_for(cls, columns: int, rank: int) -> Self:
+    def scratch(cls, columns: int, rank: int) -> Self:
         return cls(np.empty(-(-columns // LANES) * LANES * rank * (rank + 1) // 2), columns, rank)
 
     @classmethod
@@ -147,7 +147,7 @@ class Columns:
         """The values of every column divided by the square root of its weight; as given where there are no weights."""
         if weights is None:
             return values
-        out = room_like(values, np.float64)
+        out = scratch_like(values, np.float64)
         for start, end in self.blocks():
             at = slice(self.indptr[start], self.indptr[end])
             counts = np.diff(self.indptr[start : end + 1])
@@ -172,36 +172,36 @@ class Columns:
         numbers = sparse.csc_array((np.arange(self.entries), self.index, self.indptr), shape=self.shape)
         return np.asarray(numbers.tocsr().data)
 
-    def evaluate(self, y: Floats, U: Floats, ridge: Floats, threads: int, room: Solved | None = None) -> Solved:
+    def evaluate(self, y: Floats, U: Floats, ridge: Floats, threads: int, scratch: Solved | None = None) -> Solved:
         """Solve the ridge regressions of all columns on the rows of `U`.
 
-        `room` is an earlier result that is no longer needed, as scratch: its residual and factors are overwritten.
+        `scratch` is an earlier result that is no longer needed, as scratch: its residual and factors are overwritten.
         """
         rows, columns = self.shape
         rank = U.shape[1]
-        if room is not None and (room.V.shape != (columns, rank) or room.residual.dtype != y.dtype):
-            room = None
-        residual = room_like(y) if room is None else room.residual
-        factors = Factors.room_for(columns, rank) if room is None else room.factors
+        if scratch is not None and (scratch.V.shape != (columns, rank) or scratch.residual.dtype != y.dtype):
+            scratch = None
+        residual = scratch_like(y) if scratch is None else scratch.residual
+        factors = Factors.scratch(columns, rank) if scratch is None else scratch.factors
         V, by_rows = np.empty((columns, rank)), np.empty((rows, rank))
         squares = self._native.evaluate(y, _c(U), ridge, V, factors.data, residual, by_rows, threads)
         return Solved(squares, V, residual, by_rows, factors)
 
     def regress(
-        self, y: Floats, U: Floats, ridge: Floats, threads: int, room: Factors | None = None
+        self, y: Floats, U: Floats, ridge: Floats, threads: int, scratch: Factors | None = None
     ) -> tuple[Floats, Factors]:
-        """The first half of `evaluate`: V and the factors; `room` is scratch for the factors."""
+        """The first half of `evaluate`: V and the factors; `scratch` is scratch for the factors."""
         V = np.empty((self.shape[1], U.shape[1]))
-        if room is None or (room.columns, room.rank) != V.shape:
-            room = Factors.room_for(*V.shape)
-        self._native.regress(y, _c(U), ridge, V, room.data, threads)
-        return V, room
+        if scratch is None or (scratch.columns, scratch.rank) != V.shape:
+            scratch = Factors.scratch(*V.shape)
+        self._native.regress(y, _c(U), ridge, V, scratch.data, threads)
+        return V, scratch
 
     def residuals(
-        self, y: Floats, U: Floats, V: Floats, threads: int, room: Floats | None = None
+        self, y: Floats, U: Floats, V: Floats, threads: int, scratch: Floats | None = None
     ) -> tuple[float, Floats, Floats]:
-        """The second half of `evaluate` for any V: squares, residual (in `room`, if given) and by_rows."""
-        residual, by_rows = room_like(y) if room is None else room, np.empty(U.shape)
+        """The second half of `evaluate` for any V: squares, residual (in `scratch`, if given) and by_rows."""
+        residual, by_rows = scratch_like(y) if scratch is None else scratch, np.empty(U.shape)
         squares = self._native.residuals(y, _c(U), _c(V), residual, by_rows, threads)
         return squares, residual, by_rows
 
@@ -236,7 +236,7 @@ class Columns:
         U: Floats,
         ridge: Floats,
         threads: int,
-        room: Solved | None = None,
+        scratch: Solved | None = None,
         *,
         centred: bool = False,
     ) -> Solved:
@@ -245,10 +245,10 @@ class Columns:
         If `centred`, the mean over a task is subtracted from its x U; y should have mean zero per task, too.
         """
         columns, rank = self.shape[1], U.shape[1]
-        if room is not None and (room.V.shape != (columns, rank) or room.residual.dtype != y.dtype):
-            room = None
-        residual = room_like(y) if room is None else room.residual
-        factors = Factors.room_for(columns, rank) if room is None else room.factors
+        if scratch is not None and (scratch.V.shape != (columns, rank) or scratch.residual.dtype != y.dtype):
+            scratch = None
+        residual = scratch_like(y) if scratch is None else scratch.residual
+        factors = Factors.scratch(columns, rank) if scratch is None else scratch.factors
         V, by_features = np.empty((columns, rank)), np.empty(U.shape)
         squares = self._native.evaluate_tasks(
             x._native, centred, y, _c(U), ridge, V, factors.data, residual, by_features, threads
@@ -283,18 +283,18 @@ class Columns:
         ridge: Floats,
         threads: int,
         weight: Floats | None = None,
-        room: Factors | None = None,
+        scratch: Factors | None = None,
         more: tuple[Columns, Floats] | None = None,
     ) -> Factors:
         """Factors of X_tᵀ diag(weight) X_t + ridge_t for every column, where X_t are the rows of X at its entries.
 
         `more` are further entries of the same columns with their weights, which are added to the sums.
         """
-        if room is None or (room.columns, room.rank) != (self.shape[1], X.shape[1]):
-            room = Factors.room_for(self.shape[1], X.shape[1])
+        if scratch is None or (scratch.columns, scratch.rank) != (self.shape[1], X.shape[1]):
+            scratch = Factors.scratch(self.shape[1], X.shape[1])
         entries, their_weight = (None, None) if more is None else (more[0]._native, more[1])
-        self._native.factorise(_c(X), weight, entries, their_weight, ridge, room.data, threads)
-        return room
+        self._native.factorise(_c(X), weight, entries, their_weight, ridge, scratch.data, threads)
+        return scratch
 
     def scatter(self, s: Floats, V: Floats, threads: int) -> Floats:
         """S V for the sparse matrix S with the values `s`: row i is Σ_t s_it v_t."""
@@ -381,14 +381,14 @@ class Columns:
 
     def predict(self, U: Floats, V: Floats, threads: int) -> Floats:
         """u_iᵀ v_t at every entry (i, t) of the pattern."""
-        prediction = room_like(self.index, np.float64)
+        prediction = scratch_like(self.index, np.float64)
         self._native.predict(_c(U), _c(V), prediction, threads)
         return prediction
 
 
 def box_curvature(y: Floats, error: Floats, box: BoxNumbers, threads: int, order: Indices64 | None = None) -> Floats:
     """ℓ'' of a loss defined by its box, δ > 0, at these errors; element k is that of entry order[k] if given."""
-    curvature = room_like(error)
+    curvature = scratch_like(error)
     _native.box_curvature(y, error, order, *box, curvature, threads)
     return curvature
 
@@ -418,11 +418,11 @@ def _c(a: Floats) -> Floats:
 
 def _moved(array: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
     """The array with the type of `like`, and on disk if `like` is mapped from disk."""
-    room = room_like(like)
-    if not isinstance(room, np.memmap):
+    scratch = scratch_like(like)
+    if not isinstance(scratch, np.memmap):
         return array
-    room[:] = array
-    return room
+    scratch[:] = array
+    return scratch
 
 
 def _integers(a: NDArray[np.integer[Any]], dtype: type[Integer]) -> NDArray[Integer]:

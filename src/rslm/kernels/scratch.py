@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 
-def room_like(like: NDArray[Any], dtype: DTypeLike | None = None, length: int | None = None) -> NDArray[Any]:
+def scratch_like(like: NDArray[Any], dtype: DTypeLike | None = None, length: int | None = None) -> NDArray[Any]:
     """An uninitialised array of the length and type of `like`, unless another length or type is given.
 
     If `like` is mapped from a file, so is the new array: from an unnamed file in the same folder, or, if that is not

@@ -1,6 +1,6 @@
 """Least squares with many more rows than unknowns, a block of rows at a time.
 
-One LAPACK call for all rows could not be ended before it is done; between two blocks there is a `look`.
+One LAPACK call for all rows could not be ended before it is done; between two blocks there is a check for interrupts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.threads import single_threaded_blas
 
 BLOCK = 1 << 16  # numbers of a block: it stays in the cache
@@ -32,7 +32,7 @@ def reduced(A: NDArray[Any], Y: NDArray[Any], centre: Any = 0.0) -> tuple[NDArra
     unexplained = 0.0
     with single_threaded_blas() if columns <= THIN else nullcontext():
         for k in range(0, len(A), rows):
-            look()
+            raise_if_stopped()
             Q, R = np.linalg.qr(np.concatenate([R, A[k : k + rows] - centre]))
             left = np.concatenate([Z, Y[k : k + rows]])
             Z = Q.conj().T @ left

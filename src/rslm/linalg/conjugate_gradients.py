@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
 Map = Callable[[Floats], Floats]
@@ -27,7 +27,7 @@ def conjugate_gradients(
     for _ in range(most):
         if not float(np.linalg.norm(residual)) > target:
             break
-        look()
+        raise_if_stopped()
         turned = product(direction)
         bend = float(np.vdot(direction, turned))
         if not bend > 0:

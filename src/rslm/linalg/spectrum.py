@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
 DENSE = 64  # rows up to which S Sᵀ is formed
@@ -23,7 +23,7 @@ def largest_eigenvalue(gram: Callable[[Floats], Floats], U: Floats) -> tuple[flo
 
     def product(x: Floats) -> Floats:
         nonlocal products
-        look()
+        raise_if_stopped()
         products += 1
         return gram(x.reshape(d, 1))[:, 0]
 

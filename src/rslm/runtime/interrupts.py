@@ -44,13 +44,13 @@ class Interrupt:
         """Whether the current work has to stop now."""
         return time.perf_counter() >= (self._deadline if self._last is None else self._last)
 
-    def look(self) -> None:
+    def raise_if_stopped(self) -> None:
         """Raise `Stopped` if the current work has to stop now."""
         if self.over():
             raise Stopped
 
     @property
-    def hurries(self) -> bool:
+    def ends_soon(self) -> bool:
         """Whether no new step may begin; a running one has at most `PATIENCE` more seconds."""
         return self.pressed or time.perf_counter() >= self._deadline - PATIENCE
 
@@ -81,7 +81,7 @@ class Interrupt:
     def ending(self, part: float = 1.0) -> Iterator[None]:
         """Give the final work after the deadline `LAST` seconds of its own, or this fraction of them."""
         before, now = self._last, time.perf_counter()
-        if not self.hurries:  # the work ended before its deadline, for another reason
+        if not self.ends_soon:  # the work ended before its deadline, for another reason
             self._last = self._deadline
         else:  # counted from the deadline, even if it passed long ago, but never zero
             self._last = max(min(self._deadline, now) + part * LAST, now + LEAST * LAST)
@@ -108,13 +108,13 @@ def over() -> bool:
     return active is not None and active.over()
 
 
-def look() -> None:
+def raise_if_stopped() -> None:
     """Raise `Stopped` if the running fit has to stop now; called regularly in long work."""
     if over():
         raise Stopped
 
 
-def on_watch() -> Interrupt:
+def current_interrupt() -> Interrupt:
     """The active interrupt, to pass to new threads, which do not inherit it; one without a limit if there is none."""
     return _ACTIVE.get() or Interrupt()
 
@@ -123,7 +123,7 @@ ask(over)
 
 
 @contextmanager
-def held_back() -> Iterator[Interrupt]:
+def deferred_interrupts() -> Iterator[Interrupt]:
     """Record the first Ctrl-C instead of raising. Only in the main thread, and if the program has no handler itself."""
     if (active := _ACTIVE.get()) is not None:
         yield active

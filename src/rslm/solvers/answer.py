@@ -95,7 +95,7 @@ def concluded(
 ) -> Answer:
     """The answer where the fit was ended from outside: as good as always, if there is time for that."""
     bounds = problem.structure.box is not None
-    hopeless = bounds and interrupt.hurries and seconds_for_bounds(problem.shape, rank, loop.n_threads) > SLOW
+    hopeless = bounds and interrupt.ends_soon and seconds_for_bounds(problem.shape, rank, loop.n_threads) > SLOW
     if loop.problem is not None and not hopeless:
         try:
             with interrupt.ending(PART_FOR_BOUNDS if bounds else 1.0):

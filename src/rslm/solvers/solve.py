@@ -21,7 +21,7 @@ from rslm.continuation.start import initial_point
 from rslm.evaluation.objective import Objective
 from rslm.kernels import Stopped
 from rslm.problem import Problem
-from rslm.runtime.interrupts import held_back
+from rslm.runtime.interrupts import deferred_interrupts
 from rslm.runtime.log import logger
 from rslm.runtime.outcome import Outcome
 from rslm.runtime.threads import single_threaded_blas, thread_count
@@ -112,7 +112,7 @@ def solve(
     # The matrices here are thin: threads of the BLAS would only compete with those of the kernels.
     # NumPy does not warn of overflow; the outcome reports it.
     with (
-        held_back() as interrupt,
+        deferred_interrupts() as interrupt,
         interrupt.within(max_time, began),
         single_threaded_blas(),
         np.errstate(over="ignore", invalid="ignore"),

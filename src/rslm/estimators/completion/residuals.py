@@ -6,7 +6,7 @@ import numpy as np
 
 from rslm.data import ObservedMatrix
 from rslm.estimators.defaults import NORMAL
-from rslm.kernels.scratch import room_like
+from rslm.kernels.scratch import scratch_like
 from rslm.losses import Loss
 from rslm.runtime.types import Floats
 
@@ -15,7 +15,7 @@ BLOCK = 1 << 21  # entries that are worked on at a time
 
 def residuals(data: ObservedMatrix, w: Floats, loss: Loss) -> ObservedMatrix:
     """y − w, with probabilities y − P(1), and with other losses of two classes the distance to the right side by 1."""
-    left = room_like(data.values)
+    left = scratch_like(data.values)
     largest = np.finfo(left.dtype).max
     for start in range(0, len(data), BLOCK):
         at = slice(start, start + BLOCK)

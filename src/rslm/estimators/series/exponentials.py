@@ -17,7 +17,7 @@ from scipy.linalg import lstsq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from rslm.linalg.blocked_qr import BLOCK, reduced
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Hankel
 
@@ -33,7 +33,7 @@ def left_space(structure: Hankel, h: Floats, rank: int) -> tuple[Floats, Floats]
     d = structure.shape[0]
 
     def gram(X: Floats) -> Floats:
-        look()
+        raise_if_stopped()
         return structure.times(h, structure.transposed_times(h, X))
 
     if d <= DENSE or rank >= d - 1:
@@ -43,7 +43,7 @@ def left_space(structure: Hankel, h: Floats, rank: int) -> tuple[Floats, Floats]
         operator = LinearOperator((d, d), matvec=lambda x: gram(x.reshape(d, 1))[:, 0], dtype=np.float64)
         P = eigsh(operator, k=rank, which="LA", v0=start, tol=1e-6)[1][:, ::-1]
     for _ in range(PASSES):
-        look()
+        raise_if_stopped()
         Q = np.linalg.qr(structure.transposed_times(h, P))[0]
         left, s, _ = np.linalg.svd(structure.times(h, Q), full_matrices=False)
         P = left
@@ -57,7 +57,7 @@ def _gram_of_windows(structure: Hankel, h: Floats) -> Floats:
     for series in h.reshape(structure.channels, structure.samples):
         windows = sliding_window_view(series, d)
         for k in range(0, len(windows), step := max(BLOCK // d, 1)):
-            look()
+            raise_if_stopped()
             some = np.ascontiguousarray(windows[k : k + step])
             total += some.T @ some
     return total

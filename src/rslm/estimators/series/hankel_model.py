@@ -195,7 +195,7 @@ class HankelModel(Estimator):
             search = OrderSearch(Y, structure, first, C, noise, loss, deadline, **options)
             stopped = None
             try:
-                interrupt.look()
+                interrupt.raise_if_stopped()
                 found = search.only if self._all_given else partial(search.climb, guess)
                 order = 0 if first.empty else found(largest)
             except Stopped:

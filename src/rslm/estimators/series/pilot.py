@@ -15,7 +15,7 @@ import numpy as np
 from rslm.estimators.series.exponentials import fit_modes, left_space, poles_of
 from rslm.estimators.series.orders import GROWTH, best_order, is_exact, too_steep
 from rslm.kernels import Stopped
-from rslm.runtime.interrupts import look
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Hankel
 
@@ -77,10 +77,10 @@ def _improve(Y: Floats, filled: Floats, window: int, signals: list[Floats], squa
     most = min(len(squares) - 1, *(side - 1 for side in structure.shape))
     if most < 1:
         return
-    look()
+    raise_if_stopped()
     P = left_space(structure, filled.ravel(), most)[0]
     for order in range(1, most + 1):
-        look()
+        raise_if_stopped()
         poles = poles_of(P[:, :order])
         signal = fit_modes(poles, Y)[1]
         left = float(np.nansum((Y - signal) ** 2))

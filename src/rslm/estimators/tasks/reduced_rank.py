@@ -20,7 +20,7 @@ from rslm.estimators.tasks.task_model import TaskModel
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
 from rslm.measurements import Tasks
-from rslm.runtime.interrupts import held_back
+from rslm.runtime.interrupts import deferred_interrupts
 from rslm.runtime.types import Floats
 from rslm.solvers.stopping import check_max_time
 from rslm.storage.container import Arrays, Facts
@@ -87,7 +87,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         loss = self._regression_loss()
         means: Floats = np.nanmean(Y, axis=0) if self.fit_intercept else np.zeros(Y.shape[1])
         check_max_time(self.max_time)
-        with held_back() as interrupt, interrupt.within(self.max_time, began):
+        with deferred_interrupts() as interrupt, interrupt.within(self.max_time, began):
             Y, unexplained, centre = Y - means, 0.0, None
             if loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
                 try:
