@@ -101,7 +101,7 @@ def test_a_closed_pipe_is_no_error():
 
 
 def test_the_program_is_what_is_installed():
-    project = Path(__file__).resolve().parents[1] / "pyproject.toml"
+    project = Path(__file__).resolve().parents[2] / "pyproject.toml"
     assert tomllib.loads(project.read_text(encoding="utf-8"))["project"]["scripts"] == {"rslm": "rslm.cli:program"}
 
 
