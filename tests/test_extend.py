@@ -72,9 +72,9 @@ def test_mistakes_are_named_before_the_fit():
             self.values = list(self.values)
 
     for kind, error, message in (
-        (WrongAdjoint, ValueError, r"adjoint of Differences.* is wrong: .* is \S+, but"),
-        (WrongApply, ValueError, r"apply of Differences.* must return an array of 2 numbers.*; got list"),
-        (WrongValues, TypeError, r"values of Differences.* must be a 1-D array of floats; got list"),
+        (WrongAdjoint, ValueError, r"adjoint of WrongAdjoint.* is wrong: .* is \S+, but"),
+        (WrongApply, ValueError, r"apply of WrongApply.* must return an array of 2 numbers.*; got list"),
+        (WrongValues, TypeError, r"values of WrongValues.* must be a 1-D array of floats; got list"),
     ):
         with pytest.raises(error, match=message):
             Problem(Square(), kind([0, 1], [1, 2], [0, 1], [1, 2], (4, 5)))

@@ -186,39 +186,44 @@ class Measurement(ABC):
             _validate(self)
 
 
-def _validate(data: Measurement, tol: float = 1e-8) -> None:
-    values = data.values
+def _validate(data: Measurement) -> None:
+    values, name = data.values, type(data).__name__
     if not (isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "f"):
         got = f"{values.dtype} of shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
-        raise TypeError(f"values of {data!r} must be a 1-D array of floats; got {got}")
+        raise TypeError(f"values of {name} must be a 1-D array of floats; got {got}")
     if isinstance(getattr(type(data), "values", None), property):
-        raise TypeError(
-            f"values of {data!r} must be an attribute, because copies are given other values, not a property"
-        )
+        raise TypeError(f"values of {name} must be an attribute, because copies are given other values, not a property")
     if not (isinstance(data.shape, tuple) and len(data.shape) == 2 and min(data.shape) >= 1):
-        raise TypeError(f"shape of {data!r} must be (d, T), two whole numbers ≥ 1; got {data.shape!r}")
+        raise TypeError(f"shape of {name} must be (d, T), two whole numbers ≥ 1; got {data.shape!r}")
     rng, (d, T), n = np.random.default_rng(0), data.shape, len(values)
     X, V, z = rng.standard_normal((d, 2)), rng.standard_normal((T, 2)), rng.standard_normal(n)
     try:
         w = data.apply(X, V, 1)
     except TypeError as error:
-        raise TypeError(f"apply of {data!r} must accept (X, V, threads): {error}") from error
+        raise TypeError(f"apply of {name} must accept (X, V, threads): {error}") from error
     if not (isinstance(w, np.ndarray) and w.shape == (n,)):
         got = f"an array of shape {w.shape}" if isinstance(w, np.ndarray) else type(w).__name__
-        raise ValueError(f"apply of {data!r} must return an array of {n} numbers, one per observation; got {got}")
-    if data.intercept:
-        b, of_b = rng.standard_normal(T), data.by_column
-        _agree(data, "sums_by_column", "⟨by_column(b), z⟩", float(of_b(b) @ z), float(b @ data.sums_by_column(z)), 1.0)
-    one, size = float(w @ z), float(np.linalg.norm(w) * np.linalg.norm(z))
-    for product, other in (data.adjoint_times(z, V), X), (data.adjoint_transposed_times(z, X), V):
-        if np.shape(product) != other.shape:
-            raise ValueError(f"adjoint of {data!r} must have shape {(d, T)}; a product with it has {np.shape(product)}")
-        _agree(data, "adjoint", "⟨M W, z⟩", one, float(np.vdot(product, other)), tol * size)
-
-
-def _agree(data: Measurement, part: str, name: str, one: float, two: float, error: float) -> None:
-    if not abs(one - two) <= max(error, 1e-8 * abs(one)):
+        raise ValueError(f"apply of {name} must return an array of {n} numbers, one per observation; got {got}")
+    try:
+        products = data.adjoint_times(z, V), data.adjoint_transposed_times(z, X)
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{part} of {data!r} is wrong: {name} is {one:.6g}, but the adjoint gives {two:.6g} for the same random "
-            "numbers; they must be equal. rslm.testing.check_measurement reports more"
+            f"adjoint of {name} must be a matrix of shape {(d, T)}, and have products with others: {error}"
+        ) from error
+    for product, other in zip(products, (X, V), strict=True):
+        if np.shape(product) != other.shape:
+            raise ValueError(f"adjoint of {name} must have shape {(d, T)}; a product with it has {np.shape(product)}")
+        _agree(f"adjoint of {name}", "⟨M W, z⟩", (w, z), (product, other))
+    if data.intercept:
+        b = rng.standard_normal(T)
+        _agree(f"sums_by_column of {name}", "⟨by_column(b), z⟩", (data.by_column(b), z), (b, data.sums_by_column(z)))
+
+
+def _agree(part: str, name: str, one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> None:
+    """Both inner products must be equal."""
+    first, second = float(np.vdot(*one)), float(np.vdot(*other))
+    if not abs(first - second) <= 1e-8 * float(np.linalg.norm(one[0]) * np.linalg.norm(one[1])):
+        raise ValueError(
+            f"{part} is wrong: {name} is {first:.6g}, but the adjoint gives {second:.6g} for the same random numbers; "
+            "they must be equal. rslm.testing.check_measurement reports more"
         )
