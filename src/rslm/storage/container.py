@@ -92,7 +92,7 @@ def read_container(path: str | os.PathLike[str], kind: Kind) -> tuple[Facts, Arr
     if header.get("version") != kind.version:
         raise ValueError(
             f"{name!r} has format version {header.get('version')!r}, written by rslm {header.get('library')}; this is "
-            f"rslm {__version__}, which reads version {kind.version}. Use the same version of rslm for both."
+            f"rslm {__version__}, which reads version {kind.version}. Use the version that wrote it, or: {kind.remedy}"
         )
     if not intact:
         raise ValueError(f"{name!r} has been changed since it was written. {kind.remedy}")
