@@ -408,3 +408,18 @@ def test_a_small_unit_does_not_hide_the_error():
     fitted = MatrixCompletion(2, 100.0, random_state=0).fit(train)
     own = float(re.search(r"the model</td><td>([\d.e+-]+)", completion_report(fitted, train, test))[1])
     assert 0 < own < 1e-6
+
+
+def test_spikes_do_not_make_the_signal_small():
+    rng = np.random.default_rng(0)
+    clean = np.cos(0.3 * np.arange(120))
+    y = clean + 0.05 * rng.standard_normal(120)
+    wrong = rng.choice(120, 5, replace=False)
+    y[wrong] += 20.0
+    ax = plot_series(HankelModel(loss="huber").fit(y), y, steps=5)
+    assert ax.get_ylim()[1] < 2.0
+    at, height = drawn(ax, "spikes, 5")
+    assert sorted(at) == sorted(wrong)
+    assert (height == ax.get_ylim()[1]).all()
+    ax = plot_series(HankelModel(2, C=100.0).fit(y), y)  # the square loss takes them for samples
+    assert ax.get_ylim()[1] > 20.0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rslm.certificate.relaxation import amounts_by_iteration
 from rslm.linalg.low_rank import singular_values
@@ -17,6 +17,7 @@ from rslm.runtime.types import Floats
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#7F7F7F"
 LEAST = 1e-16  # smallest value shown on a logarithmic axis
+SPIKE = 5.0  # robust standard deviations above which a residual is drawn as a spike
 SAME = 1e-9  # relative difference of two solver settings that is due to rounding; stages differ by far more
 
 
@@ -153,17 +154,33 @@ def plot_series(
         )
     ax = _axes(ax)
     back = np.exp if log else np.asarray
-    time = np.arange(len(samples))
-    ax.plot(time, samples, ".", ms=4, color=GREY, label="samples")
+    time, fitted = np.arange(len(samples)), np.log(samples) if log else samples
+    spikes = (
+        np.zeros(len(samples), dtype=bool)
+        if getattr(model.loss_, "quadratic", False)
+        else _spikes(fitted - model.signal_)
+    )
+    ax.plot(time[~spikes], samples[~spikes], ".", ms=4, color=GREY, label="samples")
     ax.plot(time, back(model.signal_), color=BLUE, lw=1.5, label="signal")
     if steps:
         ahead, lower, upper = (back(part) for part in model.forecast(steps, level))
         after = np.arange(len(samples), len(samples) + steps)
         ax.plot(after, ahead, color=ORANGE, ls="--", lw=1.5, label="forecast")
         ax.fill_between(after, lower, upper, color=ORANGE, alpha=0.25, lw=0, label=f"{100 * level:g} % interval")
+    if spikes.any():  # at the edge of the plot, if they would make everything else small
+        lower, upper = ax.get_ylim()
+        at = np.clip(samples[spikes], lower, upper)
+        ax.plot(time[spikes], at, "x", ms=6, color=ORANGE, label=f"spikes, {spikes.sum()}", clip_on=False)
+        ax.set_ylim(lower, upper)
     ax.set(xlabel="sample", title=f"Order {model.effective_rank_}, noise {noise_in_words(model, log)}")
     ax.legend(frameon=False)
     return ax
+
+
+def _spikes(residuals: Floats) -> NDArray[np.bool_]:
+    """Which samples have residuals far above the usual size, 1.48 medians."""
+    size = np.abs(residuals)
+    return np.asarray(size > SPIKE * 1.4826 * float(np.nanmedian(size)))
 
 
 def noise_in_words(model: Any, log: bool) -> str:
