@@ -38,6 +38,7 @@ FIRST = 0.5  # the first width, in medians of the errors
 DECISIVE, FASTER = 0.5, 0.1  # with more than this part of the errors in the rounded part, δ is multiplied by that
 SLOWER = 0.3  # and by this else
 NEGLIGIBLE = 0.1  # part of the objective that rounding may change in the end; it changes the optimum by far less
+ACCURATE = 1e-5  # the same where rounding decides the answer
 SAMPLE = 100_000  # entries that are looked at
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
 OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
@@ -130,7 +131,8 @@ class Errors:
         return self.total * 0.5 * delta * self.reach**2 * self.within(delta)
 
     def settled(self, delta: float) -> bool:
-        return self.within(delta) <= DECISIVE and self.changed(delta) <= NEGLIGIBLE * self.value
+        most = NEGLIGIBLE if self.within(delta) <= DECISIVE else ACCURATE
+        return self.changed(delta) <= most * self.value
 
     def may_explain(self, certificate: Certificate | None, delta: float) -> bool:
         """Whether the duality gap may be open because of rounding."""

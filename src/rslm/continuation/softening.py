@@ -57,9 +57,11 @@ def bounded_stages(problem: Problem, path: Stages, from_data: bool) -> Stages:
                 start = None
             stage = advance(path, reached)
             continue
-        if not stage.last:  # so do the next ones
-            reached = yield replace(soft(stage, box, epsilon), start=start)
+        if not stage.last:  # so do the next ones: bounds become stiffer together with the loss
+            reached = yield replace(soft(stage, box, epsilon, expected), start=start)
             start = None
+            if not _paid_little(reached.evaluation) and epsilon > least:
+                expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
             stage = advance(path, reached)
             continue
         stage = without_kinks(stage)  # zeros alone are solved without rounding where there are no bounds
@@ -115,11 +117,15 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
     return np.asarray(U / size) if 0.0 < size < np.inf else evaluation.U  # all rows may have to be moved to 0
 
 
+def _paid_little(evaluation: Evaluation) -> bool:
+    """Whether little is paid for violating the bounds."""
+    return evaluation.violation_cost <= PART * NEGLIGIBLE * evaluation.value
+
+
 def _negligible(evaluation: Evaluation) -> bool:
     """Whether keeping the bounds costs little; what is paid for violating them is only a part of that."""
-    most = NEGLIGIBLE * evaluation.value
-    paid = evaluation.violation_cost <= PART * most
-    return paid and evaluation.within_bounds().value - evaluation.value <= most
+    kept = evaluation.within_bounds().value if _paid_little(evaluation) else math.inf
+    return kept - evaluation.value <= NEGLIGIBLE * evaluation.value
 
 
 def _may_explain(reached: Reached) -> bool:

@@ -1,4 +1,4 @@
-"""Any measurement, smooth loss, soft bounds and penalty: Newton's method in V, with conjugate gradients.
+"""Any measurement, smooth loss, soft bounds and penalty: Newton's method in V.
 
 With X = diag(1/√p) U and W = X Vᵀ, the inner problem is
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
 import numpy as np
@@ -36,6 +37,7 @@ from rslm.structures import Multipliers, Smooth, SoftBox
 
 MOST_STEPS = 100
 MOST_PRODUCTS = 1000  # of the Hessian, for one system
+DIRECT = 200  # unknowns up to which the Hessian is formed where columns are coupled
 EXACT = 1e-12  # relative residual of a system
 FREE = 1e-6  # penalty of an intercept, negligible: without any, columns far from all kinks would have no curvature
 SLOW = 1_000_000  # observations, or entries of W where there are bounds, from which on a fit takes minutes
@@ -50,6 +52,7 @@ class Generic(InnerSolver):
         self.q: Floats = (np.ones(T) if problem.column_weights is None else problem.column_weights)[:, None]
         self.loss = LossTerm(problem, n_threads)
         self.intercept = problem.data.intercept
+        self.coupled = problem.data.couples_columns or problem.structure.couples_columns
         self.bounds = self.penalty = None
         if problem.structure.form == "soft bounds":
             self.bounds = BoundsTerm(problem, cast(SoftBox, problem.structure), n_threads)
@@ -145,10 +148,20 @@ class Point:
 
 
 class System:
-    """The Hessian at a point, and its inverse by conjugate gradients."""
+    """The Hessian at a point, and its inverse.
+
+    Where columns are independent the Hessian is a block per column, and all blocks together cost as many products as
+    one block has columns. Where they are not, a small Hessian is formed, and a large one is left to conjugate gradients.
+    """
 
     def __init__(self, point: Point) -> None:
         self.point, solver = point, point.solver
+        self.solve: Callable[[Floats], Floats] = self._iterated
+        direct = self._by_columns if not solver.coupled else self._as_a_whole if point.Z.size <= DIRECT else None
+        if direct is not None:
+            with suppress(np.linalg.LinAlgError):  # overflow
+                self.solve = direct()
+                return
         values, self._vectors = np.linalg.eigh(point.X.T @ point.X)
         self._inverse: Floats = 1.0 / (solver.q + point.curvature()[:, None] * np.maximum(values, 0.0))
         self._of_intercepts: Floats | float = 0.0
@@ -163,12 +176,28 @@ class System:
         sums = point.sums(moved[0])
         return point.joined(of_V, None if sums is None or b is None else FREE * b - sums)
 
+    def _by_columns(self) -> Callable[[Floats], Floats]:
+        T, rank = self.point.Z.shape
+        blocks = np.empty((T, rank, rank))
+        for k in range(rank):
+            unit = np.zeros((T, rank))
+            unit[:, k] = 1.0
+            blocks[:, :, k] = self._product(unit)
+        inverses = np.linalg.inv(0.5 * (blocks + blocks.transpose(0, 2, 1)))
+        return lambda Z: np.einsum("tkl,tl->tk", inverses, Z)
+
+    def _as_a_whole(self) -> Callable[[Floats], Floats]:
+        shape = self.point.Z.shape
+        matrix = np.array([self._product(unit.reshape(shape)).ravel() for unit in np.eye(self.point.Z.size)])
+        inverse = np.linalg.inv(0.5 * (matrix + matrix.T))
+        return lambda Z: (inverse @ Z.ravel()).reshape(shape)
+
     def _precondition(self, Z: Floats) -> Floats:
         V, b = self.point.parted(Z)
         of_V = ((V @ self._vectors) * self._inverse) @ self._vectors.T
         return self.point.joined(of_V, None if b is None else self._of_intercepts * b)
 
-    def solve(self, right_side: Floats) -> Floats:
+    def _iterated(self, right_side: Floats) -> Floats:
         return conjugate_gradients(self._product, right_side, self._precondition, tol=EXACT, most=MOST_PRODUCTS)
 
 

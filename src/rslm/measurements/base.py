@@ -30,6 +30,8 @@ class Measurement(ABC):
     intercept: bool = False
     #: What specialised inner solvers can rely on: "entries", "features", "tasks", "sides".
     traits: ClassVar[frozenset[str]] = frozenset()
+    #: Whether an observation may depend on several columns of W.
+    couples_columns: bool = True
     #: Whether the observations are in this process. If not, `remote_solver` and `remote_term` ask for sums over them.
     at_hand: bool = True
     #: Where parameters of a linear structure are observed, not functions of W: how many parameters there are.

@@ -23,6 +23,7 @@ class Entries(Measurement):
     """
 
     traits = frozenset({"entries"})
+    couples_columns = False
 
     def __init__(self, Y: Any) -> None:
         by_columns = ObservedMatrix.from_any(Y).transposed()

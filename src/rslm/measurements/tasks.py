@@ -39,6 +39,7 @@ class Tasks(Measurement):
     """
 
     traits = frozenset({"features", "tasks"})
+    couples_columns = False
 
     def __init__(self, X: Any, y: Any, tasks: Any, *, intercept: bool = False) -> None:
         codes = np.asarray(tasks)
