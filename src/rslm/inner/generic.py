@@ -10,8 +10,8 @@ S_k = −∇f_k(W) and S = Σ_k S_k,
     q V = SᵀX,   ∇g = −diag(1/√p) S V,   D∇g[ξ] = −diag(1/√p) (Ṡ V + S V̇),
     q V̇ = ṠᵀX + SᵀẊ,   Ṡ = S'[Ẋ Vᵀ + X V̇ᵀ],   Ẋ = diag(1/√p) ξ.
 
-This is the solver of every problem that no other solver fits. It is slower than those: about a hundred passes over the
-data per point.
+This is the solver of every problem that no other solver fits. It is slower than those: a Newton step takes as many
+passes over the data as the rank where columns are independent, else about a hundred.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class System:
     """The Hessian at a point, and its inverse.
 
     Where columns are independent the Hessian is a block per column, and all blocks together cost as many products as
-    one block has columns. Where they are not, a small Hessian is formed, and a large one is left to conjugate gradients.
+    one block has columns. Else a small Hessian is formed, and a large one is left to conjugate gradients.
     """
 
     def __init__(self, point: Point) -> None:
