@@ -119,11 +119,11 @@ class Errors:
     def __init__(self, problem: Problem, interval: Interval, evaluation: Evaluation) -> None:
         self.reach, self.total, self.value = interval.reach, problem.C * len(problem.data), evaluation.value
         y, w = evaluation.sample(problem, SAMPLE)
-        self.beyond, self.typical = interval.beyond(y, y - w), interval.typical(y, y - w)
+        self.excess, self.typical = interval.beyond(y, y - w), interval.typical(y, y - w)
 
     def within(self, delta: float) -> float:
         """The part of the errors that is within the part of the loss that δ has rounded."""
-        return float(np.mean((self.beyond > 0) & (self.beyond < delta * self.reach)))
+        return float(np.mean((self.excess > 0) & (self.excess < delta * self.reach)))
 
     def changed(self, delta: float) -> float:
         """How much rounding can change the objective."""
