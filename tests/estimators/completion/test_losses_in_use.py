@@ -343,7 +343,7 @@ class Nonsense(Pseudo):
     [
         (lambda y, w: 1.0, r"has shape \(\) for targets and predictions of shape .* one number for every entry"),
         (lambda y, w: np.zeros(3), r"has shape \(3,\)"),
-        (lambda y, w: np.full(y.shape, nan), r"is nan at y = .*, w = .*check_loss finds"),
+        (lambda y, w: np.full(y.shape, nan), r"is nan at y = .*, w = .*check_loss helps"),
         (lambda y, w: np.full(y.shape, 1j), "real numbers are needed"),
     ],
     ids=["scalar", "short", "nan", "complex"],
