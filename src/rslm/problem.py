@@ -19,8 +19,8 @@ from rslm.runtime.magnitudes import LARGEST, LEAST, as_float, workable
 from rslm.runtime.types import Floats
 from rslm.structures import Free, Structure
 
-LARGEST_RATIO = 4e15  # of the loss to the trace norm: beyond it, that is a rounding error of the loss
-TRIED = 16  # targets that the functions of a loss are tried with
+LARGEST_RATIO = 4e15  # of loss to trace norm: above it, the trace norm is smaller than rounding errors of the loss
+PROBES = 16  # targets at which the functions of a loss are tried out
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -34,8 +34,8 @@ class Problem:
     data : Measurement
         What was observed: Entries, Samples, Tasks, Bilinear or one of your own.
     structure : Structure, optional
-        The set that W lies in, such as Box or Hankel, or the penalty that it pays, such as Smooth; None for all
-        matrices, which becomes ``Free()``.
+        The set that W lies in, such as Box or Hankel, or a penalty on W, such as Smooth; None for all matrices, which
+        becomes ``Free()``.
     C : float
         Weight of the loss relative to the trace norm; larger fits the data more closely.
     row_weights, column_weights : arrays of length d and T, optional
@@ -75,12 +75,12 @@ class Problem:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
         if not LEAST <= as_float(self.C) <= LARGEST:
             raise ValueError(f"C must be a number from {LEAST:g} to {LARGEST:g}; got {self.C!r}")
-        object.__setattr__(self, "C", float(self.C))  # a float32 of NumPy would lower the precision of all results
-        if self.data.at_hand:  # else the processes that have the observations validate them
+        object.__setattr__(self, "C", float(self.C))  # a NumPy float32 would lower the precision of all results
+        if self.data.at_hand:  # otherwise the processes that hold the observations validate them
             checked = CheckedLoss(self.loss)
             targets = self.data.as_targets(self.loss, checked.targets).checked(workable)
             object.__setattr__(self, "data", targets)
-            checked.try_out(np.asarray(targets.values[:TRIED], dtype=np.float64))
+            checked.try_out(np.asarray(targets.values[:PROBES], dtype=np.float64))
         for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
             given = getattr(self, name)
             if given is not None:
@@ -88,7 +88,7 @@ class Problem:
 
     @property
     def row_scale(self) -> Floats:
-        """1/√p of every row as a column: it turns rows of U into those of the left factor of W."""
+        """1/√p of every row, as a column: W = (row_scale · U) Vᵀ."""
         p = np.ones(self.shape[0]) if self.row_weights is None else self.row_weights
         return np.asarray(1.0 / np.sqrt(p))[:, None]
 
@@ -99,11 +99,11 @@ class Problem:
 
     @property
     def plain(self) -> bool:
-        """Whether the loss is quadratic and there is no structure, so that nothing has to be relaxed."""
+        """Whether the loss is quadratic and there is no structure, so that no relaxation is needed."""
         return self.loss.quadratic and self.structure.form == "free"
 
     def check_conditioning(self) -> None:
-        """Raise an error where rounding errors of the inner systems X_tᵀX_t + q_t/2C would hide the second part."""
+        """Raise an error if rounding errors would hide the second term of the inner systems X_tᵀX_t + q_t/2C."""
         if not self.loss.quadratic or self.structure.form not in ("free", "bounds"):
             return
         p, q = (1.0 if w is None else float(w.min()) for w in (self.row_weights, self.column_weights))
@@ -112,16 +112,16 @@ class Problem:
             weighted = " for these weights" if p * q != 1.0 else ""
             raise ValueError(
                 f"C = {self.C:.3g} is too large{weighted}: the trace norm would be "
-                f"lost among rounding errors. Use at most {most:.3g}; far less fits the data as well"
+                f"lost in rounding errors. Use at most {most:.3g}; a much smaller C fits the data as well"
             )
 
     def predict(self, U: Floats, V: Floats, n_threads: int, intercepts: Floats | None = None) -> Floats:
-        """M W for W = U Vᵀ, with the rows of U divided by √p, plus the intercepts where there are any."""
+        """M W for W = U Vᵀ, with the rows of U divided by √p, plus the `intercepts` where there are any."""
         w = self.data.apply(U if self.row_weights is None else U * self.row_scale, V, n_threads)
         return w if intercepts is None else np.asarray(w + self.data.by_column(intercepts))
 
     def penalty(self, U: Floats, V: Floats) -> float:
-        """What W = U Vᵀ, with the rows of U divided by √p, pays."""
+        """The penalty of the structure on W = U Vᵀ, with the rows of U divided by √p."""
         return self.structure.penalty(U * self.row_scale, V)
 
 

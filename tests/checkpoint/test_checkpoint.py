@@ -118,7 +118,7 @@ def path(tmp_path):
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """These fits are short: going on in the middle of a stage has to be possible in them, too."""
-    monkeypatch.setattr(loop, "AFRESH", 4)
+    monkeypatch.setattr(loop, "COLD_START_EVERY", 4)
 
 
 # ---- going on -----------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_what_is_logged(path, caplog):
     assert not caplog.records
     with caplog.at_level(logging.INFO, "rslm"):
         solved("square", checkpoint=path)
-    assert re.fullmatch(r"going on from .*fit\.checkpoint: iteration 3, 0 s so far", caplog.messages[0])
+    assert re.fullmatch(r"resuming from .*fit\.checkpoint: iteration 3, 0 s so far", caplog.messages[0])
 
 
 def test_interrupted_by_the_user(path):
@@ -417,7 +417,7 @@ def refused(path, message, **more):
     with pytest.raises(ValueError, match=re.escape(path.name)) as caught:
         solve(**options, checkpoint=path)
     assert re.search(message, str(caught.value)), str(caught.value)
-    assert "name another file" in str(caught.value)
+    assert "give another path" in str(caught.value)
     assert path.read_bytes() == before
     return str(caught.value)
 

@@ -22,7 +22,7 @@ from rslm import (
 from rslm.estimators.completion.bounds import clipped
 from rslm.evaluation.objective import Evaluation, Objective
 from rslm.inner.active_set import MOST_STEPS, SmoothColumns
-from rslm.inner.kept import nearest, within_reach
+from rslm.inner.kept import nearest, worst_violation
 from rslm.inner.leverage import leverages
 from rslm.inner.shared_systems import _divided, _factorised
 from rslm.kernels import Columns, Factors
@@ -59,10 +59,10 @@ def test_bounds_are_kept_where_the_systems_are_almost_singular(C, loss):
 def test_columns_that_are_beyond_their_bounds_are_moved_inside():
     U, V = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([[1.0, -1e-3], [0.2, 0.3]])
     lower, upper = np.zeros((3, 2)), np.ones((3, 2))
-    assert within_reach(U, V, lower, upper)[0] == pytest.approx(1e-3)
+    assert worst_violation(U, V, lower, upper)[0] == pytest.approx(1e-3)
     moved = nearest(U, V, lower, upper, 1)
-    beyond, most = within_reach(U, moved, lower, upper)
-    assert beyond <= most
+    violation, allowed = worst_violation(U, moved, lower, upper)
+    assert violation <= allowed
     np.testing.assert_allclose(moved, [[1.0, 0.0], [0.2, 0.3]], atol=1e-12)
 
 

@@ -203,8 +203,8 @@ def test_a_parameter_becomes_a_plain_float():
         ([-1.0, 2.0], r"the first is 2\b", "threshold"),
         ([[1.0, 1.0], [np.nan, 1.0]], "the first is nan", "threshold"),
         ([np.inf], "the first is inf", "threshold"),
-        ([-1.0, 0.0, 1.0], "−1, 0 and 1", "leave out"),
-        ([-1.0, 0.0], "−1, 0 and 1", "leave out"),
+        ([-1.0, 0.0, 1.0], "−1, 0 and 1", "remove"),
+        ([-1.0, 0.0], "−1, 0 and 1", "remove"),
     ],
 )
 @pytest.mark.parametrize("loss", BINARY, ids=repr)

@@ -128,7 +128,7 @@ class AsProperty(Measurement):
         (Transposed, r"adjoint of .* must be a matrix of shape \(5, 4\)"),
         (lambda: WrongSums(intercept=True), r"sums_by_column of .* is wrong"),
         (NoShape, r"shape of .* must be \(d, T\), two whole numbers ≥ 1; got \(0, 4\)"),
-        (AsProperty, "must be an attribute, because copies are given other values, not a property"),
+        (AsProperty, "must be a plain attribute, not a property"),
         (lambda: Own([1.0, 2.0]), "must be a 1-D array of floats; got list"),
         (lambda: Own(np.arange(3)), r"must be a 1-D array of floats; got int64 of shape \(3,\)"),
     ],

@@ -414,7 +414,7 @@ def test_the_cost_of_bounds_is_told(caplog):
     assert "bounds:" not in caplog.text
     from rslm.solvers.cost import cost_of_bounds
 
-    assert "3.2 billion products" in str(cost_of_bounds((33_095, 95_845), 10, 2))
+    assert "3.2 billion entries" in str(cost_of_bounds((33_095, 95_845), 10, 2))
 
 
 def test_a_fit_says_what_there_was_no_time_for():

@@ -436,7 +436,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers():
 
 
 def test_the_largest_rank_of_the_kernels_is_named():
-    with pytest.raises(ValueError, match=r"from 1 to 128, the most that the kernels can do; got 129"):
+    with pytest.raises(ValueError, match=r"from 1 to 128, the largest that the kernels support; got 129"):
         solve(Problem(Square(), Entries(np.eye(140))), 129)
 
 

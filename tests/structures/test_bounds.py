@@ -266,7 +266,7 @@ def test_an_early_end_still_keeps_bounds(kind):
         ({"upper": [1, np.nan]}, ValueError, r"upper must not be NaN at \[1\]"),
         ({"lower": "low"}, TypeError, "lower must be a number"),
         ({"lower": np.inf}, ValueError, "leaves no number"),
-        ({"lower": [0, 0], "upper": [1, 1, 1]}, ValueError, "do not go together"),
+        ({"lower": [0, 0], "upper": [1, 1, 1]}, ValueError, "do not broadcast"),
         ({"lower": np.zeros((1, 1, 1))}, ValueError, "one or two dimensions"),
     ],
 )
@@ -276,7 +276,7 @@ def test_bad_boxes(given, error, message):
 
 
 def test_a_box_of_another_shape():
-    with pytest.raises(ValueError, match=r"bounds of shape \(1, 5\) are not those of a matrix of shape \(11, 14\)"):
+    with pytest.raises(ValueError, match=r"bounds of shape \(1, 5\) do not broadcast to the shape \(11, 14\)"):
         Problem(Square(), Entries(ObservedMatrix.from_any(observed())), Box(np.zeros(5)))
 
 

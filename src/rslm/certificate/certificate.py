@@ -1,4 +1,4 @@
-"""What is known of the optimal value, and what that means in words."""
+"""Bounds on the optimal value, and what they mean in words."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from rslm.certificate.relaxation import Relaxations, amount_of
 
-SAYS_NOTHING = 0.995  # share of the objective from which on a gap rules out nothing: it would be shown as 100 %
+USELESS = 0.995  # a gap of this share of the objective, which would be shown as 100 %, says nothing
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bounds of the optimal value of the convex problem."""
+    """Bounds on the optimal value of the convex problem."""
 
     primal: float  #: objective at the learned W
-    dual: float  #: no W has a smaller objective
-    sigma_max: float  #: σ₁(S) with the residual of its computation added, so as not to be too small
+    dual: float  #: a lower bound on the objective of any W
+    sigma_max: float  #: σ₁(S) plus the residual of its computation, so that it is not too small
     scaling: float  #: α, by which the dual variables were scaled
     method: str  #: how σ₁ was obtained
     rank: int  #: the limit on the rank
@@ -32,12 +32,12 @@ class Certificate:
         return amount_of(self.relaxations, of)
 
     def scaled(self, scale: float) -> Certificate:
-        """The certificate for data that are `scale` times as large; the relative gap is free of scale."""
+        """The certificate for data that are `scale` times as large; the relative gap does not depend on the scale."""
         if scale == 1.0:
             return self
         return replace(
             self,
-            primal=self.primal * scale * scale,  # not by its square, which may be beyond all numbers
+            primal=self.primal * scale * scale,  # not by scale², which may overflow
             dual=self.dual * scale * scale,
             gap=self.gap * scale * scale,
             sigma_max=self.sigma_max * scale,
@@ -61,7 +61,7 @@ class Certificate:
                 f"{self.relative_gap:.2g}) against the convex problem without {'it' if len(also) == 1 else 'them'}."
             )
         if self.gap == math.inf:
-            return f"Not converged; how far above the optimum of the convex problem is {self.method}."
+            return f"Not converged; the distance from the optimum of the convex problem is {self.method}."
         return (
             f"Not converged: above the optimum of the convex problem by at most {self.gap:.3g} "
             f"(relative gap {self.relative_gap:.2g})."
@@ -69,25 +69,25 @@ class Certificate:
 
     @property
     def meaning(self) -> str:
-        """What the verdict means to somebody who only wants to use the answer."""
+        """What the verdict means for the use of the answer."""
         objective = "objective (misfit and size of the matrix together, weighed by C)"
-        elsewhere = "only data that were held out tell how well it predicts."
+        elsewhere = "only held-out data show how well it predicts."
         if self.relative_gap <= self.tol:
             return (
-                f"Nothing better exists for this C: no matrix, of whatever rank, has a noticeably lower {objective}. "
-                f"That is about the data that were given; {elsewhere}"
+                f"Nothing better exists for this C: no matrix of any rank has a noticeably lower {objective}. "
+                f"This concerns the given data; {elsewhere}"
             )
         if not math.isfinite(self.gap):
-            return "How far this answer is from the best one is not known: no bound could be computed."
+            return "The distance of this answer from the best one is not known: no bound could be computed."
         share = self.gap / self.primal if self.primal > 0 else 1.0
-        most = f"by at most {100 * share:.2g} %" if share < SAYS_NOTHING else "and the bound cannot say by how much"
+        most = f"by at most {100 * share:.2g} %" if share < USELESS else "and the bound cannot say by how much"
         if self.stationary:
             return (
-                "No small change makes this answer better. Another matrix, most often one of higher rank, may have a "
-                f"lower {objective}, {most}. That need not predict better: {elsewhere}"
+                "No small change improves this answer. Another matrix, usually one of higher rank, may have a "
+                f"lower {objective}, {most}. It need not predict better: {elsewhere}"
             )
         return (
-            f"The solver ended before it had found a point that no small change makes better. The {objective} may "
+            f"The solver ended before it found a point that no small change improves. The {objective} may "
             f"still become lower, {most}: with more iterations or more time, or from another start."
         )
 

@@ -25,16 +25,16 @@ _LINES = {
 
 @dataclass(frozen=True)
 class Relaxation:
-    """One part of a problem that is easier than what was asked for."""
+    """One part of a problem that was made easier, and by how much."""
 
     of: str  #: "C", "loss", "bounds" or "structure"
-    #: The factor that C is smaller by, δ of a rounded loss, ε of soft bounds, δ of a smoothed structure. Infinite where
-    #: the loss is replaced by a square one, or the bounds are left out.
+    #: The factor by which C is smaller, δ of a rounded loss, ε of soft bounds, or δ of a smoothed structure. Infinite
+    #: if the loss is replaced by a square loss, or the bounds are left out.
     amount: float
 
     @property
     def cost(self) -> str:
-        """What may keep a duality gap open because of it."""
+        """The name of its contribution to the duality gap."""
         return _COSTS[self.of]
 
     def __str__(self) -> str:
@@ -50,13 +50,13 @@ def amount_of(relaxations: Iterable[Relaxation], of: str) -> float:
 
 
 def finite_amount(relaxations: Iterable[Relaxation], of: str) -> float:
-    """By how much one part is relaxed; 0 if it is not, or replaced altogether."""
+    """By how much one part is relaxed; 0 if it is not relaxed, or replaced altogether."""
     amount = amount_of(relaxations, of)
     return amount if amount < math.inf else 0.0
 
 
 def relaxations_of(amounts: Iterable[float]) -> Relaxations:
-    """Those with these amounts, in the order of `RELAXED`; 0 where a part is not relaxed."""
+    """The relaxations with these `amounts`, given in the order of `RELAXED`; 0 means that a part is not relaxed."""
     return tuple(Relaxation(of, float(amount)) for of, amount in zip(RELAXED, amounts, strict=True) if amount > 0)
 
 

@@ -1,1 +1,1 @@
-"""Files that a fit goes on from."""
+"""Files from which an interrupted fit continues."""

@@ -1,8 +1,8 @@
-"""A fit on disk, as far as it has come, and how it goes on from there.
+"""The state of a fit on disk, from which it can continue.
 
-The way to an answer leads over stages, which follow from one another and cannot be stored. So of every stage that has
-ended there is the point where it did: a fit that goes on evaluates these, one after the other, and comes to the same
-stage with the same numbers. Of that one there is a point on the way, with what its method remembers.
+Each stage of a continuation path depends on the results of the stages before it, which are too large to store. So the
+file has the last point of every stage that has ended: a fit that continues evaluates these points in order, which leads
+to the same stage with the same numbers. For the present stage it has the last point and the state of the method.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ CHECKPOINT = Kind(
     "checkpoint",
     2,
     "fit(…, checkpoint=path) and rslm complete --checkpoint",
-    "Delete it, to begin again, or name another file.",
+    "Delete it to start again, or give another path.",
 )
 TINY = float(np.finfo(np.float64).tiny)
-OFF = 1e-6  # by which the length of a point may differ from 1; rounding makes it far less
-PART = 0.05  # of the time, at most, that is spent on writing
+OFF = 1e-6  # largest deviation of the norm of a point from 1; rounding errors are much smaller
+PART = 0.05  # largest share of the time that is spent on writing
 
 State = dict[str, Any]  # numbers and arrays by name
 
@@ -47,18 +47,18 @@ class Ended:
 
 @dataclass(frozen=True)
 class Present:
-    """What the present stage continues from."""
+    """The state from which the present stage continues."""
 
     U: Floats
     method: State
-    patience: list[tuple[float, float]]  #: what `NoProgress` has seen
+    patience: list[tuple[float, float]]  #: the state of `NoProgress`
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A fit, as far as it has come."""
+    """The state of a fit."""
 
-    from_data: bool  #: whether it has begun at the data, not at a point that was given
+    from_data: bool  #: whether it started from the data, not from a given point
     ended: list[Ended]
     present: Present | None  #: None when there is no stage left
     iteration: int
@@ -68,16 +68,16 @@ class Snapshot:
 
 
 class Checkpoint:
-    """The file, which is looked at once and then written now and then.
+    """The file, which is read once and then written from time to time.
 
     Parameters
     ----------
     path : path
-        An error if there is a file that is not a checkpoint of the same fit, or if none could be written.
+        It is an error if there is a file that is not a checkpoint of the same fit, or if none can be written.
     settings : Settings
-        What the fit that goes on must agree in with the one that was stopped.
+        The settings and fingerprints that must be the same when a fit continues.
     recorded : int
-        How many numbers the history has of every iteration.
+        How many numbers the history has per iteration.
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings, recorded: int) -> None:
@@ -85,18 +85,18 @@ class Checkpoint:
         self.found = self._read() if target_of(path).exists() else None
         _try_out(path)
         if self.found is not None:
-            logger.info("going on from %s: iteration %d, %.0f s so far", path, self.found.iteration, self.found.seconds)
+            logger.info("resuming from %s: iteration %d, %.0f s so far", path, self.found.iteration, self.found.seconds)
         self._latest: Snapshot | None = None  # not written yet
         self._next = -np.inf
 
     def note(self, snapshot: Snapshot) -> None:
-        """Remember where the fit stands; write it if the last time is long enough ago."""
+        """Remember the state of the fit; write it if the last write was long enough ago."""
         self._latest = snapshot
         if time.perf_counter() >= self._next:
             self.keep()
 
     def keep(self) -> None:
-        """Write what was noted last, if that has not been done."""
+        """Write the last noted state, if it has not been written."""
         if self._latest is None:
             return
         began = time.perf_counter()
@@ -112,12 +112,12 @@ class Checkpoint:
         differing = differences(settings, self._settings)
         if differing:
             raise ValueError(
-                f"{os.fspath(self.path)!r} is a checkpoint of another fit; {'; '.join(differing)}. To go on from it, "
-                "use the data and settings that it was written with; to begin again, delete it or name another file."
+                f"{os.fspath(self.path)!r} is a checkpoint of another fit; {'; '.join(differing)}. To resume it, use "
+                "the data and settings that it was written with; to start again, delete it or give another path."
             )
         try:
             return _unpacked(header, arrays, self._settings, self._recorded)
-        except Exception as error:  # whatever is in a header, and whatever comes of it
+        except Exception as error:  # a damaged header may cause any error
             raise _damaged(self.path, parts.part_of(error)) from error
 
 
@@ -126,7 +126,7 @@ def _damaged(path: str | os.PathLike[str], part: str) -> ValueError:
 
 
 def iterations_and_seconds(path: str | os.PathLike[str]) -> tuple[int, float] | None:
-    """How far the fit of a checkpoint has come; None if there is no such file."""
+    """The iterations and seconds of the fit in a checkpoint; None if there is no such file."""
     if not target_of(path).exists():
         return None
     header = read_container(path, CHECKPOINT)[0]
@@ -137,7 +137,7 @@ def iterations_and_seconds(path: str | os.PathLike[str]) -> tuple[int, float] | 
 
 
 def _try_out(path: str | os.PathLike[str]) -> None:
-    """An error now, not after hours, if no file can be written there; and what a killed process has left is gone."""
+    """Raise an error now, not after hours, if no file can be written; remove temporary files of killed processes."""
     target = target_of(path)
     try:
         remove_abandoned(target)
@@ -169,7 +169,7 @@ def _packed(snapshot: Snapshot, settings: Settings) -> tuple[Facts, Arrays]:
 
 
 def _method(facts: Facts, arrays: Arrays, shape: tuple[int, ...], trust_region: bool) -> State:
-    """What a method remembers: conjugate gradients, or a trust region, which begins with some of them."""
+    """The state of a method: conjugate gradients, or a trust region, which starts with conjugate-gradient steps."""
     state: State = {}
     if trust_region:
         state["opening_steps"] = parts.whole(facts, "opening_steps")
@@ -185,7 +185,7 @@ def _method(facts: Facts, arrays: Arrays, shape: tuple[int, ...], trust_region: 
 
 
 def _unpacked(facts: Facts, arrays: Arrays, settings: Settings, recorded: int) -> Snapshot:
-    """The snapshot, with every part looked at: what is wrong is an error now, and not after some iterations."""
+    """The snapshot. Every part is validated, so that an error is raised now and not after some iterations."""
 
     def point(name: str) -> Floats:
         U = parts.floats(arrays, name, int(str(settings["shape"]).split()[0]), None)

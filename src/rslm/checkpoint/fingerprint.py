@@ -1,4 +1,4 @@
-"""What a fit and the checkpoint that it goes on from must agree in: the data, and all that the numbers depend on."""
+"""Settings and fingerprints of the data that must be the same when a fit continues from a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Settings = dict[str, str | float | None]
 
 SEED, ON_WORKERS = "random state", "values and positions"
 DATA = ("observations", "values", "positions", ON_WORKERS)
-FOLLOWS = {  # what is other where something else is
+FOLLOWS = {  # if the key differs, these may differ as a consequence and are not reported
     "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns"),
     "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns"),
     "values": ("loss at some observations",),
     "loss": ("loss at some observations", "values"),
     "bounds or structure": ("numbers of these",),
 }
-SOME = 16  # observations at which the loss is looked at
+SAMPLE = 16  # observations at which the loss is evaluated
 
 
 def settings_of(problem: Problem, rank: int, solver: str, tol: float, random_state: object) -> Settings:
-    """By name, so that a difference can be told; of arrays a checksum."""
+    """Settings by name, so that a difference can be reported; arrays are represented by checksums."""
     d, T = problem.shape
     return {
         "shape": f"{d} × {T}",
@@ -46,13 +46,13 @@ def settings_of(problem: Problem, rank: int, solver: str, tol: float, random_sta
 
 
 def differences(before: Settings, now: Settings) -> list[str]:
-    """Everything in which they differ, but for what follows from something that is told already.
+    """All differences, except those that follow from another one.
 
-    Seeds differ if both are numbers: of generators nothing is known.
+    Seeds can be compared only if both are numbers, not if one is a generator.
     """
     if (ON_WORKERS in before) != (ON_WORKERS in now):
-        there, here = ("a cluster", "without") if ON_WORKERS in before else ("one process", "with")
-        return [f"it was written by a fit of {there}, and this one is {here} a client"]
+        there, here = ("on a cluster", "without") if ON_WORKERS in before else ("in one process", "with")
+        return [f"it was written by a fit {there}, and this fit is {here} a client"]
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     explained = {part for name in names for part in FOLLOWS.get(name, ())}
     return [
@@ -67,6 +67,6 @@ def _shown(value: str | float | None) -> str:
 
 
 def _loss_at_some(problem: Problem) -> str:
-    """A loss of the user's own may keep its parameters where its name does not show them."""
-    y = np.asarray(problem.data.sample(SOME), dtype=np.float64)
+    """The sum of the loss at some observations, because the repr of a user's loss may not show its parameters."""
+    y = np.asarray(problem.data.sample(SAMPLE), dtype=np.float64)
     return f"{float(np.sum(problem.loss.value(y, 0.5 + np.arange(len(y))))):.9g}"

@@ -1,1 +1,1 @@
-"""Paths of easier problems that lead to the one that was asked for, each warm-started from the one before."""
+"""Paths of easier problems that lead to the given problem; each stage is warm-started from the one before."""

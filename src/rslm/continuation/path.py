@@ -1,4 +1,4 @@
-"""The path of a problem, composed of those of its parts, and where to end when there is no time for it."""
+"""The continuation path of a problem, composed of the paths of its parts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rslm.structures import Free
 
 
 def stages(problem: Problem, rank: int, from_data: bool) -> Stages:
-    """The path to a problem: that of its loss, from smaller C where it is quadratic, within that of its structure.
+    """The path to a problem: the path of its loss (smaller C first, if it is quadratic) within that of its structure.
 
-    The generator is sent where each stage has ended. `from_data` says that no start is given.
+    The end of each stage, a `Reached`, is sent to the generator. `from_data` says that no start is given.
     """
     if problem.structure.form == "linear":
         return narrowing_stages(rounded_stages(problem, from_data), from_data)
@@ -27,7 +27,7 @@ def stages(problem: Problem, rank: int, from_data: bool) -> Stages:
 
 
 def stand_in(problem: Problem) -> Stage:
-    """The problem relaxed so that it can be evaluated at any point, where the solver has to end before its time."""
+    """The problem relaxed just enough to be evaluated at any point, for a solver that has to end early."""
     stage = Stage(problem)
     if problem.structure.form == "linear":
         return smoothed(without_kinks(stage))

@@ -1,20 +1,21 @@
-"""Losses with kinks: solved with the kinks rounded, which is made less and less.
+"""Losses with kinks: solved with rounded kinks, in stages with less and less rounding.
 
-Where many errors are exactly at a kink the dual variables are not unique and g is not smooth, and where few are, g is
-smooth only within steps that take no other error across one. Rounded by δ, the loss has neither trouble as long as δ is
-not small against the errors. So the way leads from a square loss, over δ of about half a typical error, to smaller δ:
+If many errors are exactly at a kink, the dual variables are not unique and g is not smooth. If few are, g is smooth
+only within steps that take no other error across a kink. A loss rounded by δ has neither problem unless δ is small
+relative to the errors. So the path starts with a square loss, continues with δ of about half a typical error, and then
+reduces δ:
 
-- while most errors are within the rounded part, it decides the answer (data without noise): δ is made much smaller;
-- else δ is made smaller until rounding can change no more than a small part of the objective;
-- and further, if it may be rounding that keeps the duality gap open.
+- quickly, while most errors are within the rounded part, so that rounding decides the answer (data without noise);
+- then slowly, until rounding can change at most a small part of the objective;
+- and further, if rounding may be what keeps the duality gap open.
 
-Where a loss has bends, truncated conjugate gradients soon amplify a rounding error to the accuracy of a step, so two
-machines take two paths. The answer must not depend on that: the first width is a median of the targets times a power of
-2, and the last problems are solved so far beyond the tolerance that what is left of the path is negligible.
+With such a loss, truncated conjugate gradients soon amplify a rounding error to the accuracy of a step, so two machines
+take different paths. The answer must not depend on the path: the first width is a median of the targets times a power
+of 2, and the last stages are solved so far beyond the tolerance that the influence of the path is negligible.
 
-The dual variables of the rounded loss are feasible for the loss with its kinks, so the certificate is about that one.
-Losses that are smooth but for a narrow part of them, such as Huber's with a small δ, are reached in the same way, and
-all other losses over a square one.
+The dual variables of the rounded loss are feasible for the loss with kinks, so the certificate holds for the latter.
+Losses that are curved only in a narrow part, such as Huber's with a small δ, have the same path; for all other losses
+the path starts with a square loss.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ from rslm.losses import Interval, Square
 from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.problem import Problem
 
-SQUARE = 0.5  # the square loss to begin with is one of this width, in medians of the targets
-FIRST = 0.5  # the first width, in medians of the errors
-DECISIVE, FASTER = 0.5, 0.1  # with more than this part of the errors in the rounded part, δ is multiplied by that
-SLOWER = 0.3  # and by this else
-NEGLIGIBLE = 0.1  # part of the objective that rounding may change in the end; it changes the optimum by far less
-ACCURATE = 1e-5  # the same where rounding decides the answer
-SAMPLE = 100_000  # entries that are looked at
+SQUARE = 0.5  # width of the square loss of the first stage, in medians of the targets
+FIRST = 0.5  # the first width of rounded kinks, in medians of the errors
+DECISIVE, FASTER = 0.5, 0.1  # if more than this fraction of the errors is in the rounded part, the factor for δ
+SLOWER = 0.3  # the factor for δ otherwise
+NEGLIGIBLE = 0.1  # fraction of the objective that rounding may change in the end; the optimum changes much less
+ACCURATE = 1e-5  # the same where more than `DECISIVE` of the errors are in the rounded part
+SAMPLE = 100_000  # observations from which medians and averages are estimated
 LEAST, LEAST_FOR_GAP = 1e-5, 1e-9  # the least widths, in medians of the targets
-OPEN = 0.1  # rounding may be the reason of a gap of which it can explain this part
-NEAR = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
-TRIES, TRIES_FOR_GAP = 200, 300  # iterations that a stage before the last, and a smaller gap, are worth
+OPEN = 0.1  # rounding may be the reason for a gap if it can explain this fraction of it
+MINIMAL = 0.01  # ε and δ for a solver that has to end early, in typical inverse curvatures
+LIMIT, LIMIT_FOR_GAP = 200, 300  # iterations of a stage before the last one, and of a stage that shall close the gap
 
 
 def rounded_stages(problem: Problem, from_data: bool) -> Stages:
-    """The problems to solve one after the other; the generator is sent where each has ended.
+    """The stages to solve one after the other; the end of each stage is sent to the generator.
 
-    `from_data` says whether the solver starts from the data, not from a point that it was given.
+    `from_data` says whether the solver starts from the data, not from a given point.
     """
     loss, some = problem.loss, problem.data.sample(SAMPLE)
     if loss.interval is None or loss.interval.reach == np.inf or not some.any():
@@ -64,19 +65,19 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
     width = FIRST * usual
     if from_data:
         reached = yield _squared(problem, reach / (SQUARE * usual))
-        # Where no error is beyond ε, the loss is 0 already; any width will do.
+        # If no error is larger than ε, the loss is 0 already, and any width will do.
         errors = Errors(problem, interval, reached.evaluation)
         width = FIRST * (errors.typical or usual)
     delta = usual * 2.0 ** math.floor(math.log2(width / usual)) / reach - own
     while delta > own:
         rounded = _rounded(Stage(problem), delta)
-        reached = yield replace(rounded, tries=TRIES)
+        reached = yield replace(rounded, limit=LIMIT)
         errors = Errors(problem, interval, reached.evaluation)
         if own == 0 and (delta * reach <= LEAST * usual or errors.settled(delta)):
             reached = yield replace(rounded, last=True, sharp=True)
             while errors.may_explain(reached.certificate, delta) and delta * reach > LEAST_FOR_GAP * usual:
-                delta *= SLOWER  # small widths need a start that is near
-                finer = Stage(problem, last=True, sharp=True, tries=TRIES_FOR_GAP, start=stirred(reached.evaluation.U))
+                delta *= SLOWER  # small widths need a start near the solution
+                finer = Stage(problem, last=True, sharp=True, limit=LIMIT_FOR_GAP, start=stirred(reached.evaluation.U))
                 reached = yield _rounded(finer, delta)
                 errors = Errors(problem, interval, reached.evaluation)
             return
@@ -90,14 +91,14 @@ def _rounded(stage: Stage, delta: float) -> Stage:
 
 
 def _squared(problem: Problem, curvature: float) -> Stage:
-    """A square loss of this curvature on a first guess of the predictions: solved at little cost, and near."""
+    """A square loss of this `curvature` on a first guess of the predictions: cheap, and near the solution."""
     data = problem.data.map(partial(CheckedLoss(problem.loss).guess, usual=usual_size(problem.data.sample(SAMPLE))))
     square = replace(problem, loss=Square(), data=data, C=problem.C * curvature / 2.0)
     return Stage(problem).relaxed("loss", math.inf, square)
 
 
 def typical_curvature(problem: Problem) -> float:
-    """ℓ'' at predictions of 0, on the average; where that is 0, what the slope there says; 0 if there is no slope."""
+    """The average ℓ'' at predictions of 0; if that is 0, an estimate from the slope there; 0 if the slope is 0 too."""
     loss, y = problem.loss, problem.data.sample(SAMPLE)
     size = float(np.mean(np.abs(CheckedLoss(loss).guess(y, usual_size(y)))))
     slope, curvature = (float(np.mean(np.abs(f(y, np.zeros_like(y))))) for f in (loss.gradient, loss.hessian))
@@ -105,29 +106,29 @@ def typical_curvature(problem: Problem) -> float:
 
 
 def usual_curvature(problem: Problem) -> float:
-    """The typical curvature, or 1 where the data are all zero."""
+    """The typical curvature, or 1 if the data are all zero."""
     return typical_curvature(problem) or 1.0
 
 
 def without_kinks(stage: Stage) -> Stage:
-    """The stage with its loss rounded as far as Newton's method needs it."""
-    return stage if stage.problem.loss.smooth else _rounded(stage, NEAR / usual_curvature(stage.problem))
+    """The stage with its loss rounded as much as Newton's method needs."""
+    return stage if stage.problem.loss.smooth else _rounded(stage, MINIMAL / usual_curvature(stage.problem))
 
 
 class Errors:
-    """The errors of a point, or a sample of them: it lives as long as a stage, and must not be as large as the data."""
+    """A sample of the errors at a point; not all, because this is kept during a stage."""
 
     def __init__(self, problem: Problem, interval: Interval, evaluation: Evaluation) -> None:
         self.reach, self.total, self.value = interval.reach, problem.C * len(problem.data), evaluation.value
         y, w = evaluation.sample(problem, SAMPLE)
-        self.beyond, self.typical = interval.beyond(y, y - w), interval.typical(y, y - w)
+        self.excess, self.typical = interval.beyond(y, y - w), interval.typical(y, y - w)
 
     def within(self, delta: float) -> float:
-        """The part of the errors that is within the part of the loss that δ has rounded."""
-        return float(np.mean((self.beyond > 0) & (self.beyond < delta * self.reach)))
+        """The fraction of the errors that lie in the part of the loss that δ rounds."""
+        return float(np.mean((self.excess > 0) & (self.excess < delta * self.reach)))
 
     def changed(self, delta: float) -> float:
-        """How much rounding can change the objective."""
+        """By how much rounding can change the objective."""
         return self.total * 0.5 * delta * self.reach**2 * self.within(delta)
 
     def settled(self, delta: float) -> bool:

@@ -1,13 +1,13 @@
-"""Bounds: softened to solve them, less and less, and kept in the end.
+"""Bounds: softened in stages with smaller and smaller ε, and kept exactly in the end.
 
-Where a row of U is almost 0 its bounds depend on its direction alone, and g is not smooth; where no v of some column is
-within its bounds, g is not even finite. Soft bounds, see `structures.soft_box`, have neither problem. So the path leads
-from the problem without bounds over an ε at which violating a bound costs somewhat more than an error of an observed
-entry, to smaller ε, each with the multipliers of the stage before, until keeping the bounds adds only a small share to
-the objective; and further, if it may be softness that keeps the duality gap open.
+If a row of U is almost 0, its bounds depend only on its direction, and g is not smooth; if for some column no v keeps
+the bounds, g is not even finite. Soft bounds, see `structures.soft_box`, have neither problem. So the path starts
+without bounds, continues with an ε at which violating a bound costs somewhat more than an error of an observed entry,
+and then reduces ε, each time with the multipliers of the stage before, until keeping the bounds adds only a small share
+to the objective; and further, if softness may be what keeps the duality gap open.
 
-At the end rows and columns are solved once more, with hard bounds. The certificate is about that W and the bounds
-themselves: multipliers of soft bounds are feasible for hard ones.
+At the end rows and columns are solved once more, with hard bounds. The certificate holds for that W and the hard
+bounds: multipliers of soft bounds are feasible for hard ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rslm.continuation.rounding import NEAR, usual_curvature, without_kinks
+from rslm.continuation.rounding import MINIMAL, usual_curvature, without_kinks
 from rslm.continuation.stage import Reached, Stage, Stages, advance, stirred
 from rslm.evaluation.objective import Evaluation
 from rslm.problem import Problem
@@ -25,14 +25,14 @@ from rslm.runtime.types import Floats
 from rslm.structures import Box, Multipliers, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, relative to that of an observed entry
-SPARSE = 1e3  # entries per observed one, from which on bounds are stiffer, so that fewer entries violate them
+SPARSE = 1e3  # if W has more entries than this per observed entry, bounds are stiffer, so that fewer are violated
 STIFFER = 5.0  # factor from one stage to the next
 NEGLIGIBLE = 3e-3  # share of the objective that keeping the bounds may add in the end
-PART = 0.4  # share of that, at most, which is paid for violating soft bounds
-STIFFEST = 1e8  # curvature relative to that of an observed entry beyond which nothing is gained
-OPEN = 0.1  # softness may be the reason of a gap if it can explain this share of it
-TRIES = 300  # iterations that a stage before the last, and a smaller gap, are worth
-LEAST = 0.3  # least share of a column of little weight that is along the average one
+PART = 0.4  # largest share of that for violating soft bounds
+STIFFEST = 1e8  # curvature relative to that of an observed entry; larger ones gain nothing
+OPEN = 0.1  # softness may be the reason for a gap if it can explain this share of it
+LIMIT = 300  # iterations of a stage before the last one, and of a stage that shall close the gap
+LEAST = 0.3  # lower limit of 1 − `along` in `moved_inward`
 SPREAD = 2.0  # rows of the start are moved until their bounds are this many standard deviations from their mean
 
 
@@ -50,9 +50,9 @@ def bounded_stages(problem: Problem, path: Stages, from_data: bool) -> Stages:
             if from_data:
                 start, from_data = moved_inward(box, reached.evaluation, problem.row_scale), False
             if problem.loss.interval is not None:
-                # The first width of its kinks depends on the errors that bounds leave.
+                # The first width of rounded kinks depends on the errors, which must be those with bounds.
                 softness = epsilon * stage.problem.C / problem.C
-                squares = replace(soft(stage, box, softness), tries=TRIES, start=start)
+                squares = replace(soft(stage, box, softness), limit=LIMIT, start=start)
                 reached = yield squares.relaxed("bounds", math.inf)
                 start = None
             stage = advance(path, reached)
@@ -64,13 +64,13 @@ def bounded_stages(problem: Problem, path: Stages, from_data: bool) -> Stages:
                 expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
             stage = advance(path, reached)
             continue
-        stage = without_kinks(stage)  # zeros alone are solved without rounding where there are no bounds
+        stage = without_kinks(stage)  # if all data are 0, the path without bounds has no rounding
         if from_data:
             reached = yield replace(stage, last=False, sharp=False).relaxed("bounds", math.inf)
             start, from_data = moved_inward(box, reached.evaluation, problem.row_scale), False
         while True:
             softened = soft(stage, box, epsilon, expected)
-            reached = yield replace(softened, last=False, tries=TRIES, start=start)
+            reached = yield replace(softened, last=False, limit=LIMIT, start=start)
             start = None
             if _negligible(reached.evaluation) or epsilon <= least:
                 break
@@ -78,23 +78,23 @@ def bounded_stages(problem: Problem, path: Stages, from_data: bool) -> Stages:
         reached = yield softened
         while reached.certificate is not None and epsilon > least and _may_explain(reached):
             expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
-            finer = replace(stage, tries=TRIES, start=stirred(reached.evaluation.U))
+            finer = replace(stage, limit=LIMIT, start=stirred(reached.evaluation.U))
             reached = yield soft(finer, box, epsilon, expected)
         start = None
         stage = advance(path, reached)
 
 
 def soft(stage: Stage, box: Box, epsilon: float | None = None, expected: Multipliers | None = None) -> Stage:
-    """A stage with bounds softened by ε; if None, by one that suits any point."""
-    epsilon = NEAR / usual_curvature(stage.problem) if epsilon is None else epsilon
+    """A stage with bounds softened by ε; if None, by a default that suits any point."""
+    epsilon = MINIMAL / usual_curvature(stage.problem) if epsilon is None else epsilon
     problem = replace(stage.problem, structure=SoftBox(box, epsilon, expected))
     return stage.relaxed("bounds", epsilon, problem)
 
 
 def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
-    """U with the rows that are beyond their bounds on the average moved inward, along the average column.
+    """U with those rows moved inward, along the average column, whose mean violates their bounds.
 
-    Without bounds, rows with few observed entries are small; lower bounds above 0 are then far away for most columns.
+    Without bounds, rows with few observed entries are small, and then most columns violate lower bounds above 0 by far.
     """
     X, V = evaluation.U * scale, evaluation.V
     average = V.mean(axis=0)
@@ -104,7 +104,7 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
     lower, upper = box.of_rows()
     mean = X @ average
     spread = SPREAD * np.sqrt(np.einsum("jk,kl,jl->j", X, np.cov(V.T, bias=True).reshape(len(average), -1), X))
-    # A row that is moved varies more than before, by as much as the average column does along itself.
+    # Moving a row increases its spread, because the columns vary along their average.
     along = SPREAD * float(np.std(V @ average)) / square
     with np.errstate(invalid="ignore"):
         lifted = np.maximum(mean, np.where(lower > 0, lower / max(1.0 - along, LEAST), lower))
@@ -131,8 +131,8 @@ def _negligible(evaluation: Evaluation) -> bool:
 def _may_explain(reached: Reached) -> bool:
     """Whether the duality gap may be open because the bounds were soft.
 
-    What softness explains is what keeping the bounds costs in this very problem. The primal value of the certificate
-    knows the loss with its kinks, and the difference to that is explained by rounding.
+    Softness explains the cost of keeping the bounds in the problem of this stage. The primal value of the certificate
+    cannot be used, because it has the loss with its kinks, and that difference is due to rounding.
     """
     assert reached.certificate is not None
     assert reached.kept is not None

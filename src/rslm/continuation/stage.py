@@ -1,4 +1,4 @@
-"""A problem on the path to the one that was asked for, and where it has ended."""
+"""A stage of a continuation path, and where it has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rslm.evaluation.objective import Evaluation
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 
-STIRRED = 1e-3  # norm of the noise that is added to U, whose own norm is 1
+STIRRED = 1e-3  # norm of the noise that is added to U, which has norm 1
 
 
 @dataclass(frozen=True)
@@ -21,30 +21,30 @@ class Stage:
     """A problem to solve, warm-started from the stage before."""
 
     problem: Problem
-    last: bool = False  #: it is solved to the tolerance that was asked for
-    relaxations: Relaxations = ()  #: what makes it easier than the problem that was asked for
-    sharp: bool = False  #: it is solved beyond the tolerance, because rounding errors decide the path to its answer
+    last: bool = False  #: it is solved to the requested tolerance
+    relaxations: Relaxations = ()  #: what makes it easier than the given problem
+    sharp: bool = False  #: it is solved beyond the tolerance, because its path depends on rounding errors
     start: Floats | None = None  #: where to begin, if not where the stage before has ended
-    tries: int | None = None  #: after this many iterations it is left, for the next stage or the answer of the last one
+    limit: int | None = None  #: after this many iterations the path continues, or the previous answer is returned
 
     def amount(self, of: str) -> float:
         """By how much a part is relaxed; 0 if it is not."""
         return amount_of(self.relaxations, of)
 
     def relaxed(self, of: str, amount: float, problem: Problem | None = None) -> Stage:
-        """The stage with one part relaxed by this amount, none if that is 0, and the `problem` that this makes."""
+        """The stage with the part `of` relaxed by this `amount` (0 for not at all), and the resulting `problem`."""
         others = tuple(r for r in self.relaxations if r.of != of)
         own = (Relaxation(of, amount),) if amount > 0 else ()
         return replace(self, relaxations=others + own, problem=self.problem if problem is None else problem)
 
     @property
     def replaced(self) -> bool:
-        """Whether the problem has another loss or C than the one that was asked for, and not only a rounded one."""
+        """Whether the problem has a smaller C than the given one, or a square loss in place of its loss."""
         return self.amount("C") > 0 or self.amount("loss") == np.inf
 
     @property
     def answers(self) -> bool:
-        """Whether a solution is one of the problem that was asked for, apart from finite relaxations."""
+        """Whether a solution also solves the given problem, apart from finite relaxations."""
         return not self.replaced and self.amount("bounds") < np.inf
 
 
@@ -69,7 +69,7 @@ def advance(path: Stages, reached: Reached) -> Stage | None:
 
 
 def stirred(U: Floats) -> Floats:
-    """U with a little noise in the directions that it has lost, which a finer problem may need."""
+    """U with a little noise in its (almost) zero singular directions, which a less relaxed problem may need."""
     _, values, right = np.linalg.svd(U, full_matrices=False)
     lost = values <= STIRRED * values[0]
     if not lost.any():

@@ -1,4 +1,4 @@
-"""Where to start: the leading singular vectors of the data as the loss sees them, missing entries taken as zero."""
+"""The starting point: leading singular vectors of the first guess of the loss, with zeros for missing entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
 PASSES = 3  # over the data
-SAMPLE = 100_000  # targets that tell what is usual
+SAMPLE = 100_000  # targets from which their usual size is estimated
 OVERSAMPLING = 4
 
 
@@ -29,15 +29,15 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     for _ in range(PASSES):
         raise_if_stopped()
         X = gram(np.linalg.qr(X)[0])
-        if not np.isfinite(X).all():  # squares of the data overflow: the solver will say so
+        if not np.isfinite(X).all():  # squares of the data overflow; the solver will report it
             X = rng.standard_normal(X.shape)
             break
     left, squares, _ = np.linalg.svd(X, full_matrices=False)
     U = left[:, :rank] * squares[:rank] ** 0.25
     size = float(np.linalg.norm(U))
-    if size == 0.0:  # all data are zero: any point is as good
+    if size == 0.0:  # all data are zero, so any point will do
         U = left[:, :rank]
         size = float(np.linalg.norm(U))
     U = U / size
-    # Where the structure is linear, a guess of low rank is a saddle: columns of U that are 0 would stay so.
+    # With a linear structure, a start of lower rank is a saddle point: columns of U that are 0 would stay 0.
     return U if problem.structure.linear is None else stirred(U)

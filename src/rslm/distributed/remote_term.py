@@ -14,7 +14,7 @@ from rslm.data.prepared.manifest import checksums
 from rslm.distributed.cluster import Cluster
 from rslm.distributed.recipe import Expected, Map, Recipe
 from rslm.evaluation.data_term import Factored
-from rslm.inner.active_set import constant, costs, within
+from rslm.inner.active_set import constant, costs_of_moving, moved_within
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.kronecker import kronecker_preconditioner
 from rslm.kernels import Bound, Factors
@@ -259,9 +259,9 @@ class RemoteSolution(InnerSolution):
         systems = self._row_systems(bounds=False) * (p / unit)[:, None, None]  # of rows u/√p
 
         def rows(V: Floats) -> Bound:
-            return within(V, X, Factors.of(systems, 1), lower.T, upper.T, 1)
+            return moved_within(V, X, Factors.of(systems, 1), lower.T, upper.T, 1)
 
-        V = np.concatenate(self.cluster.each("moved_columns", self.key, costs(rows(self.V), X)))
+        V = np.concatenate(self.cluster.each("moved_columns", self.key, costs_of_moving(rows(self.V), X)))
         U = rows(V).V / problem.row_scale
         size = float(np.linalg.norm(U))
         hard = self.solver.shards.remote_solver(replace(problem, structure=box))

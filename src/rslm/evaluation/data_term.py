@@ -1,6 +1,6 @@
-"""The loss of the observations, C Σ ℓ(y, M W + b), by the sums over them that everything else needs.
+"""The loss of the observations, C Σ ℓ(y, M W + b), and all other sums over observations that the package needs.
 
-The observations are in this process, or in others: `rslm.distributed.remote_term`.
+The observations are in this process, or in others: see `rslm.distributed.remote_term`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rslm.runtime.types import Floats
 
 
 class Factored(Protocol):
-    """A matrix W = U Vᵀ, with the rows of U divided by √p, and what is known of it."""
+    """A matrix W = U Vᵀ, with the rows of U divided by √p."""
 
     @property
     def U(self) -> Floats: ...
@@ -32,7 +32,7 @@ class Factored(Protocol):
 
     @property
     def solution(self) -> InnerSolution | None:
-        """The inner solution that it comes from, if it does."""
+        """The inner solution that W comes from, if there is one."""
 
 
 class DataTerm(Protocol):
@@ -51,7 +51,7 @@ class DataTerm(Protocol):
         """The dual variables of the inner solution that W comes from."""
 
     def guess(self, usual: float) -> Callable[[Floats], Floats]:
-        """X ↦ Y YᵀX for a first guess Y of W, from data of this usual size."""
+        """X ↦ Y YᵀX for a first guess Y of W; `usual` is the median size of the targets."""
 
 
 class LocalTerm:

@@ -1,7 +1,7 @@
 """The dual variables of an evaluation, and the sums over them that a certificate needs.
 
-With dual variables z, multipliers a of the bounds and weights p, q, S = diag(1/√p) (M*z + a) diag(1/√q). Where W pays a
-penalty ½⟨W, 𝓛W⟩, −𝓛W is added to M*z. Where W has a linear structure, S is any matrix with P*(S) = P*(M*z).
+With dual variables z, multipliers a of the bounds and weights p, q, S = diag(1/√p) (M*z + a) diag(1/√q). With a penalty
+½⟨W, 𝓛W⟩ on W, −𝓛W is added to M*z. With a linear structure, S may be any matrix with P*(S) = P*(M*z).
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Multipliers
 
-TOO_LARGE = 1e140  # for squares and sums of them to stay finite
+TOO_LARGE = 1e140  # sums of squares of larger numbers may overflow
 BLOCK = 1 << 20  # entries summed at a time, so that no temporary is as large as the data
-WIDTH = 64  # unit vectors that S is multiplied with at a time
+WIDTH = 64  # S is multiplied with this many unit vectors at a time
 
 
 class DualSums(Protocol):
-    """What a certificate asks of dual variables, in this process or in others."""
+    """The sums over dual variables that a certificate needs, in this process or in others."""
 
     def largest(self) -> float:
         """The largest absolute value of z and a; NaN if one is NaN."""
 
     def rounding(self) -> float:
-        """The relative rounding error of one of them."""
+        """The relative rounding error of a dual variable."""
 
     def gram(self, X: Floats) -> Floats:
         """S Sᵀ X."""
 
     def frobenius_squared(self) -> float:
-        """‖S‖_F² or an upper bound of it."""
+        """‖S‖_F² or an upper bound on it."""
 
     def conjugate_part(self, alpha: float) -> float:
         """−C Σ ℓ*(y, −αz/C)."""
 
     def support(self) -> float:
-        """The least that ⟨a, W⟩ can be within the bounds, Σ lower a⁺ − upper a⁻; or ⟨S − M*z, W₀⟩."""
+        """The minimum of ⟨a, W⟩ within the bounds, Σ lower a⁺ − upper a⁻; or ⟨S − M*z, W₀⟩ of an affine structure."""
 
     def quadratic(self) -> float:
         """⟨W, 𝓛W⟩, which is twice the conjugate of the penalty at 𝓛W."""
 
     def infeasibility(self) -> float:
-        """An upper bound of the norm of what has to be added to S to make it feasible."""
+        """An upper bound on the norm of the smallest change of S that makes it feasible."""
 
 
 class Duals:
@@ -66,13 +66,13 @@ class Duals:
         multipliers: Multipliers | None = None,
         factors: tuple[Floats, Floats] | None = None,
     ) -> None:
-        """`factors` are A and B with W = A Bᵀ, where W pays a penalty."""
+        """`factors` are A and B with W = A Bᵀ, needed if there is a penalty on W."""
         self.problem, self.z, self.n_threads, self.multipliers = problem, z, n_threads, multipliers
         self._factors = factors if problem.structure.form == "penalty" else None
 
     def largest(self) -> float:
         of_bounds = 0.0 if self.multipliers is None else _largest(self.multipliers.values)
-        return float(np.max([_largest(self.z), of_bounds]))  # NaN if one is
+        return float(np.max([_largest(self.z), of_bounds]))  # NaN if one is NaN
 
     def rounding(self) -> float:
         return float(np.finfo(self.z.dtype).eps)
@@ -85,7 +85,7 @@ class Duals:
         return dual_gram(self.problem, self.z, self.n_threads, self._more())
 
     def _more(self) -> list[Products]:
-        """The parts of S apart from M*z, with columns divided by √q."""
+        """The terms of S other than M*z, with columns divided by √q."""
         q, more = self.problem.column_weights, list[Products]()
         if self.multipliers is not None and len(self.multipliers.values):
             entries = self.multipliers.entries
@@ -123,7 +123,7 @@ class Duals:
 
 
 class StructuredDuals(Duals):
-    """Those of a problem with linear structure, whose S is not M*z."""
+    """The dual variables of a problem with linear structure, whose S is not M*z."""
 
     def __init__(self, problem: Problem, z: Floats, n_threads: int, S: StructuredDual) -> None:
         super().__init__(problem, z, n_threads)
@@ -145,7 +145,7 @@ class StructuredDuals(Duals):
 def dual_gram(
     problem: Problem, z: Floats, n_threads: int, more: list[Products] | None = None
 ) -> Callable[[Floats], Floats]:
-    """X ↦ S Sᵀ X; `more` are parts of S apart from M*z, with columns divided by √q."""
+    """X ↦ S Sᵀ X; `more` are the terms of S other than M*z, with columns divided by √q."""
     p = problem.row_weights
     scale = 1.0 if p is None else (1.0 / np.sqrt(p))[:, None]
     of_data = problem.data.adjoint_gram(z, problem.column_weights, n_threads)
@@ -162,7 +162,7 @@ def dual_gram(
 
 
 def largest_singular_value_squared(duals: DualSums, U: Floats) -> tuple[float, str]:
-    """σ₁(S)² from above, and how it was found. The iteration starts from the columns of U."""
+    """An upper bound on σ₁(S)², and how it was found. The iteration starts from the columns of U."""
     largest = duals.largest()
     if not largest < TOO_LARGE:
         return math.inf, "not computed: the dual variables are too large"
@@ -183,7 +183,7 @@ def conjugate_part(problem: Problem, z: Floats, alpha: float) -> float:
 
 
 def balanced(problem: Problem, z: Floats) -> Floats:
-    """z with sum 0 in every column, as intercepts demand: the larger sign is scaled down, which is feasible."""
+    """z with sum 0 in every column, as intercepts require; scaling down the sign with the larger sum is feasible."""
     data = problem.data
     raise_if_stopped()
     up, down = (data.sums_by_column(np.maximum(side, 0.0)) for side in (z, -z))
@@ -194,7 +194,7 @@ def balanced(problem: Problem, z: Floats) -> Floats:
 
 
 def sum_in_blocks(term: Callable[[slice], Floats], n: int) -> float:
-    """Σ term over n entries, one block of them at a time."""
+    """Σ term over n entries, one block at a time."""
 
     def of_block(k: int) -> float:
         raise_if_stopped()

@@ -19,7 +19,7 @@ from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
 from rslm.structures import Multipliers
 
-ROUNDING = 1e3  # how far the rounding error of a sum can be above that of one number
+ROUNDING = 1e3  # rounding error of a sum relative to that of one number, at most
 
 
 class Evaluation:
@@ -84,23 +84,23 @@ class Evaluation:
         return self._term(problem).sample(self, size)
 
     def duals(self, problem: Problem) -> DualSums:
-        """The dual variables, by sums over them."""
+        """Sums over the dual variables."""
         return self._term(problem).duals(self)
 
     def primal(self, problem: Problem) -> float:
-        """The objective of W; its trace norm from above, where W is not U Vᵀ."""
+        """The objective of W, or an upper bound on it where W is not U Vᵀ."""
         return primal(problem, self, self._term(problem).value(self), self.solution.trace_norm_term())
 
     def within_bounds(self) -> Evaluation:
-        """An evaluation nearby whose W keeps the bounds, where those of the problem are soft; else this one.
+        """An evaluation nearby whose W keeps the bounds, if the problem has soft bounds; otherwise this one.
 
-        Its value is infinite if no W nearby keeps them.
+        Its value is infinite if no such W was found.
         """
         kept = self.solution.within_bounds()
         return self if kept is None else Evaluation(kept[0], kept[1], self._objective)
 
     def release(self) -> None:
-        """Give the memory of a point that is no longer needed to the next one; value, gradient and V stay valid."""
+        """Let the next point reuse the memory of this one; value, gradient and V stay valid."""
         self.__dict__.pop("preconditioner", None)
         self.solution.release()
 
@@ -122,7 +122,7 @@ class Objective:
     n_threads : int, optional
         Threads of the kernels; None for all cores. The numbers do not depend on it.
     after : Objective, optional
-        One of a similar problem: its last inner solution is where the first one here starts.
+        The objective of a similar problem, whose last inner solution is the warm start of the first one here.
     """
 
     def __init__(self, problem: Problem, n_threads: int | None = None, after: Objective | None = None) -> None:
@@ -141,7 +141,7 @@ class Objective:
 
     @property
     def tightens(self) -> bool:
-        """Whether the accuracy of an evaluation depends on the one before."""
+        """Whether the accuracy of an evaluation depends on the previous one."""
         return self.inner.tightens
 
     def forget(self) -> None:
@@ -149,15 +149,15 @@ class Objective:
         self.inner.warm = None
 
     def begin_at(self, U: Floats, V: Floats) -> None:
-        """Let the next evaluation start from V."""
+        """Warm-start the next evaluation from V."""
         self.inner.begin_at(U, V)
 
     def free(self) -> None:
-        """Give back the memory that is kept for points to come."""
+        """Free the memory that is kept for later points."""
         self.inner.free()
 
     def guess(self, usual: float) -> Callable[[Floats], Floats]:
-        """X ↦ Y YᵀX for a first guess Y of W, from data of this usual size."""
+        """X ↦ Y YᵀX for a first guess Y of W; `usual` is the median size of the targets."""
         return term_of(self.problem, self.n_threads).guess(usual)
 
     def evaluate(self, U: Floats) -> Evaluation:

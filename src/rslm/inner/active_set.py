@@ -1,16 +1,16 @@
-"""Entries with bounds on all of W: in every column the regression of its loss, with few rows that the bounds push at.
+"""Entries with bounds on all of W: one bounded regression per column, with few active bounds.
 
 With x_j = u_j/√p_j for all rows j, column t is
 
     v_t = argmin_v Σ_i ℓ(y_i, x_iᵀv) + (q_t/2C) |v|²     with lower_jt ≤ x_jᵀv ≤ upper_jt,
 
-or, where the bounds are softened by ε, with (1/2ε) Σ_j distance² added (`structures.soft_box`). A bound that pushes is
-one more entry of the column, with s = distance/ε and the curvature 1/ε; the multipliers are a = C s. With hard bounds s
-is what keeps x_jᵀv where it is, also when U moves, which is the limit of large curvature.
+or, where the bounds are softened by ε, with (1/2ε) Σ_j distance² added (`structures.soft_box`). An active bound acts as
+one more entry of the column, with s = distance/ε and the curvature 1/ε; the multipliers are a = C s. With hard bounds,
+the limit of large curvature, s keeps x_jᵀv at the bound, also when U changes.
 
-For a quadratic loss that is one quadratic problem, for the others one in every Newton step: its centre is the Newton
-point, its matrix the Hessian of the column. Along such a step the column's objective is convex, and it is taken whole
-if its slope at the end is not uphill.
+For a quadratic loss this is one quadratic problem. For other losses there is one in every Newton step: its centre is
+the Newton point, its matrix the Hessian of the column. Along such a step the objective of the column is convex; the
+full step is taken if the objective does not rise at its end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.inner.base import ColumnsSolution
-from rslm.inner.kept import nearest, within_reach
+from rslm.inner.kept import nearest, worst_violation
 from rslm.inner.leverage import leverages
 from rslm.inner.newton import sums_of
 from rslm.inner.newton_steps import ENOUGH, SETTLED, UPHILL
@@ -38,15 +38,13 @@ from rslm.runtime.threads import in_threads
 from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Multipliers, SoftBox
 
-PIECE = 1 << 17  # entries that a thread takes at a time
-CELLS = 1 << 18  # of W that exist at a time
-NARROW = 0.05  # how near, relative to its length, the end of a step is to the lowest point at most
+PIECE = 1 << 17  # entries that a thread works on at a time
+CELLS = 1 << 18  # entries of W that are in memory at a time
+NARROW = 0.05  # a line search ends when the interval with the minimum is this small relative to its end
 MOST_STEPS, NEAR_TRIALS, MOST_TRIALS = 100, 5, 13
-VAIN, MOST_IN_VAIN = 1e-4, 2  # a part of a step that is next to nothing; how many such steps there may be
-MOST_CYCLING = (
-    15  # whole steps, none of them half as long as the shortest before: rounding errors lead round in circles
-)
-FAR = 3  # a point with so many times more entries beyond their bounds than entries at all is not looked at further
+TINY, MOST_TINY = 1e-4, 2  # step lengths that make no progress; a column gives up after this many of them
+MOST_CYCLING = 15  # full steps that are not half as long as the shortest one before: rounding errors make cycles
+FAR = 3  # a point is given up if it violates this many times more bounds than there are entries and active bounds
 
 
 class ActiveSet(WeightedColumns):
@@ -59,7 +57,7 @@ class ActiveSet(WeightedColumns):
         self.lower, self.upper = problem.structure.box.planes(problem.shape)
         self.loss = CheckedLoss(problem.loss)
         self.quadratic = problem.loss.quadratic
-        # ℓ'' = 2 of the square loss is left out of its systems: s = y − w, with the curvature 1.
+        # The systems of the square loss are divided by ℓ'' = 2: s = y − w, with the curvature 1.
         self.unit = 2.0 * self.C if self.quadratic else self.C
         self.ridge = self.q / self.unit
         self.stiffness, self.shift, self.expected = math.inf, None, 0.0
@@ -86,15 +84,15 @@ class ActiveSet(WeightedColumns):
         return solution
 
     def _bound(self, X: Floats, centre: Floats, factors: Factors, before: Bound | None) -> Bound:
-        # The first point is looked at however far it is: there is no other to go back to.
-        everything = self.warm is None or self.stiffness == math.inf
-        most = None if before is None or everything else FAR * (len(before.s) + len(self.y))
+        # The first point is never given up, however far it is: there is no other to return to.
+        never = self.warm is None or self.stiffness == math.inf
+        most = None if before is None or never else FAR * (len(before.s) + len(self.y))
         return bound(
             X, centre, factors, self.lower, self.upper, self.stiffness, self.n_threads, before, self.shift, most
         )
 
     def begin_at(self, U: Floats, V: Floats) -> None:
-        """Where the next solution starts; nothing is known yet of the bounds that push."""
+        """Warm-start the next solution from V, without any active bounds."""
         self.warm = Bound.nothing(U * self.scale, V)
 
     def _solve_quadratic(self, X: Floats) -> ActiveSolution:
@@ -105,12 +103,12 @@ class ActiveSet(WeightedColumns):
         return ActiveSolution(self, b, residual, None, factors, squares, by_rows)
 
     def _solve_smooth(self, X: Floats) -> ActiveSolution:
-        with np.errstate(all="ignore"):  # what overflows is a step that goes too far
+        with np.errstate(all="ignore"):  # overflow means that a step is too long
             return SmoothColumns(self, X).solve()
 
 
 class ActiveSolution(ColumnsSolution):
-    """V, s and D of the observed entries, and the bounds that push, at one U."""
+    """V, s and D of the observed entries, and the active bounds, at one U."""
 
     def __init__(
         self,
@@ -128,7 +126,7 @@ class ActiveSolution(ColumnsSolution):
         self.weighted_square = float(np.einsum("t,tk,tk->", solver.q, b.V, b.V))  # ‖UᵀS‖²
         self.violation_cost = 0.5 * solver.unit * (float(b.s @ b.s) - solver.expected) / solver.stiffness
         self.value = solver.C * loss + 0.5 * self.weighted_square + self.violation_cost
-        if b.excess.any():  # no v of some column is within the bounds
+        if b.excess.any():  # for some column there is no v within the bounds
             self.value = math.inf
         self.gradient: Floats = -solver.unit * solver.scale * (by_rows + b.entries.scatter(b.s, b.V, solver.n_threads))
 
@@ -144,7 +142,7 @@ class ActiveSolution(ColumnsSolution):
         dX = xi * solver.scale
         moved = at.predict(dX, self.V, threads)
         order, by_rows = at.row_order, at.by_rows
-        # The part of the bounds in the right hand side, ẋ s − x weight ẋᵀv; it becomes v̇.
+        # The contribution of the bounds to the right-hand side, ẋ s − x weight ẋᵀv; it is overwritten by v̇.
         dV = by_rows.scatter(b.s[order], dX, threads) - by_rows.scatter((b.weight * moved)[order], b.X, threads)
         out = solver.columns.weighted_derivative(s, self._D, b.X, self.V, self._factors, dX, threads, dV)
         out += at.scatter(b.weight * (moved + at.predict(b.X, dV, threads)), self.V, threads)
@@ -152,21 +150,21 @@ class ActiveSolution(ColumnsSolution):
         return solver.unit * solver.scale * out
 
     def _row_factors(self, more: tuple[Columns, Floats] | None) -> Factors:
-        """Of Σ_t D_it v_t v_tᵀ + p_i ‖UᵀS‖²/C for every row i, with more entries if they are given."""
-        solver, _ = self.solver, self.s  # an error if it has been released
+        """Factors of Σ_t D_it v_t v_tᵀ + p_i ‖UᵀS‖²/C for every row i, with `more` entries if they are given."""
+        solver, _ = self.solver, self.s  # raises an error if it has been released
         shift = max(self.weighted_square, np.finfo(float).tiny) / solver.unit
         D = None if self._D is None else self._D[solver.columns.row_order]
         return solver.columns.by_rows.factorise(self.V, solver.p * shift, solver.n_threads, D, more=more)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
-        """Row i is solved with B_i = (C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I, where bounds that push are entries."""
+        """Row i is solved with B_i = (C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I, where active bounds count as entries."""
         solver, at = self.solver, self.bound.entries
         factors = self._row_factors((at.by_rows, self.bound.weight[at.row_order]))
         weight = (solver.p / solver.unit)[:, None]
         return lambda eta: weight * factors.solve(eta, solver.n_threads)
 
     def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
-        """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, where active `bounds` are entries, and ‖UᵀS‖²."""
+        """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, where active `bounds` count as entries, and ‖UᵀS‖²."""
         solver, at = self.solver, self.bound.entries
         D = None if self._D is None else self._D[solver.columns.row_order]
         grams = solver.columns.by_rows.grams(self.V, solver.n_threads, D)
@@ -175,47 +173,47 @@ class ActiveSolution(ColumnsSolution):
         return grams * (solver.unit / solver.p)[:, None, None], self.weighted_square
 
     def within_bounds(self) -> tuple[Floats, ActiveSolution]:
-        """U with its rows moved into the bounds, and the columns there, solved with bounds that hold.
+        """U with its rows moved into the bounds, and the columns solved there with hard bounds.
 
-        The columns alone would do where no row is small. But small rows that are almost within their bounds move by
-        little, whereas columns that have to respect the directions of such rows may have to move far; and the other way
-        round. So the columns that are the cheaper ones to move than the rows they meet come first, then the rows.
+        Moving only columns suffices where no row is small. A small row that almost keeps its bounds needs only a small
+        change, but a column may have to move far to keep the bounds of such a row, and vice versa. So first those
+        columns are moved that cost less than the rows whose bounds they violate, then the rows.
         """
         solver, X = self.hard_solver(), self.bound.X
 
         def rows(V: Floats) -> Bound:
-            return within(V, X, self._row_factors(None), solver.lower.T, solver.upper.T, solver.n_threads)
+            return moved_within(V, X, self._row_factors(None), solver.lower.T, solver.upper.T, solver.n_threads)
 
-        V = self.moved_columns(costs(rows(self.V), X), solver)
+        V = self.moved_columns(costs_of_moving(rows(self.V), X), solver)
         U = rows(V).V / solver.scale
         size = float(np.linalg.norm(U))
-        if size > 0.0:  # else all rows have had to be moved to 0
+        if size > 0.0:  # otherwise all rows were moved to 0
             solver.begin_at(U / size, V * size)
             kept = U / size, solver.solve(U / size).moved_inside()
             if math.isfinite(kept[1].value):
                 return kept
         solver.warm = None
-        alike = constant(solver.problem, X, self.V)
-        return alike, solver.solve(alike).moved_inside()
+        flat = constant(solver.problem, X, self.V)
+        return flat, solver.solve(flat).moved_inside()
 
     def moved_inside(self) -> ActiveSolution:
-        """This solution, of hard bounds, if it keeps them; else one nearby that does, or whose value is infinite."""
+        """This solution if it keeps its hard bounds, else one nearby that does; if there is none, its value is ∞."""
         solver, X = self.solver, self.bound.X
-        beyond, most = within_reach(X, self.V, solver.lower, solver.upper)
-        if beyond <= most or not math.isfinite(self.value):
+        violation, allowed = worst_violation(X, self.V, solver.lower, solver.upper)
+        if violation <= allowed or not math.isfinite(self.value):
             return self
         V = nearest(X, self.V, solver.lower, solver.upper, solver.n_threads)
-        beyond, most = within_reach(X, V, solver.lower, solver.upper)
+        violation, allowed = worst_violation(X, V, solver.lower, solver.upper)
         w = solver.columns.predict(X, V, solver.n_threads)
         loss = float(np.sum(solver.loss("value", solver.y.astype(np.float64), w)))
         by_rows = solver.columns.scatter(self.s, V, solver.n_threads)
         moved = ActiveSolution(solver, replace(self.bound, V=V), self.s, self._D, self._factors, loss, by_rows)
-        if not beyond <= most:
+        if not violation <= allowed:
             moved.value = math.inf
         return moved
 
     def hard_solver(self) -> ActiveSet:
-        """The solver of the problem with bounds that hold."""
+        """The solver of the problem with hard bounds."""
         solver = self.solver
         if solver.stiffness == math.inf:
             return solver
@@ -225,25 +223,25 @@ class ActiveSolution(ColumnsSolution):
         return hard
 
     def moved_columns(self, costs_of_rows: Floats, solver: ActiveSet | None = None) -> Floats:
-        """V with those columns moved into the bounds that cost less to move than the rows they meet, at these costs.
+        """V with those columns moved into the bounds that cost less to move than the rows whose bounds they violate.
 
-        The `solver` is the one with hard bounds.
+        `costs_of_rows` is the cost of moving each row; the `solver` is the one with hard bounds.
         """
         solver = self.hard_solver() if solver is None else solver
         X, lower, upper = self.bound.X, solver.lower, solver.upper
         factors = solver.columns.factorise(X, solver.ridge, solver.n_threads, self._D)
-        columns = within(X, self.V, factors, lower, upper, solver.n_threads)
+        columns = moved_within(X, self.V, factors, lower, upper, solver.n_threads)
         del factors  # as large as the data where columns have few entries
-        cheaper = costs(columns, self.V) <= self._costs_of_rows(costs_of_rows)
+        cheaper = costs_of_moving(columns, self.V) <= self._costs_of_rows(costs_of_rows)
         return np.where(cheaper[:, None], columns.V, self.V)
 
     def _costs_of_rows(self, each: Floats) -> Floats:
-        """For every column what it costs to move the rows that are beyond their bounds there, at the cost of each."""
+        """For every column, the sum of the costs of `each` row that violates its bounds there."""
         at, V, solver = self.bound.entries, self.V, self.solver
         of_column = np.repeat(np.arange(len(V)), np.diff(at.indptr))
         w = at.predict(self.bound.X, V, solver.n_threads)
-        beyond = (w < solver.lower[at.index, of_column]) | (w > solver.upper[at.index, of_column])
-        return sums_of(np.diff(at.indptr), np.where(beyond, each[at.index], 0.0))
+        violated = (w < solver.lower[at.index, of_column]) | (w > solver.upper[at.index, of_column])
+        return sums_of(np.diff(at.indptr), np.where(violated, each[at.index], 0.0))
 
     def left_out(self) -> Floats:
         solver, s = self.solver, self.s
@@ -267,13 +265,13 @@ class ActiveSolution(ColumnsSolution):
         self._s = None
 
 
-def within(X: Floats, V: Floats, factors: Factors, lower: Floats, upper: Floats, threads: int) -> Bound:
-    """The columns V moved to where their products with all rows of X are within bounds that hold."""
+def moved_within(X: Floats, V: Floats, factors: Factors, lower: Floats, upper: Floats, threads: int) -> Bound:
+    """The rows of V moved so that X Vᵀ is within hard bounds, as near as possible in the metric of the factors."""
     return bound(X, V, factors, lower, upper, math.inf, threads)
 
 
 def constant(problem: Problem, X: Floats, V: Floats) -> Floats:
-    """A last resort: U with all columns alike, or all rows, which is within bounds that do not vary more than that."""
+    """A last resort: U for a W with equal columns, or equal rows, for bounds that vary only by row or by column."""
     box = problem.structure.box
     assert box is not None
     lower, upper = box.of_rows()
@@ -283,8 +281,8 @@ def constant(problem: Problem, X: Floats, V: Floats) -> Floats:
     return np.asarray(U / np.linalg.norm(U))
 
 
-def costs(b: Bound, before: Floats) -> Floats:
-    """½ (v − c)ᵀM(v − c) of every column, from M(v − c) = Σ s x."""
+def costs_of_moving(b: Bound, before: Floats) -> Floats:
+    """½ (v − c)ᵀM(v − c) of every column, where c was `before`, from M(v − c) = Σ s x."""
     at = b.entries
     pushed = b.s * (at.predict(b.X, b.V, 1) - at.predict(b.X, before, 1))
     return 0.5 * sums_of(np.diff(at.indptr), pushed)
@@ -303,7 +301,7 @@ class SmoothColumns:
         self.y = solver.y.astype(np.float64)
         self.w = self._products(self.V)
         self.s = self._slopes(self.w)
-        if not np.isfinite(self.s).all():  # the last solution is too far away
+        if not np.isfinite(self.s).all():  # the warm start is too far away
             self.V[:], self.w[:] = 0.0, 0.0
             self.s = self._slopes(self.w)
         self.factors = Factors.scratch(T, rank)
@@ -312,31 +310,31 @@ class SmoothColumns:
         solver = self.solver
         b = Bound.nothing(self.X, self.V) if solver.warm is None else solver.warm
         before, done = np.full(len(self.V), np.inf), np.zeros(len(self.V), dtype=bool)
-        vain, cycling = np.zeros((2, len(self.V)), dtype=np.int64)  # steps that led nowhere, or round in circles
+        tiny, cycling = np.zeros((2, len(self.V)), dtype=np.int64)  # numbers of such steps
         shortest = np.full(len(self.V), np.inf)
         for count in range(MOST_STEPS):
             raise_if_stopped()
             D = np.asarray(solver.loss("hessian", self.y, self.w))
             b = solver._bound(self.X, self.V + self._newton_steps(D), self.factors, b)
-            if np.isinf(b.excess).all():  # too far away to be looked at further
+            if np.isinf(b.excess).all():  # given up: see FAR
                 break
             step = b.V - self.V
             change = self._products(step)
             square = self._sums(D * change**2) + solver.ridge * np.einsum("tk,tk->t", step, step)
             size = self._sums(D * self.w**2) + solver.ridge * np.einsum("tk,tk->t", self.V, self.V)
             done |= (square <= ENOUGH**2 * size) | ((square <= SETTLED**2 * size) & (square >= before))
-            # From where a hard bound is not kept the whole step is taken, wherever it leads.
+            # A start may violate hard bounds; then the full step is taken, wherever it leads.
             within = count > 0 or solver.stiffness < math.inf
             worth = square > SETTLED**2 * size
             length = self._lengths(b, step, change, square, worth) if within else np.ones(len(step))
-            vain += length <= VAIN
+            tiny += length <= TINY
             cycling += (length == 1.0) & (square > 0.25 * shortest)
             shortest = np.minimum(shortest, square)
-            length[done] = 1.0  # what is left is made of rounding errors
+            length[done] = 1.0  # the remaining error is due to rounding
             self.V += length[:, None] * step
             self.w = self._products(self.V)
             self.s = self._slopes(self.w)
-            if bool((done | (vain >= MOST_IN_VAIN) | (cycling >= MOST_CYCLING)).all()):
+            if bool((done | (tiny >= MOST_TINY) | (cycling >= MOST_CYCLING)).all()):
                 break
             before = square
         loss = float(np.sum(solver.loss("value", self.y, self.w)))
@@ -355,14 +353,14 @@ class SmoothColumns:
             columns.newton_step(piece, active, self.x, self.s, D, self.V, solver.ridge, self.factors, step, decrement)
 
         pieces = columns.pieces(PIECE)
-        if len(pieces) == 1:  # threads would only have to be started
+        if len(pieces) == 1:  # starting a thread would only cost time
             of_piece(pieces[0])
         else:
             in_threads(solver.n_threads, of_piece, pieces)
         return step
 
     def _lengths(self, b: Bound, step: Floats, change: Floats, square: Floats, worth: NDArray[np.bool_]) -> Floats:
-        """How much of its step every column takes: all of it, unless the objective rises at its end."""
+        """The step length of every column: 1 unless the objective rises at the end of the step."""
         solver = self.solver
         inward = solver.ridge * np.einsum("tk,tk->t", self.V, step)
         outward = solver.ridge * np.einsum("tk,tk->t", step, step)
@@ -394,7 +392,7 @@ class SmoothColumns:
         return np.where(low > 0.0, low, length)
 
     def _push(self, columns: Indices64, length: Floats, step: Floats) -> Floats:
-        """The slope of what soft bounds cost, part of the way along the steps of some columns."""
+        """The slope of the cost of violating soft bounds, at a `length` along the `step` of some `columns`."""
         out, solver, shift = np.empty(len(columns)), self.solver, self.solver.shift
         some = max(CELLS // len(self.X), 1)
         for start in range(0, len(columns), some):

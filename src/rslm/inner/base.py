@@ -1,4 +1,4 @@
-"""What the objective asks of an inner solver and of its solutions."""
+"""The interface of inner solvers and of their solutions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class StructuredDual(Products, Protocol):
         """⟨S − M*z, W₀⟩, which is added to the dual value where the structure is affine."""
 
     def infeasibility(self, z: Floats) -> float:
-        """An upper bound of the norm of what has to be added to S to make P*(S) equal to P*(M*z)."""
+        """An upper bound on the norm of the smallest change of S that makes P*(S) equal to P*(M*z)."""
 
 
 class InnerSolution(ABC):
-    """The inner problem solved at one U, with all that its derivatives need."""
+    """The solution of the inner problem at one U, with all that its derivatives need."""
 
     value: float  #: g(U)
     V: Floats  #: (T, r); the learned matrix is W = diag(1/√p) U Vᵀ
     gradient: Floats  #: ∇g(U) = −S V, Euclidean
     violation_cost: float = 0.0  #: the part of the value that W pays for violating soft bounds
     noise: float = 0.0  #: rounding error of the value, where it is larger than that of a sum
-    predictions: Floats | None = None  #: M W, where it is not that of U Vᵀ
+    predictions: Floats | None = None  #: M W, where W is not U Vᵀ
     parameters: Floats | None = None  #: w of a linear structure
     structured_dual: StructuredDual | None = None  #: S of a linear structure; None where S = M*z + multipliers
 
@@ -40,7 +40,7 @@ class InnerSolution(ABC):
 
     @abstractmethod
     def preconditioner(self) -> Callable[[Floats], Floats]:
-        """An approximate inverse of the Hessian, symmetric and positive definite, row by row."""
+        """An approximate inverse of the Hessian that acts on every row separately, symmetric and positive definite."""
 
     @abstractmethod
     def dual(self) -> Floats:
@@ -49,10 +49,10 @@ class InnerSolution(ABC):
     def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
         """One r×r block of the Hessian per row, and a scalar added to every diagonal; only for entries.
 
-        `typical` is the typical error of all observations, where these are only a part of them; `bounds` says whether
-        active bounds count.
+        `typical` is the typical error of all observations, needed where this solution has only a part of them; `bounds`
+        says whether active bounds count.
         """
-        raise TypeError("only entries have a curvature row by row")
+        raise TypeError("row_curvature is available only for observed entries")
 
     def multipliers(self) -> Multipliers | None:
         """The multipliers of the bounds; None where there are no bounds."""
@@ -63,22 +63,22 @@ class InnerSolution(ABC):
         return None
 
     def within_bounds(self) -> tuple[Floats, InnerSolution] | None:
-        """U and a solution nearby whose W keeps the bounds, where those of the problem are soft; None where not.
+        """U and a solution nearby whose W keeps the bounds, if the problem has soft bounds; otherwise None.
 
-        Its value is infinite if no W nearby keeps them.
+        Its value is infinite if no such W was found.
         """
         return None
 
     def trace_norm_term(self) -> float | None:
-        """½‖W‖_*² from above, where W is not U Vᵀ; else None."""
+        """½‖W‖_*² or an upper bound on it, where W is not U Vᵀ; otherwise None."""
         return None
 
     def cost_of_smoothing(self) -> float:
-        """How far the value can be from the one without smoothing of a linear structure."""
+        """An upper bound on the change of the value that is due to smoothing of a linear structure."""
         return 0.0
 
     def release(self) -> None:  # noqa: B027
-        """Give memory back for the next solution; after that only value, gradient and V may be used."""
+        """Let the next solution reuse the memory; after this only value, gradient and V may be used."""
 
 
 class ColumnsSolution(InnerSolution):
@@ -86,16 +86,16 @@ class ColumnsSolution(InnerSolution):
 
     @abstractmethod
     def left_out(self) -> Floats:
-        """Every observation predicted from the others of its column: exactly so for the square loss, else to the
-        accuracy of one Newton step."""
+        """Every observation predicted from the others of its column: exact for the square loss, and to the accuracy of
+        one Newton step for other losses."""
 
 
 class InnerSolver(ABC):
     """Solves the inner problem of one `Problem` at any U."""
 
-    #: What the solver keeps of its last solution, to start the next one from; None where it starts afresh.
+    #: What is kept of the last solution for a warm start; None for a cold start.
     warm: Any = None
-    #: Whether the accuracy of a solution depends on the gradient at the one before.
+    #: Whether the accuracy of a solution depends on the gradient at the previous one.
     tightens: ClassVar[bool] = False
 
     @abstractmethod
@@ -110,7 +110,7 @@ class InnerSolver(ABC):
     def solve(self, U: Floats) -> InnerSolution: ...
 
     def begin_at(self, U: Floats, V: Floats) -> None:  # noqa: B027
-        """Start the next solution from V, where the solver has a use for it."""
+        """Warm-start the next solution from V, if the solver supports that."""
 
     def free(self) -> None:  # noqa: B027
-        """Give back the memory that is kept for solutions to come."""
+        """Free the memory that is kept for later solutions."""

@@ -1,4 +1,4 @@
-"""Which inner solver fits a problem."""
+"""Chooses the inner solver for a problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CANDIDATES: tuple[type[InnerSolver], ...] = (
 
 
 def chosen(problem: Problem) -> type[InnerSolver] | None:
-    """The first solver that can solve the problem; None if there is none, or if data are in other processes."""
+    """The first solver that can solve the problem; None if there is none, or if the data are in other processes."""
     return next((c for c in CANDIDATES if problem.data.at_hand and c.obstacle(problem) is None), None)
 
 
@@ -37,7 +37,7 @@ def has_solver(problem: Problem) -> bool:
 
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:
-    """Return the first solver that can solve the problem; the error says for every candidate why it cannot."""
+    """The first solver that can solve the problem; if none can, the error says why for every candidate."""
     remote: InnerSolver | None = problem.data.remote_solver(problem)
     if remote is not None:
         return remote

@@ -1,8 +1,8 @@
-"""Losses that are given by a box of their dual variables, on entries: coordinate ascent in the dual of every column.
+"""Losses whose dual variable lies in an interval, on entries: coordinate ascent in the dual of every column.
 
-The dual variable of an entry is z = C s with s in its interval. Where s is free, it follows the error: the curvature is
-D = 1/δ there and 0 elsewhere. With δ = 0 the errors of the free entries vanish and stay so when U moves, which is the
-limit of large D.
+The dual variable of an entry is z = C s with s in its interval. Where s is free, it is proportional to the error: the
+curvature is D = 1/δ there and 0 elsewhere. With δ = 0, the limit of large D, the errors of the free entries are 0 and
+stay 0 when U changes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rslm.problem import Problem
 from rslm.runtime.log import logger
 from rslm.runtime.types import Floats
 
-UNSOLVED = 1e-8  # relative duality gap of a column that is worth mentioning
-BROAD = 1.1  # in medians of the errors; not 1, where rounding would decide on which side the median error itself is
+UNSOLVED = 1e-8  # relative duality gap of a column above which it is logged
+BROAD = 1.1  # in medians of the errors; not 1, because rounding would decide on which side the median itself is
 STIFF = 1e8  # D |x|² over the ridge where δ = 0: its inverse and its product with rounding errors are negligible
 
 
@@ -47,13 +47,13 @@ class CoordinateDescent(WeightedColumns):
         solved = self.columns.solve_box(self.y, X, 1.0 / self.ridge, astuple(self.interval), s, error, self.n_threads)
         self.warm = s
         if (given_up := np.count_nonzero(solved.gap > UNSOLVED * np.abs(solved.value))) > 0:
-            logger.info("%d of %d columns ended with a duality gap above %g", given_up, len(solved.gap), UNSOLVED)
+            logger.info("%d of %d columns have a relative duality gap above %g", given_up, len(solved.gap), UNSOLVED)
         loss = math.fsum(solved.value - 0.5 * self.ridge * np.einsum("tk,tk->t", solved.V, solved.V))
         return BoxSolution(self, X, solved.V, s, error, loss)
 
 
 class BoxSolution(WeightedSolution):
-    """The dual variables and the errors tell which entries are free."""
+    """A solution with the errors, which determine the curvature of every entry."""
 
     solver: CoordinateDescent
 
@@ -67,18 +67,18 @@ class BoxSolution(WeightedSolution):
         if interval.rounding > 0:
             return box_curvature(solver.y, self.error, astuple(interval), solver.n_threads)
         squares = np.einsum("ik,ik->i", self.X, self.X)
-        stiff = STIFF * float(np.mean(solver.ridge)) / max(float(np.mean(squares)), 1e-150)  # of U next to nothing
+        stiff = STIFF * float(np.mean(solver.ridge)) / max(float(np.mean(squares)), 1e-150)  # for tiny U
         return np.where(interval.free(solver.y, self.s), solver.y.dtype.type(stiff), solver.y.dtype.type(0.0))
 
     def broad_curvature_by_rows(self, typical: float | None = None) -> Floats:
-        """The curvature with the kinks rounded so far that half of the errors feel it.
+        """The curvature with the kinks rounded so much that about half of the errors are in the rounded part.
 
-        Few errors are within a small δ of a kink, but a step takes many across one. What they feel of it on the average
-        is the same, and that is what a preconditioner needs.
+        Few errors are within a small δ of a kink, but a step takes many of them across it. Their average curvature
+        along the step is the same as with the wider rounding, and that is what a preconditioner needs.
         """
         solver, interval = self.solver, self.solver.interval
         typical = interval.typical(solver.y, self.error) if typical is None else typical
-        wide = BROAD * typical / interval.reach  # 0 where the box has no end
+        wide = BROAD * typical / interval.reach  # 0 where the interval is unbounded
         broad = replace(interval, rounding=max(wide, interval.rounding))
         if broad.rounding == 0.0:
             return super().broad_curvature_by_rows(typical)

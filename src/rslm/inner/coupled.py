@@ -1,6 +1,6 @@
 """Smooth losses on entries whose columns share features: Newton's method for all columns together.
 
-With G = B̃ V, the rows of F in the place of those of U, and s = −ℓ', D = ℓ'' at the predictions f_iᵀ g_t,
+With G = B̃ V, F in place of U, and s = −ℓ', D = ℓ'' at the predictions f_iᵀ g_t,
 
     V minimises C Σ ℓ(y, f_iᵀ g_t) + ½ |V|²,                V = B̃ᵀ Zᵀ F with z = C s,
     ∇h(F) = −Z G,                                            D∇h[Ḟ] = −(Ż G + Z Ġ),  ż = −C D (Ḟ g + F ġ),
@@ -27,12 +27,12 @@ from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
-DESCENT = 1e-4  # of what the slope promises, that a step has to keep
+DESCENT = 1e-4  # least decrease of a step, relative to the decrease that the slope predicts
 MOST_STEPS, MOST_TRIALS = 100, 40
 
 
 class Coupled(InnerSolver):
-    """Inner solver for entries whose columns share features, and whose rows are those of F."""
+    """Inner solver for entries whose columns share features, with F in place of U."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         data = cast(Bilinear, problem.data)
@@ -46,14 +46,14 @@ class Coupled(InnerSolver):
         if "sides" not in problem.data.traits:
             return "needs features of the columns"
         if problem.row_weights is not None or problem.column_weights is not None:
-            return "knows no weights; give them to the indicators of the rows and columns"
+            return "does not support weights; give them to the indicators of the rows and columns"
         return has_structure(problem) or has_kinks(problem)
 
     def solve(self, F: Floats) -> CoupledSolution:
         shape = (self.side.width, F.shape[1])
         V = self.warm if self.warm is not None and self.warm.shape == shape else np.zeros(shape)
         point = _Point(self, F, V)
-        if not math.isfinite(point.value):  # the last solution is too far away
+        if not math.isfinite(point.value):  # the warm start is too far away
             point = _Point(self, F, np.zeros(shape))
         system: SharedSystem | None = None
         before = math.inf
@@ -83,7 +83,7 @@ class Coupled(InnerSolver):
         return self.columns.grams(F, self.n_threads, D)
 
     def _moved(self, point: _Point, step: Floats, decrement: float) -> _Point | None:
-        """The whole step, or the first half, quarter … that goes down; None if none does."""
+        """The point after the full step, or after the first half, quarter … that descends; None if none does."""
         part = 1.0
         for _ in range(1 if self.quadratic else MOST_TRIALS):
             raise_if_stopped()
@@ -91,7 +91,7 @@ class Coupled(InnerSolver):
             if trial.value <= point.value - DESCENT * part * decrement:
                 return trial
             part *= 0.5
-        # Near the end rounding hides the descent, but a Newton step is good there.
+        # Near the solution rounding errors hide the descent, but a full Newton step is good there.
         near = self.quadratic or decrement <= SETTLED * abs(point.value)
         return _Point(self, point.F, point.V + step) if near else None
 
@@ -130,7 +130,7 @@ class CoupledSolution(ColumnsSolution):
         self.V, self.G, self.value = point.V, point.G, point.value
         solver = point.solver
         self.gradient: Floats = -solver.columns.scatter(solver.C * point.s, self.G, solver.n_threads)
-        self.curvature = solver.C * float(point.D.sum()) / max(len(point.D), 1)  #: C ℓ'' on the average
+        self.curvature = solver.C * float(point.D.sum()) / max(len(point.D), 1)  #: the average of C ℓ''
 
     def derivative(self, xi: Floats) -> Floats:
         solver, point = self._solver, self._point
@@ -154,7 +154,7 @@ class CoupledSolution(ColumnsSolution):
         return lambda eta: weight[:, None] * factors.solve(eta, solver.n_threads)
 
     def left_out(self) -> Floats:
-        """Every entry predicted from the others of its column; only where columns share no features."""
+        """Every entry predicted from the others of its column; only if columns do not share features."""
         solver, point = self._solver, self._point
         own = solver.side.own
         assert solver.side.X is None

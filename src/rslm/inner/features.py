@@ -1,8 +1,8 @@
-"""Features of the rows: the rows of F = X U take the place of the rows of U, and any solver for these does the rest.
+"""Features of the rows: F = X U takes the place of U in a solver without features, whose objective is h.
 
     g(U) = h(X U),    ∇g = Xᵀ ∇h,    D∇g[ξ] = Xᵀ D∇h[X ξ]
 
-With intercepts of tasks F has one column more, which is constant, and V too: its last column belongs to them.
+With intercepts of tasks, F has one more column, which is constant; the last column of V holds its coefficients.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
-# Intercepts are the coefficients of a feature that is large and never changes sign. It ties all dual variables of a
-# task together, so that they cannot be improved one by one; Newton's method comes first.
+# Newton comes before CoordinateDescent: the large constant feature of the intercepts couples all dual variables of a
+# task so strongly that improving one at a time makes hardly any progress.
 SOLVERS: tuple[type[InnerSolver], ...] = (Ridge, Newton, CoordinateDescent, Coupled)
 
 
 class Features(InnerSolver):
-    """Inner solver for tasks and for side information, with any loss that a solver for the rows of F knows."""
+    """Inner solver for tasks and for side information, with any loss that one of `SOLVERS` supports."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         self.data, self.C, self.n_threads = cast(Tasks | Bilinear, problem.data), problem.C, n_threads
@@ -52,7 +52,7 @@ class Features(InnerSolver):
         if "features" not in problem.data.traits:
             return "needs features"
         if problem.row_weights is not None:
-            return "knows no weights of rows"
+            return "does not support row weights"
         return Coupled.obstacle(problem) if "sides" in problem.data.traits else has_structure(problem)
 
     def free(self) -> None:
@@ -65,7 +65,7 @@ class Features(InnerSolver):
 
 
 class FeaturesSolution(InnerSolution):
-    """A solution for the rows of F, seen from U."""
+    """A solution at F = X U, with derivatives by U."""
 
     def __init__(self, solver: Features, U: Floats, of_rows: InnerSolution) -> None:
         self._solver, self._of_rows = solver, of_rows
@@ -81,7 +81,7 @@ class FeaturesSolution(InnerSolution):
         return data.lower(self._of_rows.derivative(data.lift(xi, threads, direction=True)), threads)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
-        """That of the features and, where rows have indicators too, that of the rows."""
+        """The preconditioner of the features and, where rows have indicators too, that of the rows."""
         data, of_rows = self._solver.data, self._of_rows
         if "tasks" in data.traits:
             features = cast(Tasks, data).features

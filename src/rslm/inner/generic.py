@@ -4,14 +4,14 @@ With X = diag(1/√p) U and W = X Vᵀ, the inner problem is
 
     min over V and b   Σ_k f_k(W, b) + ½ Σ_t q_t |v_t|²
 
-over the terms f_k of `rslm.inner.terms`; b are the intercepts of the columns, if there are any. With the dual matrices
+with the terms f_k of `rslm.inner.terms`; b are the intercepts of the columns, if there are any. With the dual matrices
 S_k = −∇f_k(W) and S = Σ_k S_k,
 
     q V = SᵀX,   ∇g = −diag(1/√p) S V,   D∇g[ξ] = −diag(1/√p) (Ṡ V + S V̇),
     q V̇ = ṠᵀX + SᵀẊ,   Ṡ = S'[Ẋ Vᵀ + X V̇ᵀ],   Ẋ = diag(1/√p) ξ.
 
-This is the solver of every problem that no other solver fits. It is slower than those: a Newton step takes as many
-passes over the data as the rank where columns are independent, else about a hundred.
+This solver is used for all problems that no specialised solver fits. It is slower: a Newton
+step needs as many passes over the data as the rank if columns are independent, and about a hundred if not.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from rslm.runtime.types import Floats
 from rslm.structures import Multipliers, Smooth, SoftBox
 
 MOST_STEPS = 100
-MOST_PRODUCTS = 1000  # of the Hessian, for one system
-DIRECT = 200  # unknowns up to which the Hessian is formed where columns are coupled
+MOST_PRODUCTS = 1000  # with the Hessian, for one system
+DIRECT = 200  # unknowns up to which the Hessian is formed if columns are coupled
 EXACT = 1e-12  # relative residual of a system
-FREE = 1e-6  # penalty of an intercept, negligible: without any, columns far from all kinks would have no curvature
-SLOW = 1_000_000  # observations, or entries of W where there are bounds, from which on a fit takes minutes
+FREE = 1e-6  # negligible penalty of intercepts: a column with all errors far from kinks has no other curvature
+SLOW = 1_000_000  # a fit takes minutes with more observations, or, with bounds, with more entries of W
 
 
 class Generic(InnerSolver):
-    """Inner solver for any convex problem, by products alone."""
+    """Inner solver for any convex problem; it needs only products with the measurement."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         T = problem.shape[1]
@@ -63,14 +63,14 @@ class Generic(InnerSolver):
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
         if problem.structure.form not in ("free", "soft bounds", "penalty"):
-            return f"knows soft bounds and penalties, the problem has {problem.structure!r}"
+            return f"supports soft bounds and penalties only, the problem has {problem.structure!r}"
         return has_kinks(problem)
 
     def solve(self, U: Floats) -> GenericSolution:
         X, shape = U * self.scale, (len(self.q), U.shape[1] + self.intercept)
         warm = self.warm if self.warm is not None and self.warm.shape == shape else np.zeros(shape)
         point = Point(self, X, warm)
-        if not math.isfinite(point.value):  # the last solution is too far away
+        if not math.isfinite(point.value):  # the warm start is too far away
             point = Point(self, X, np.zeros(shape))
         before = math.inf
         for count in range(MOST_STEPS):
@@ -92,7 +92,7 @@ class Generic(InnerSolver):
 
 
 class Trials:
-    """Points along a step; the last one is kept."""
+    """Points along a step, of which the last one is kept."""
 
     def __init__(self, point: Point, step: Floats) -> None:
         self._point, self._step, self.last = point, step, None
@@ -131,19 +131,19 @@ class Point:
         return V if b is None else np.column_stack([V, b])
 
     def moved(self, A: Floats, B: Floats, b: Floats | None) -> list[Products]:
-        """The derivatives of the dual matrices along A Bᵀ and b; that of the loss comes first."""
+        """The derivatives of the dual matrices along A Bᵀ and b; the first one is that of the loss."""
         return [s.moved(A, B, b) for s in self.states]
 
     def sums(self, of_loss: Products) -> Floats | None:
-        """Of every column, for the intercepts."""
+        """The sums of z over every column, for the intercepts; None without intercepts."""
         return cast(LossState, of_loss).sums() if self.solver.intercept else None
 
     def curvature(self) -> Floats:
-        """Of an entry of each column, on average."""
+        """The average curvature of an entry, for each column."""
         return sum((np.asarray(s.curvature()) for s in self.states), np.zeros(len(self.V)))
 
     def size(self) -> float:
-        """The square of the solution in the norm of the Hessian."""
+        """The squared norm of the solution in the metric of the Hessian."""
         return self.square + float(self.loss.D @ (self.loss.w * self.loss.w))
 
 
@@ -253,12 +253,12 @@ class GenericSolution(InnerSolution):
 
 
 def slow(problem: Problem) -> str | None:
-    """What to tell a user where a fit by this solver will be slow; None where it will not."""
+    """A warning for the user if a fit with this solver will be slow; otherwise None."""
     d, T = problem.shape
     size = max(len(problem.data), d * T if problem.structure.box is not None else 0)
     if size < SLOW:
         return None
     return (
-        f"no specialised solver knows {problem.loss!r} with {problem.data!r} and this structure, so the generic one is "
-        f"used: from about {SLOW:,} numbers on it takes minutes, and here there are {size:,}. max_time limits it"
+        f"no specialised solver supports {problem.loss!r} with {problem.data!r} and this structure, so the generic one "
+        f"is used. It takes minutes for more than about {SLOW:,} numbers, and here are {size:,}; max_time limits it"
     )

@@ -1,7 +1,7 @@
-"""Whether W keeps its bounds, entry by entry, and how to move it there if it does not.
+"""Checks whether W keeps its bounds, and moves it into them if it does not.
 
-Where C is so large that the systems of the columns are almost singular, solving for columns with hard bounds leaves
-them outside by more than rounding errors. Moving them inside by the shortest way needs no such system.
+Where C is so large that the systems of the columns are almost singular, a solution with hard bounds may violate them by
+more than rounding errors. Moving W to the nearest point within the bounds needs no such system.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from rslm.kernels import Columns, Factors, bound
 from rslm.runtime.types import Floats
 from rslm.structures import Box
 
-KEPT = 1e-10  # how far W may be beyond its bounds, relative to its largest entry within them
-BLOCK = 1 << 20  # entries of W that exist at a time
-MOST = 2e9  # multiplications that looking is worth; larger matrices are taken as their columns have been solved
+KEPT = 1e-10  # allowed violation of the bounds, relative to the largest entry of W within them
+BLOCK = 1 << 20  # entries of W that are in memory at a time
+MOST = 2e9  # multiplications; larger matrices are not checked
 
 
-def within_reach(X: Floats, V: Floats, lower: Floats, upper: Floats) -> tuple[float, float]:
-    """How far X Vᵀ is beyond the bounds at most, and how far it may be."""
+def worst_violation(X: Floats, V: Floats, lower: Floats, upper: Floats) -> tuple[float, float]:
+    """The largest violation of the bounds by an entry of X Vᵀ, and the largest one that is allowed."""
     if V.size * len(X) > MOST:
         return 0.0, 0.0
-    beyond, size = 0.0, 0.0
+    violation, size = 0.0, 0.0
     step = max(BLOCK // len(X), 1)
     for start in range(0, len(V), step):
         at = slice(start, start + step)
         W = X @ V[at].T
         inside = np.clip(W, lower[:, at], upper[:, at])
-        beyond = max(beyond, float(np.abs(W - inside).max(initial=0.0)))
+        violation = max(violation, float(np.abs(W - inside).max(initial=0.0)))
         size = max(size, float(np.abs(inside).max(initial=0.0)))
-    return beyond, KEPT * size
+    return violation, KEPT * size
 
 
 def nearest(X: Floats, V: Floats, lower: Floats, upper: Floats, threads: int) -> Floats:
-    """The nearest V with X Vᵀ within the bounds; where there is none, one that is not."""
+    """The nearest V with X Vᵀ within the bounds; if there is none, a V that violates them."""
     nothing = Columns(np.zeros(len(V) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), len(X))
     lengths = np.linalg.norm(X, axis=0)
     # With columns of X of length 1 the identity is a natural metric.
@@ -75,7 +75,7 @@ def kept_bounds(
     value: Callable[[Floats, Floats], float],
     threads: int,
 ) -> tuple[Floats, Kept]:
-    """U and V moved so that (scale·U) Vᵀ is within the bounds: of several ways the one with the least `value`."""
+    """U and V moved so that (scale·U) Vᵀ is within the bounds; of several candidates, the one with least `value`."""
     X = U * scale
     lower, upper = box.planes((len(X), len(V)))
     found = [(X, nearest(X, V, lower, upper, threads)), (nearest(V, X, lower.T, upper.T, threads), V)]
@@ -83,8 +83,8 @@ def kept_bounds(
     found += [] if inward is None else [inward]
     kept = []
     for left, right in found:
-        beyond, most = within_reach(left, right, lower, upper)
-        if beyond <= most and np.isfinite(left).all() and np.isfinite(right).all():
+        violation, allowed = worst_violation(left, right, lower, upper)
+        if violation <= allowed and np.isfinite(left).all() and np.isfinite(right).all():
             kept.append((value(left, right), left, right))
     if not kept:
         return U, Kept(V, math.inf, intercepts)

@@ -1,4 +1,4 @@
-"""The preconditioner for features, B = C ℓ'' (average X_tᵀX_t) ⊗ VᵀV + |V|² I, by the eigenvectors of both."""
+"""The preconditioner for features, B = C ℓ'' (average X_tᵀX_t) ⊗ VᵀV + |V|² I, from the eigenvectors of both parts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rslm.runtime.types import Floats
 def kronecker_preconditioner(
     X: FeatureMatrix, columns: Columns, curvature: float, V: Floats, penalised: Floats
 ) -> Callable[[Floats], Floats]:
-    """B⁻¹ for the features X of the rows of a pattern, the factor V of its columns, and the one that is penalised."""
-    share = columns.entries / (columns.shape[0] * columns.shape[1])  # of all rows, that a column sees
+    """B⁻¹ for features X of the rows of a pattern and the factor V of its columns; |V|² is that of `penalised`."""
+    share = columns.entries / (columns.shape[0] * columns.shape[1])  # average fraction of the rows seen in a column
     vectors, values = X.spectrum
     mu, R = np.linalg.eigh(V.T @ V)
     shift = max(float(np.vdot(penalised, penalised)), np.finfo(float).tiny)

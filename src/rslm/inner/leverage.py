@@ -1,4 +1,4 @@
-"""How much every observation pulls at its own prediction: x_iᵀ M_t⁻¹ x_i, for factors of the matrices M_t."""
+"""The leverage of an observation, which is its influence on its own prediction: x_iᵀ M_t⁻¹ x_i, from factors of M_t."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from rslm.kernels import Columns, Factors
 from rslm.runtime.types import Floats
 
-BLOCK = 1 << 21  # numbers at a time, so that memory is not entries × rank²
+BLOCK = 1 << 21  # numbers in memory at a time, instead of entries × rank²
 
 
 def leverages(columns: Columns, X: Floats, factors: Factors, n_threads: int) -> Floats:
@@ -26,5 +26,5 @@ def leverages(columns: Columns, X: Floats, factors: Factors, n_threads: int) -> 
         x = X[columns.index[at]]
         with np.errstate(over="ignore", invalid="ignore"):
             out[at] = np.einsum("pa,pab,pb->p", x, inverse[of_column[at]], x, optimize=True)
-    out[~np.isfinite(out)] = 0.0  # a matrix that is singular but for rounding errors tells nothing
+    out[~np.isfinite(out)] = 0.0  # the matrix is numerically singular, so its inverse is meaningless
     return out

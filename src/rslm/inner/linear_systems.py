@@ -1,4 +1,4 @@
-"""Two ways to solve A x = b with A = 2C M*M + P*Θ⁻¹P, and Θ = UUᵀ + δI itself."""
+"""Two solvers for A x = b with A = C M*D M + P*Θ⁻¹P, and the matrix Θ = UUᵀ + δI."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Hankel, LinearStructure
 
-WIDEST = 200  # window up to which the bands of a Hankel system are factorised; they take window × size numbers
+WIDEST = 200  # largest window for which a Hankel system is factorised; its bands need window × size numbers
 MOST_STEPS = 2000  # of conjugate gradients
-EXACT, ROUGH = 1e-13, 1e-8  # relative residuals at which they may end
-OF_GRADIENT = 1e-6  # the same, relative to the relative gradient of the outer problem
+EXACT, ROUGH = 1e-13, 1e-8  # smallest and largest tolerance for their relative residual
+OF_GRADIENT = 1e-6  # between the two: the tolerance divided by the relative gradient of the outer problem
 
 
 class Theta:
-    """UUᵀ + δI by the singular vectors of U = Q diag(s) Rᵀ.
+    """Θ = UUᵀ + δI, represented by the singular vectors of U = Q diag(s) Rᵀ.
 
-    Θ⁻¹ is 1/δ outside the span of Q and 1/(s² + δ) within. As (I − U K Uᵀ)/δ it would lose all digits where U has small
-    singular values next to large ones, which it has at most optima.
+    Θ⁻¹ is 1/δ outside the span of Q and 1/(s² + δ) within. Computed as (I − U K Uᵀ)/δ it would lose all digits where U
+    has both large and small singular values, as at most optima.
     """
 
     def __init__(self, U: Floats, delta: float) -> None:
@@ -34,7 +34,7 @@ class Theta:
         self.to_V: Floats = (s * self.inverses)[:, None] * Rt  #: V = P(w)ᵀQ times this
         self.UK: Floats = self.Q @ self.to_V
         self.trace = float(s @ s) + delta * len(U)
-        self.average = (1.0 - float(self.within.sum()) / len(U)) / delta  #: of the diagonal of Θ⁻¹
+        self.average = (1.0 - float(self.within.sum()) / len(U)) / delta  #: mean of the diagonal of Θ⁻¹
 
     def solve(self, X: Floats) -> Floats:
         """Θ⁻¹X."""
@@ -60,24 +60,24 @@ class System(Protocol):
 
 
 class Banded:
-    """The system of a Hankel structure whose samples are observed: A has bands as wide as the window.
+    """The system of a Hankel structure whose samples are observed: A is banded, and as wide as the window.
 
-    A[k, k + o] is the sum of Θ⁻¹[i, i + o] over all windows that hold both samples, a difference of running sums along
-    the diagonals of Θ⁻¹.
+    A[k, k + o] is the sum of Θ⁻¹[i, i + o] over all windows that contain both samples, which is a difference of
+    cumulative sums along the diagonals of Θ⁻¹.
     """
 
     def __init__(self, structure: Hankel, of_loss: Floats, theta: Theta) -> None:
         d, n = structure.window, structure.samples
-        sums = np.zeros((d, d + 1))  # row o holds the running sums of diagonal o
+        sums = np.zeros((d, d + 1))  # row o holds the cumulative sums of diagonal o
         padded = np.concatenate([theta.solve(np.eye(d)), np.zeros((d, d))], axis=1)
         steps = (padded.strides[1], padded.strides[0] + padded.strides[1])
         np.cumsum(np.lib.stride_tricks.as_strided(padded, (d, d), steps), axis=1, out=sums[:, 1:])
         shared = np.empty((d, n), order="F")
         shared[:] = sums[:, -1:]
-        shared[:, :d] = sums[:, 1:]  # at both ends not all windows that could hold a sample exist
+        shared[:, :d] = sums[:, 1:]  # fewer windows contain a sample near either end of the series
         shared[:, structure.windows :] -= sums[:, 1:d]
-        beyond = np.arange(d)[:, None] + np.arange(n - d, n)[None, :] >= n
-        shared[:, n - d :][beyond] = 0.0
+        outside = np.arange(d)[:, None] + np.arange(n - d, n)[None, :] >= n
+        shared[:, n - d :][outside] = 0.0
         self._factors: list[Floats] = []
         by_channel = of_loss.reshape(structure.channels, n)
         for c in range(structure.channels):
@@ -98,7 +98,7 @@ class Banded:
 
 
 class Iterative:
-    """Any such system, by conjugate gradients with a diagonal preconditioner."""
+    """Any such system, solved by conjugate gradients with a diagonal preconditioner."""
 
     def __init__(self, product: Callable[[Floats], Floats], diagonal: Floats, relative_gradient: float) -> None:
         self._product, self._diagonal = product, diagonal

@@ -1,12 +1,13 @@
 """Smooth losses on entries: Newton's method in every column, all columns of a piece at once.
 
-The loss is known by its functions alone, called for about a hundred thousand entries at a time; all that costs more
-than O(entries) is done by kernels that do not know it. Pieces are independent, so threads share them.
+Only the functions of the loss are used, and they are called for about a hundred thousand entries at a time. Everything
+that costs more than O(entries) is done by kernels that do not depend on the loss. Pieces are independent, so they are
+distributed over threads.
 
 Along a step the objective of a column is convex, and the slope at its end comes with the gradient that the next step
-needs anyway. The whole step is taken if it goes down all the way or past the lowest point by little; else the lowest
-point is looked for by the secant rule. A column is done when its Newton decrement, the distance to its optimum in the
-norm of the Hessian, is negligible.
+needs anyway. The full step is taken if it does not pass the minimum along it by much; otherwise the minimum is searched
+by the secant rule. A column is done when its Newton decrement, the distance to its optimum in the norm of the Hessian,
+is negligible.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rslm.runtime.interrupts import current_interrupt
 from rslm.runtime.threads import in_threads
 from rslm.runtime.types import Floats, Indices64
 
-PIECE = 1 << 17  # entries: few calls into NumPy, and temporaries that need not be cleared by the operating system
+PIECE = 1 << 17  # entries: few NumPy calls, and temporaries so small that the system need not clear memory for them
 MOST_STEPS, MOST_TRIALS = 200, 60
 
 
@@ -55,7 +56,7 @@ class Newton(WeightedColumns):
 
 
 class NewtonSolution(WeightedSolution):
-    """Curvature and factors are those of the last Newton step."""
+    """A solution with the curvature and the factors of the last Newton step."""
 
     solver: Newton
 
@@ -84,7 +85,7 @@ class NewtonPoint:
         self.V: Floats = warm.copy() if warm is not None and warm.shape == (T, rank) else np.zeros((T, rank))
         scratch = solver.spare.pop() if solver.spare else None
         if scratch is None or scratch[2].rank != rank:
-            # In double precision for any data: steps are compared with what rounding leaves of them.
+            # In double precision also for float32 data, because steps are compared with rounding errors.
             scratch = np.empty(len(solver.y)), np.empty(len(solver.y)), Factors.scratch(T, rank)
         self.s: Floats = scratch[0]
         self.D: Floats = scratch[1]
@@ -93,7 +94,7 @@ class NewtonPoint:
 
     def solve(self, piece: Piece) -> float:
         """Newton steps until every column of the piece is done; returns the sum of its losses."""
-        with np.errstate(all="ignore"):  # what overflows is a step that goes too far
+        with np.errstate(all="ignore"):  # overflow means that a step is too long
             return NewtonPiece(self, piece).solve()
 
 
@@ -107,7 +108,7 @@ class NewtonPiece:
         self.busy = np.ones(len(self.counts), dtype=bool)
         self.y = solver.y[piece.entries].astype(np.float64)
         self.w, self.change = np.zeros(len(self.y)), np.zeros(len(self.y))
-        # Views of what belongs to the piece; the kernels want the whole.
+        # Views of the part that belongs to the piece; the kernels take the whole arrays.
         self.V, self.ridge, self.step = point.V[piece.columns], solver.ridge[piece.columns], point.step[piece.columns]
         self.s, self.D, self.decrement = point.s[piece.entries], point.D[piece.entries], point.decrement[piece.columns]
         solver.columns.products(piece, self._active(), point.x, point.V, self.w)
@@ -115,7 +116,7 @@ class NewtonPiece:
         self._begin_at_zero(~np.isfinite(Selection(self.counts, self.busy).sums(self.s)))
 
     def _begin_at_zero(self, lost: NDArray[np.bool_]) -> None:
-        """Columns whose last solution is too far away, where numbers overflow."""
+        """Restart columns from 0 whose warm start is so far away that numbers overflow."""
         if lost.any():
             at = Selection(self.counts, lost)
             self.V[at.columns], self.w[at.entries] = 0.0, 0.0
@@ -159,10 +160,10 @@ class NewtonPiece:
                 at = Selection(self.counts, self.busy)
             self.step[~self.busy] = 0.0
             solver.columns.products(piece, active, point.x, point.step, self.change)
-            self._go(at, UPHILL if count < CAUTIOUS else 0.0)
+            self._move(at, UPHILL if count < CAUTIOUS else 0.0)
         return float(np.sum(solver.functions("value", self.y, self.w)))
 
-    def _go(self, at: Selection, uphill: float) -> None:
+    def _move(self, at: Selection, uphill: float) -> None:
         """Move every busy column along its step."""
         y, before, change = self.y[at.entries], self.w[at.entries], self.change[at.entries]
         step, busy, slope = self.step[at.columns], self.busy[at.columns], -self.decrement[at.columns]
@@ -173,14 +174,14 @@ class NewtonPiece:
             w = before + np.repeat(length, at.counts) * change
             s = self._slopes(y, w)
             here = inward + length * square - at.sums(s * change)
-            far = busy & ~(here <= -uphill * slope)  # also where it is not a number
+            far = busy & ~(here <= -uphill * slope)  # also if it is NaN
             if not far.any():
                 break
-            # The secant between the start and what is too far, not too near to either.
+            # The secant rule between the start and a length that is too long, kept away from both.
             high = np.where(far, length, high)
             guess = np.nan_to_num(high * slope / (slope - here))
             length = np.where(far, np.clip(guess, 0.1 * high, 0.9 * high), length)
-        else:  # no length is short enough: rounding errors
+        else:  # no length is short enough, because of rounding errors
             self.busy[at.columns] &= ~far
             length = np.where(far, 0.0, length)
             w = before + np.repeat(length, at.counts) * change
@@ -192,7 +193,7 @@ class NewtonPiece:
         return -self.solver.functions("gradient", y, w)
 
     def _active(self) -> NDArray[np.uint8]:
-        """The groups of eight columns with a busy one among them."""
+        """A flag for every group of eight columns: whether one of them is busy."""
         flags = np.zeros(-(-len(self.busy) // LANES) * LANES, dtype=bool)
         flags[: len(self.busy)] = self.busy
         return np.asarray(flags.reshape(-1, LANES).any(axis=1), dtype=np.uint8)

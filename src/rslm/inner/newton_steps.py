@@ -1,4 +1,4 @@
-"""When Newton's method ends, and how far it goes along a step. The objective along a step is convex."""
+"""Stopping rules and step lengths of Newton's method, for objectives that are convex along a step."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 from rslm.runtime.interrupts import raise_if_stopped
 
-ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, that is not worth taking
-SETTLED = 1e-7  # a step this small that is no shorter than the one before consists of rounding errors
-UPHILL = 0.1  # slope at the end of a step, relative to that at its start, up to which the step is not too long
-CAUTIOUS = 10  # after this many steps the slope must not be uphill at all
+ENOUGH = 1e-11  # relative length of a step, in the norm of the Hessian, below which the iteration ends
+SETTLED = 1e-7  # a step this small that is not shorter than the one before consists of rounding errors
+UPHILL = 0.1  # a step is too long if the slope at its end is larger than this, relative to the slope at its start
+CAUTIOUS = 10  # after this many steps the slope at the end must not be uphill at all
 MOST_TRIALS = 60
-NEAR_TRIALS = 5  # by the secant rule; a step that is still too long is far too long
+NEAR_TRIALS = 5  # by the secant rule; a step that is still too long after them is much too long
 
 
 def step_length(slope_at: Callable[[float], float], slope: float, count: int) -> float:
-    """How much of step number `count` to take: all of it, or a part that ends near the lowest point; 0 if none.
+    """The length of step number `count`: 1, or less to end near the minimum along the step; 0 if no length descends.
 
-    `slope` is the derivative at the start, `slope_at` that at a length.
+    `slope` is the derivative at the start, slope_at(length) the one at a length.
     """
     uphill = UPHILL if count < CAUTIOUS else 0.0
     length = 1.0

@@ -5,7 +5,7 @@ With x_i = u_i/√p_i for row i and ridge q_t/2C for column t,
     v_t = argmin_v |y_t − X_t v|² + (q_t/2C) |v|²,     z_t = 2C (y_t − X_t v_t),
     g = Σ_t C |y_t − X_t v_t|² + ½ q_t |v_t|²,          ∇g = −S V with rows scaled by 1/√p_i.
 
-The value is the primal one, ½⟨y, z⟩ in exact arithmetic, but without its cancellation where the fit is close.
+The value is the primal one. In exact arithmetic it equals ½⟨y, z⟩, which would suffer from cancellation in a close fit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Ridge(WeightedColumns):
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         super().__init__(problem, n_threads)
-        self.ridge = self.q / (2.0 * self.C)  # ℓ'' = 2 is left out of the systems
+        self.ridge = self.q / (2.0 * self.C)  # the systems are divided by ℓ'' = 2
         self.spare_factors: list[Factors] = []
 
     @staticmethod
@@ -73,7 +73,7 @@ class RidgeSolution(ColumnsSolution):
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """Row i is solved with B_i = (2C/p_i) Σ_t v_t v_tᵀ + ‖UᵀS‖² I."""
-        s, _ = self._solver, self.solved  # an error if it has been released
+        s, _ = self._solver, self.solved  # raises an error if it has been released
         if self._row_factors is None:
             scratch = s.spare_factors.pop() if s.spare_factors else None
             shift = max(self.weighted_square, np.finfo(float).tiny)
@@ -91,7 +91,7 @@ class RidgeSolution(ColumnsSolution):
     def left_out(self) -> Floats:
         s = self._solver
         h = leverages(s.columns, s.scaled(self._U), self.solved.factors, s.n_threads)
-        rest = np.maximum(1.0 - h, np.finfo(float).eps)  # 0 for an entry that its column follows wherever it goes
+        rest = np.maximum(1.0 - h, np.finfo(float).eps)  # 1 − h is 0 if the column fits the entry whatever its value
         return np.asarray(s.y - self.solved.residual / rest)
 
     def dual(self) -> Floats:

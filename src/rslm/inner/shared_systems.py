@@ -1,11 +1,11 @@
 """The normal equations of columns that share coefficients: (I + B̃ᵀ H B̃) Δ = R, with B̃ = [X, diag(λ)].
 
-H has a block H_t = C F_tᵀ D_t F_t of rank × rank for every column t. The coefficients λ_t Δ_t of a column's own are
-eliminated, which leaves a system for those of the features X alone:
+H has a block H_t = C F_tᵀ D_t F_t of rank × rank for every column t. Eliminating each column's own coefficients λ_t Δ_t
+leaves a system for the coefficients of the features X:
 
     K_t = H_t (I + λ_t² H_t)⁻¹,    (I + Xᵀ K X) Δ_X = R_X − Xᵀ K λ R_I,    Δ_I = R_I − λ K (λ R_I + X Δ_X).
 
-No pass over the entries is needed once the blocks are there.
+No pass over the entries is needed once the blocks are computed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rslm.measurements import Side
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
-DIRECT = 1500  # unknowns of the features up to which their system is factorised
-MOST_STEPS, EXACT = 1000, 1e-13  # of conjugate gradients, and the relative residual at which they end
+DIRECT = 1500  # largest number of unknowns for which the system of the features is factorised
+MOST_STEPS, EXACT = 1000, 1e-13  # of conjugate gradients, and their relative residual
 
 
 class SharedSystem:
-    """The equations of one point."""
+    """The normal equations at one point."""
 
     def __init__(self, side: Side, H: Floats, threads: int) -> None:
         self.side, self.threads = side, threads
@@ -61,7 +61,7 @@ class SharedSystem:
         return self._iterated(R)
 
     def _matrix(self) -> Floats:
-        """I + XᵀKX, with the coefficients of a feature side by side."""
+        """I + XᵀKX, with the coefficients of a feature next to each other."""
         assert self.side.X is not None
         k, r = self.side.features, self.K.shape[1]
         blocks = self.K.reshape(len(self.K), r * r)
@@ -75,7 +75,7 @@ class SharedSystem:
         return M
 
     def _iterated(self, R: Floats) -> Floats:
-        """By conjugate gradients, with the blocks K_t replaced by their mean for a preconditioner."""
+        """Solution by conjugate gradients; in the preconditioner, the blocks K_t are replaced by their mean."""
         assert self.side.X is not None
         assert self._mean is not None
         X, (mu, turn) = self.side.X, self._mean
@@ -93,12 +93,12 @@ class SharedSystem:
 
 
 def _factorised(M: Floats) -> Callable[[Floats], Floats]:
-    """R ↦ M⁻¹ R for a matrix whose eigenvalues are at least 1, but for rounding errors."""
+    """R ↦ M⁻¹ R for a matrix whose eigenvalues are at least 1, apart from rounding errors."""
     try:
         factor = cho_factor(M, check_finite=False)
     except LinAlgError:
         if not np.isfinite(M).all():
-            return lambda R: np.full(R.shape, np.nan)  # the objective is not a finite number either
+            return lambda R: np.full(R.shape, np.nan)  # the objective is not finite either
         values, vectors = np.linalg.eigh(M)
         values = np.maximum(values, 1.0)
         return lambda R: np.asarray(vectors @ ((vectors.T @ R) / values))
@@ -112,7 +112,7 @@ def _divided(H: Floats, own: Floats) -> Floats:
         K = np.linalg.solve(np.eye(H.shape[1]) + square * H, H)
     except LinAlgError:  # λ²H is so large that rounding errors make its small eigenvalues −1
         if not np.isfinite(H).all():
-            return np.full(H.shape, np.nan)  # the objective is not a finite number either
+            return np.full(H.shape, np.nan)  # the objective is not finite either
         values, vectors = np.linalg.eigh(H)
         values = np.maximum(values, 0.0)
         return np.asarray(

@@ -1,12 +1,12 @@
-"""Linear structure, smoothed: Newton's method in the parameters w, of which a quadratic loss needs one step.
+"""Smoothed linear structure: Newton's method in the parameters w; a quadratic loss needs one step.
 
-W = P(w) + W₀, with W₀ = 0 unless the structure is affine. Where rows and columns have weights p and q, all formulas
-are those of diag(√p) W diag(√q), see `WeightedStructure`. With Θ = UUᵀ + δI and K = (δI + UᵀU)⁻¹, so that Θ⁻¹U = U K,
+W = P(w) + W₀, with W₀ = 0 unless the structure is affine. With weights p and q of rows and columns, all formulas are
+for diag(√p) W diag(√q), see `WeightedStructure`. With Θ = UUᵀ + δI and K = (δI + UᵀU)⁻¹, so that Θ⁻¹U = U K,
 
     w = argmin C Σ ℓ(y, M W) + ½⟨Θ⁻¹ W, W⟩:   C M*s = P*(Θ⁻¹ W),   s = −ℓ',
     S = Θ⁻¹ W,   V = SᵀU = WᵀU K,   z = C s,   ∇g = −S V.
 
-Where columns have intercepts b, which no trace norm penalises, m = M W + b, and b is solved for together with w.
+Where columns have intercepts b, which the trace norm does not penalise, m = M W + b, and b is solved for with w.
 A Newton step solves with A = C M*D M + P*Θ⁻¹P, D = ℓ''. Along ξ, with Q = Sᵀξ:
 
     A ẇ = P*(Θ⁻¹ξ Vᵀ + U K Qᵀ),   Ṡ = Θ⁻¹P(ẇ) − Θ⁻¹ξ Vᵀ − U K Qᵀ,   V̇ = ṠᵀU + Q.
@@ -34,8 +34,8 @@ from rslm.structures import Hankel, LinearStructure, Smoothed, WeightedStructure
 
 Map = Callable[[Floats], Floats]
 MOST_STEPS = 200
-FREE = 1e-6  # penalty of an intercept, negligible: without any, columns far from all kinks would have no curvature
-FORMED = 2e8  # multiplications up to which W is formed for its singular values
+FREE = 1e-6  # negligible penalty of intercepts: a column with all errors far from kinks has no other curvature
+FORMED = 2e8  # largest number of multiplications for which W is formed to compute its singular values
 
 
 class Measured:
@@ -60,7 +60,7 @@ class Measured:
         return x[:n], x[n:]
 
     def joined(self, w: Floats, b: Floats | None = None) -> Floats:
-        """Both; no intercepts stand for zeros."""
+        """Parameters and intercepts in one array; None stands for intercepts of 0."""
         if not self.intercepts:
             return w
         return np.concatenate([w, np.zeros(self.intercepts) if b is None else b])
@@ -81,7 +81,7 @@ class Measured:
         return np.concatenate([of_w, self.data.sums_by_column(z)]) if self.intercepts else of_w
 
     def diagonal(self, D: Floats) -> Floats:
-        """The diagonal of P*M*D M P, which is all of it where observations are single parameters."""
+        """The diagonal of P*M*D M P, approximate unless observations are single parameters; then there is no more."""
         if self.index is not None:
             return self.adjoint(D)
         of_w = float(D.mean()) * self._share * self.structure.counts
@@ -96,7 +96,7 @@ def linear_of(problem: Problem) -> LinearStructure:
 
 
 def observed_parameters(problem: Problem, values: Floats) -> Floats:
-    """Parameters as observed: the average where one is observed several times, zero where it is not observed."""
+    """The observed parameters: the average if one is observed several times, 0 if it is not observed."""
     measured = Measured(problem)
     diagonal = measured.diagonal(np.ones(len(values)))
     observed = measured.adjoint(values - measured.offset) / np.where(diagonal > 0, diagonal, 1.0)
@@ -104,7 +104,7 @@ def observed_parameters(problem: Problem, values: Floats) -> Floats:
 
 
 def share_observed(problem: Problem) -> float:
-    """The share of the parameters that is observed; of the entries of W, where these are not single parameters."""
+    """The fraction of the parameters that is observed, or of the entries of W if these are not single parameters."""
     structure, data = linear_of(problem), problem.data
     index = data.index_in(structure)
     if index is None:
@@ -117,7 +117,7 @@ class Warm:
     """What is kept of the last solution."""
 
     x: Floats
-    relative_gradient: float  #: the smaller it is, the more exact the next solution has to be
+    relative_gradient: float  #: the smaller it is, the more accurate the next solution must be
 
 
 class SmoothedLinear(InnerSolver):
@@ -131,7 +131,7 @@ class SmoothedLinear(InnerSolver):
         self.quadratic, self.loss = problem.loss.quadratic, CheckedLoss(problem.loss)
         self.warm: Warm | None = None
         self.measured = Measured(problem)
-        self.column_scale: Floats | float = 1.0  # turns rows of V of the weighted matrix into those of W
+        self.column_scale: Floats | float = 1.0  # converts V of the weighted matrix to that of W
         if problem.row_weights is not None or problem.column_weights is not None:
             self.structure = WeightedStructure(self.structure, problem.row_weights, problem.column_weights)
             if problem.column_weights is not None:
@@ -164,7 +164,7 @@ class SmoothedLinear(InnerSolver):
         return self.measured.joined(np.asarray(self.structure.of_offset(theta.solve)))
 
     def _penalty(self, theta: Theta) -> Map:
-        """x ↦ P*(Θ⁻¹P(w)), and next to nothing for the intercepts."""
+        """x ↦ P*(Θ⁻¹P(w)), with a negligible penalty of the intercepts."""
         product, measured = penalty_product(self.structure, theta), self.measured
         if not measured.intercepts:
             return product
@@ -176,7 +176,7 @@ class SmoothedLinear(InnerSolver):
         return of_both
 
     def _system(self, theta: Theta, D: Floats | None) -> System:
-        """That of a Newton step; D is ℓ'', None for a quadratic loss."""
+        """The system of a Newton step; D is ℓ'', None for a quadratic loss."""
         diagonal = self.diagonal if D is None else self.C * self.measured.diagonal(D)
         bandwidth = self.structure.bandwidth
         if self.measured.index is not None and bandwidth is not None and bandwidth <= WIDEST:
@@ -189,7 +189,7 @@ class SmoothedLinear(InnerSolver):
         return Iterative(lambda x: adjoint(weight * apply(x)) + penalty(x), diagonal, accuracy)
 
     def _newton(self, theta: Theta) -> tuple[System, Theta, Floats]:
-        """Newton's method from the last solution: the system at x, and x."""
+        """Newton's method, warm-started from the last solution: the system at x, Θ and x."""
         penalty, of_offset, measured = self._penalty(theta), self._of_offset(theta), self.measured
         x = np.zeros(self.structure.size + measured.intercepts) if self.warm is None else self.warm.x
         before = math.inf
@@ -228,7 +228,7 @@ class SmoothedLinear(InnerSolver):
 
 
 class SmoothedSolution(InnerSolution):
-    """The inner problem solved at one U. It is its own dual matrix S = Θ⁻¹W."""
+    """The solution of the inner problem at one U. It also provides products with the dual matrix S = Θ⁻¹W."""
 
     def __init__(self, solver: SmoothedLinear, system: System, theta: Theta, x: Floats) -> None:
         self._solver, self._system, self._theta, self.x = solver, system, theta, x
@@ -251,7 +251,7 @@ class SmoothedSolution(InnerSolution):
         else:
             loss = float(solver.loss("value", solver.y, self.predictions).sum())
         b = self._intercepts
-        # ⟨Θ⁻¹W, W⟩ has a difference of two numbers of the size of ‖W‖²/δ.
+        # ⟨Θ⁻¹W, W⟩ contains a difference of two numbers of the size of ‖W‖²/δ.
         self.noise = float(np.finfo(float).eps) * self._square / solver.delta
         self.value = solver.C * loss + self.penalty + 0.5 * FREE * float(b @ b)
         self.gradient = -self.times(self._V)
@@ -291,12 +291,12 @@ class SmoothedSolution(InnerSolution):
     # ---- the trace norm ----------------------------------------------------------------------------------------------
 
     def cost_of_smoothing(self) -> float:
-        """How far the value can be from that of the trace norm: trace Θ is 1 + δd where it should be 1."""
+        """An upper bound on the distance of the value from that with the trace norm: trace Θ is 1 + δd instead of 1."""
         delta = self._solver.delta
         return delta * len(self._theta.U) * self.penalty + 0.5 * self._off_low_rank / delta
 
     def trace_norm_term(self) -> float:
-        """½‖W‖_*²: its own where W is small enough to be formed, else ½ trace(Θ)⟨Θ⁻¹W, W⟩, which is not below it."""
+        """½‖W‖_*² if W is small enough to be formed, otherwise the upper bound ½ trace(Θ)⟨Θ⁻¹W, W⟩."""
         P = self._solver.structure
         bound = self._theta.trace * (self.penalty + self.noise)
         d, T = P.shape
@@ -308,7 +308,7 @@ class SmoothedSolution(InnerSolution):
 
     @cached_property
     def _prepared(self) -> tuple[Any, Any]:
-        """U K and V, for the products of all derivatives."""
+        """U K and V, prepared for the products in every derivative."""
         P = self._solver.structure
         return P.left(self._theta.UK), P.right(self._V)
 

@@ -1,6 +1,6 @@
-"""Square loss on tasks: one ridge regression a task on X_t U, which is made where it is needed and never kept.
+"""Square loss on tasks: one ridge regression per task on X_t U, which is computed when needed and never stored.
 
-Intercepts are eliminated: the best one takes the means of targets and of X_t U out, so that these are centred.
+Intercepts are eliminated by centring the targets and the columns of X_t U.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TaskRidge(InnerSolver):
     def __init__(self, problem: Problem, n_threads: int) -> None:
         self.data, self.C, self.n_threads = cast(Tasks, problem.data), problem.C, n_threads
         self.q = np.ones(problem.shape[1]) if problem.column_weights is None else problem.column_weights
-        self.ridge = self.q / (2.0 * self.C)  # ℓ'' = 2 is left out of the systems
+        self.ridge = self.q / (2.0 * self.C)  # the systems are divided by ℓ'' = 2
         self.y = self.data.centred(self.data.values) if self.data.intercept else self.data.values
         self.spare: list[Solved] = []
 
@@ -36,7 +36,7 @@ class TaskRidge(InnerSolver):
         if not problem.loss.quadratic:
             return f"needs a quadratic loss, {problem.loss!r} is not"
         if problem.row_weights is not None:
-            return "knows no weights of rows"
+            return "does not support row weights"
         if (obstacle := has_structure(problem)) is not None:
             return obstacle
         return None if cast(Tasks, problem.data).narrow else "a task uses few of the features"
@@ -68,7 +68,7 @@ class TaskRidgeSolution(InnerSolution):
         return self._solved
 
     def intercepts(self) -> Floats | None:
-        """What is left of the mean of a task's targets when that of its predictions is taken out."""
+        """The mean of the targets minus the mean of the predictions, for every task."""
         data = self._solver.data
         if not data.intercept:
             return None

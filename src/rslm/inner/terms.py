@@ -1,6 +1,6 @@
-"""Functions of W that are added up in an inner problem: the loss, the cost of violating soft bounds, a penalty.
+"""The terms of an inner problem, functions of W: the loss, the cost of violating soft bounds, a penalty.
 
-A term f is known by its dual matrix −∇f(W) and by the derivative of that, each as products with thin matrices.
+A term f provides products of thin matrices with its dual matrix −∇f(W) and with the derivative of that.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Smooth, SoftBox
 
-BLOCK = 1 << 20  # entries of W that exist at a time
+BLOCK = 1 << 20  # entries of W that are in memory at a time
 
 
 class State(Products, Protocol):
-    """A term at one W, by the products with its dual matrix."""
+    """A term at one W, with products with its dual matrix."""
 
     @property
     def value(self) -> float: ...
@@ -33,7 +33,7 @@ class State(Products, Protocol):
         """The derivative of the dual matrix along A Bᵀ, and along b for the intercepts."""
 
     def curvature(self) -> Floats | float:
-        """The average second derivative by an entry of each column, for a preconditioner."""
+        """The average second derivative by an entry, for each column, for a preconditioner."""
 
 
 class Term(Protocol):
@@ -45,7 +45,7 @@ class Term(Protocol):
 
 @dataclass(frozen=True)
 class Adjoint:
-    """M*z by its products."""
+    """M*z, given by its products."""
 
     data: Measurement
     z: Floats
@@ -58,7 +58,7 @@ class Adjoint:
         return self.data.adjoint_transposed_times(self.z, X, self.threads)
 
     def sums(self) -> Floats:
-        """Σ z of every column: minus the derivative by its intercept."""
+        """Σ z of every column: minus the derivative by the intercept."""
         return self.data.sums_by_column(self.z)
 
 
@@ -80,7 +80,7 @@ class LossTerm:
 class LossState(Adjoint):
     def __init__(self, term: LossTerm, w: Floats) -> None:
         self.term, self.w = term, w
-        with np.errstate(all="ignore"):  # a step that is too long overflows
+        with np.errstate(all="ignore"):  # overflow means that a step is too long
             self.value = term.C * float(np.sum(term.loss("value", term.y, w)))
             z = -term.C * term.loss("gradient", term.y, w)
         super().__init__(term.data, z, term.threads)
@@ -123,10 +123,10 @@ class BoundsTerm:
                 own = slice(entries.indptr[at.start], entries.indptr[at.stop])
                 column = np.repeat(np.arange(at.stop - at.start), np.diff(entries.indptr[at.start : at.stop + 1]))
                 W[entries.index[own], column] -= self.expected.values[own] / self.stiffness
-            beyond = (W - np.clip(W, self.lower[:, at], self.upper[:, at])).T
-            column, row = np.nonzero(beyond)
+            violations = (W - np.clip(W, self.lower[:, at], self.upper[:, at])).T
+            column, row = np.nonzero(violations)
             rows.append(row)
-            values.append(beyond[column, row])
+            values.append(violations[column, row])
             counts.append(np.bincount(column, minlength=at.stop - at.start))
         indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
         pattern = Columns(indptr, np.concatenate(rows).astype(np.int32), len(X))
@@ -134,10 +134,10 @@ class BoundsTerm:
 
 
 class BoundsState(Sparse):
-    def __init__(self, term: BoundsTerm, entries: Columns, beyond: Floats) -> None:
-        super().__init__(entries, -term.stiffness * beyond, term.threads)
+    def __init__(self, term: BoundsTerm, entries: Columns, violations: Floats) -> None:
+        super().__init__(entries, -term.stiffness * violations, term.threads)
         object.__setattr__(self, "term", term)
-        object.__setattr__(self, "value", 0.5 * term.stiffness * float(beyond @ beyond) - term.constant)
+        object.__setattr__(self, "value", 0.5 * term.stiffness * float(violations @ violations) - term.constant)
 
     term: BoundsTerm
     value: float

@@ -1,4 +1,4 @@
-"""The solution of an inner problem on entries, whatever the loss, and what follows from it.
+"""The solution of an inner problem on entries with any loss, and its derivatives.
 
 With x_i = u_i/√p_i for row i and the derivatives of the loss at the solution, s = −ℓ' and D = ℓ'', so that z = C s,
 
@@ -22,11 +22,11 @@ from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 
-STIFFEST = 1e-3  # beyond that one Newton step says nothing of where a column goes without an entry
+STIFFEST = 1e-3  # lower limit of 1 − D h: below it, one Newton step cannot predict a column without an entry
 
 
 class WeightedColumns(InnerSolver):
-    """A problem on entries in the form that the kernels want: losses and, for column t, the ridge q_t/C."""
+    """A problem on entries in the form that the kernels take: losses and, for column t, the ridge q_t/C."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         d, T = problem.shape
@@ -39,32 +39,32 @@ class WeightedColumns(InnerSolver):
         self.scale = problem.row_scale
         self._rows_are_weighted = problem.row_weights is not None
         self.ridge: Floats = self.q / self.C
-        self.spare: list[Any] = []  # memory of points that are done with
+        self.spare: list[Any] = []  # memory of released points
 
     def scaled(self, U: Floats) -> Floats:
         """The rows of U divided by √p; U itself where rows have no weights."""
         return U * self.scale if self._rows_are_weighted else U
 
     def of_rows(self, sums: Floats, factor: float) -> Floats:
-        """What a kernel has summed by rows as a derivative by U; the array itself is changed."""
+        """The derivative by U from the `sums` over rows of a kernel, times `factor`; `sums` is overwritten."""
         sums *= factor
         if self._rows_are_weighted:
             sums *= self.scale
         return sums
 
     def free(self) -> None:
-        """Give back the memory that is kept for points to come."""
+        """Free the memory that is kept for later points."""
         self.spare.clear()
 
 
 def not_entries_alone(problem: Problem) -> str | None:
-    """The obstacle of solvers that know entries, and no structure."""
+    """The obstacle of solvers for entries without structure."""
     return has_structure(problem) or not_entries(problem)
 
 
 def has_structure(problem: Problem) -> str | None:
-    """The obstacle of solvers that know no structure."""
-    return None if problem.structure.form == "free" else f"knows no structure, the problem has {problem.structure!r}"
+    """The obstacle of solvers that do not support structures."""
+    return None if problem.structure.form == "free" else f"does not support {problem.structure!r}"
 
 
 def has_kinks(problem: Problem) -> str | None:
@@ -73,12 +73,12 @@ def has_kinks(problem: Problem) -> str | None:
 
 
 def not_entries(problem: Problem) -> str | None:
-    """The obstacle of solvers that know entries only."""
+    """The obstacle of solvers for entries only."""
     return None if "entries" in problem.data.traits else f"needs entries, the problem has {problem.data!r}"
 
 
 class WeightedSolution(ColumnsSolution):
-    """V and s at one U. The curvature D and the factors are made when a derivative is first asked for."""
+    """V and s at one U. The curvature D and the factors are computed for the first derivative."""
 
     def __init__(self, solver: WeightedColumns, X: Floats, V: Floats, s: Floats, loss: float) -> None:
         self.solver, self.X, self.V = solver, X, V
@@ -99,15 +99,15 @@ class WeightedSolution(ColumnsSolution):
         """D of every entry."""
 
     def broad_curvature_by_rows(self, typical: float | None = None) -> Floats:
-        """D as a longer step would find it on the average, in the order of `columns.by_rows`.
+        """The average of D along a longer step, in the order of `columns.by_rows`.
 
-        With kinks that depends on the typical error, which is looked for if it is not given.
+        With kinks it depends on the `typical` error, which is computed if it is not given.
         """
         return self.curvature[self.solver.columns.row_order]
 
     @cached_property
     def factors(self) -> Factors:
-        """Of X_tᵀ D_t X_t + q_t/C."""
+        """Factors of X_tᵀ D_t X_t + q_t/C."""
         solver = self.solver
         return solver.columns.factorise(self.X, solver.ridge, solver.n_threads, self.curvature)
 
@@ -120,7 +120,7 @@ class WeightedSolution(ColumnsSolution):
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """Row i is solved with B_i = (C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I."""
-        solver, _ = self.solver, self.s  # an error if it has been released
+        solver, _ = self.solver, self.s  # raises an error if it has been released
         shift = max(self.weighted_square, np.finfo(float).tiny) / solver.C
         factors = solver.columns.by_rows.factorise(
             self.V, solver.p * shift, solver.n_threads, self.broad_curvature_by_rows()
@@ -138,7 +138,7 @@ class WeightedSolution(ColumnsSolution):
         solver, s = self.solver, self.s
         h = leverages(solver.columns, self.X, self.factors, solver.n_threads)
         w = solver.columns.predict(self.X, self.V, solver.n_threads)
-        rest = 1.0 - self.curvature * h  # 0 for an entry that its column follows wherever it goes
+        rest = 1.0 - self.curvature * h  # 0 if the column fits the entry exactly, whatever its value
         return w - s * h / np.maximum(rest, STIFFEST)
 
     def dual(self) -> Floats:

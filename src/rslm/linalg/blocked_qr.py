@@ -1,6 +1,6 @@
 """Least squares with many more rows than unknowns, a block of rows at a time.
 
-One LAPACK call for all rows could not be ended before it is done; between two blocks there is a check for interrupts.
+One LAPACK call for all rows could not be interrupted; between two blocks there is a check for interrupts.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.threads import single_threaded_blas
 
-BLOCK = 1 << 16  # numbers of a block: it stays in the cache
-THIN = 512  # columns up to which threads of the BLAS would mostly wait for each other
-LEAST_ROWS = 4  # of a block, relative to the columns: the triangle of the blocks before is factorised again with each
+BLOCK = 1 << 16  # numbers in a block, so that it stays in the cache
+THIN = 512  # with at most this many columns, BLAS threads would mostly wait for each other
+LEAST_ROWS = 4  # least rows of a block relative to columns, because each block factorises R of those before it again
 
 
 def reduced(A: NDArray[Any], Y: NDArray[Any], centre: Any = 0.0) -> tuple[NDArray[Any], NDArray[Any], float]:
     """R, Z and s with |Y − (A − centre) W|² = |Z − R W|² + s² for every W; R has no more rows than columns.
 
-    With A − centre = Q R they are R, QᵀY and |Y − QQᵀY|, found by a QR factorisation as stable as that of all rows at
-    once. The centre is a row that is subtracted from every row of A.
+    With A − centre = Q R they are R, QᵀY and |Y − QQᵀY|, computed as stably as by one QR factorisation of all rows. The
+    `centre` is a row that is subtracted from every row of A.
     """
     columns = A.shape[1]
     rows = max(LEAST_ROWS * columns, BLOCK // max(columns, 1))
@@ -42,7 +42,7 @@ def reduced(A: NDArray[Any], Y: NDArray[Any], centre: Any = 0.0) -> tuple[NDArra
 
 
 def _norm(X: NDArray[Any]) -> float:
-    """The Frobenius norm, also of numbers whose squares are too large or too small."""
+    """The Frobenius norm, also of numbers whose squares overflow or underflow."""
     size = float(np.abs(X).max(initial=0.0))
     scale = max(size, np.finfo(float).tiny)
     return scale * float(np.linalg.norm(X / scale)) if size < math.inf else size

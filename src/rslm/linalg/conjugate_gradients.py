@@ -1,4 +1,4 @@
-"""Conjugate gradients for A x = b with a symmetric positive definite A that is known by its products."""
+"""Conjugate gradients for A x = b with a symmetric positive definite A, given by its products."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Map = Callable[[Floats], Floats]
 def conjugate_gradients(
     product: Map, b: Floats, precondition: Map, *, tol: float, most: int, start: Floats | None = None
 ) -> Floats:
-    """x with ‖A x − b‖ at most `tol`·‖b‖, or the last one after `most` products.
+    """x with ‖A x − b‖ at most `tol`·‖b‖, or the x after `most` products.
 
     Arrays may have any shape. The iteration ends early where rounding errors make A look indefinite.
     """

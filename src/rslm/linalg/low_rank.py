@@ -22,7 +22,7 @@ def singular_values(U: Floats, V: Floats) -> Floats:
     size = float(np.abs(V).max(initial=0.0))
     if not np.isfinite(size):
         return np.full(min(U.shape[1], *V.shape), np.inf)
-    scale = size if size > LARGE else 1.0  # whose products may not be finite
+    scale = size if size > LARGE else 1.0  # products of larger numbers may overflow
     return np.asarray(scale * np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V / scale)[1].T, compute_uv=False))
 
 

@@ -1,4 +1,4 @@
-"""Matrices of shape (d, T) that are known by their products with thin matrices and never formed."""
+"""Matrices of shape (d, T) that are given by their products with thin matrices and never formed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rslm.runtime.types import Floats
 
 
 class Products(Protocol):
-    """A matrix S by its products."""
+    """A matrix S, given by its products."""
 
     def times(self, Y: Floats) -> Floats:
         """S Y for Y of shape (T, k)."""
@@ -23,7 +23,7 @@ class Products(Protocol):
 
 @dataclass(frozen=True)
 class Sparse:
-    """A matrix with few entries."""
+    """A sparse matrix."""
 
     entries: Columns
     values: Floats

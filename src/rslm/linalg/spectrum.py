@@ -11,11 +11,11 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
-DENSE = 64  # rows up to which S Sᵀ is formed
+DENSE = 64  # S Sᵀ is formed if it has at most this many rows
 
 
 def largest_eigenvalue(gram: Callable[[Floats], Floats], U: Floats) -> tuple[float, str]:
-    """The largest eigenvalue of X ↦ S SᵀX from above, and how it was found; not a number if it was not."""
+    """An upper bound on the largest eigenvalue of X ↦ S SᵀX, and how it was found; NaN if Lanczos failed."""
     d = len(U)
     if d <= DENSE:
         return max(float(np.linalg.eigvalsh(gram(np.eye(d)))[-1]), 0.0), "dense eigenvalues"
@@ -27,7 +27,7 @@ def largest_eigenvalue(gram: Callable[[Floats], Floats], U: Floats) -> tuple[flo
         products += 1
         return gram(x.reshape(d, 1))[:, 0]
 
-    # At the optimum the columns of U span the leading singular vectors; the rest lets others come in.
+    # At the optimum the columns of U span the leading singular vectors; the noise adds all other directions.
     lead = U[:, np.argmax(np.linalg.norm(U, axis=0))]
     begin = lead + np.random.default_rng(0).standard_normal(d) * (0.1 / math.sqrt(d) * np.linalg.norm(lead))
     operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
@@ -36,6 +36,6 @@ def largest_eigenvalue(gram: Callable[[Floats], Floats], U: Floats) -> tuple[flo
     except ArpackError as failure:
         return math.nan, f"Frobenius norm, because Lanczos did not converge ({failure})"
     x = vectors[:, 0]
-    # Some eigenvalue lies within the residual of the computed one: adding it keeps σ₁ from being too small.
+    # An eigenvalue lies within the residual of the computed one. Adding the residual keeps σ₁ from being too small.
     error = float(np.linalg.norm(product(x) - value * x))
     return max(float(value) + error, 0.0), f"Lanczos, {products} products, residual {error / max(value, 1e-300):.1e}"

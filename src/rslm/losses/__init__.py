@@ -1,4 +1,4 @@
-"""Losses: how far a prediction is from an observation. One file each; pass an instance."""
+"""Losses: the cost of a prediction for an observed target. One file each; pass an instance."""
 
 from rslm.losses.absolute import Absolute
 from rslm.losses.base import Loss
@@ -12,7 +12,7 @@ from rslm.losses.quantile import Quantile
 from rslm.losses.square import Square
 from rslm.losses.squared_hinge import SquaredHinge
 
-#: The losses that have a name, each with its default parameters.
+#: Losses that can be given by name, with their default parameters.
 BY_NAME: dict[str, type[Loss]] = {
     "square": Square,
     "absolute": Absolute,

@@ -1,6 +1,6 @@
-"""What every loss offers.
+"""The interface of a loss.
 
-A loss is convex in the prediction w. Its functions are vectorised over entries and know nothing of matrices:
+A loss is convex in the prediction w. Its functions are vectorised over entries and do not depend on matrices:
 
     value(y, w)      ℓ(y, w)
     gradient(y, w)   ∂ℓ/∂w
@@ -37,7 +37,7 @@ class Loss(ABC):
 
     @abstractmethod
     def gradient(self, y: Floats, w: Floats) -> Floats:
-        """∂ℓ/∂w; at a kink any slope between those on either side."""
+        """∂ℓ/∂w; at a kink, any value between the left and the right derivative."""
 
     @abstractmethod
     def hessian(self, y: Floats, w: Floats) -> Floats:
@@ -49,34 +49,34 @@ class Loss(ABC):
 
     @property
     def interval(self) -> Interval | None:
-        """The interval of the dual variable, for losses that are given by one (`BoxDual`); None for others."""
+        """The interval of the dual variable, for losses that are defined by one (`BoxDual`); None for others."""
         return None
 
     @property
     def smooth(self) -> bool:
-        """Whether there are no kinks, so that the second derivative is all that Newton's method needs."""
+        """Whether the loss has no kinks, so that Newton's method can use its second derivative."""
         return self.interval is None or self.interval.rounding > 0
 
     def rounded(self, delta: float) -> Loss:
-        """The loss with its kinks rounded by δ = `delta`; itself where it has none."""
+        """The loss with its kinks rounded by δ = `delta`; the loss itself if it has no kinks."""
         return self
 
     def targets(self, y: Floats) -> Floats:
-        """The targets as the other functions want them; an error for those that the loss cannot take.
+        """The targets in the form that the other functions expect; an error for targets that the loss cannot accept.
 
-        Predictions, residuals and scores are in the units of what comes out of here.
+        Predictions, residuals and scores are in the units of the returned targets.
         """
         return y
 
     def guess(self, y: Floats, usual: float) -> Floats:
         """A first guess of the predictions, up to a factor. The solvers start from its leading singular vectors.
 
-        `y` may be some of all targets; those of them that are not 0 have the median size `usual`.
+        `y` may be a part of the targets; `usual` is the median of |y| over all nonzero targets.
         """
         return np.asarray(-self.gradient(y, np.zeros_like(y)), dtype=y.dtype)
 
     def probability(self, w: Floats) -> Floats:
-        """The probability of the class 1; only of losses that are `probabilistic`."""
+        """The probability of the class 1; only for losses that are `probabilistic`."""
         raise NotImplementedError(f"{self!r} gives no probabilities")
 
     def __repr__(self) -> str:

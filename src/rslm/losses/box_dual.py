@@ -1,10 +1,10 @@
-"""Losses whose dual variable lives in an interval: piecewise linear ones, and those with equally rounded kinks.
+"""Losses whose dual variable lies in an interval: piecewise linear losses, and the same with rounded kinks.
 
 With e = y − w,
 
     ℓ(y, w) = max over lower ≤ s ≤ upper of   s e − ε|s| − ½ δ s²
 
-and s, the maximiser, is −∂ℓ/∂w. The interval, ε and δ are all there is to a loss of this family:
+and s, the maximiser, is −∂ℓ/∂w. The interval, ε and δ define a loss of this family:
 
     absolute             [−1, 1]        ε = 0   δ = 0
     ε-insensitive        [−1, 1]        ε       δ = 0
@@ -29,19 +29,19 @@ from rslm.losses.checks import checked_number
 from rslm.losses.interval import Interval
 from rslm.runtime.types import Floats
 
-CLIP = 3.0  # medians of the size of the targets; a target beyond them tells nothing of where to start
+CLIP = 3.0  # first guesses are clipped to this many medians of |y|: gross errors must not decide where to start
 
 
 class BoxDual(Loss):
-    """A loss ℓ(y, w) = max_s s (y − w) − ε|s| − ½ δ s² over an interval of s: piecewise linear or quadratic ones."""
+    """A loss ℓ(y, w) = max_s s (y − w) − ε|s| − ½ δ s² with s in an interval: piecewise linear or quadratic."""
 
     @property
     @abstractmethod
     def interval(self) -> Interval:
-        """The interval of s, ε and δ: all that makes one loss of this family differ from another."""
+        """The interval of s, ε and δ, which define the loss."""
 
     def slope(self, y: Floats, w: Floats) -> Floats:
-        """s = −∂ℓ/∂w; 0 at a kink, where any value between those on either side would do."""
+        """s = −∂ℓ/∂w; 0 at a kink, where any value between those on either side is valid."""
         interval, e = self.interval, y - w
         excess = np.sign(e) * np.maximum(np.abs(e) - interval.epsilon, 0.0) if interval.epsilon > 0 else e
         lower, upper = interval.bounds(y)
@@ -68,11 +68,11 @@ class BoxDual(Loss):
         return np.where((-s < lower) | (-s > upper), np.inf, value)
 
     def guess(self, y: Floats, usual: float) -> Floats:
-        """The targets, but gross ones cut to what is usual."""
+        """The targets, clipped at a few times their `usual` size."""
         return y if self.interval.mirrored or usual == 0 else np.clip(y, -CLIP * usual, CLIP * usual)
 
     def rounded(self, delta: float) -> BoxDual:
-        """The same loss with its kinks rounded by δ = `delta` more."""
+        """The same loss with δ increased by `delta`, which rounds its kinks."""
         return Rounded(self, delta)
 
 

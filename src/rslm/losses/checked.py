@@ -1,4 +1,4 @@
-"""The functions of a loss, with a look at their answers: the loss may come from a user."""
+"""Calls the functions of a loss and validates what they return, because the loss may be a user's own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rslm.runtime.types import Floats
 
 
 def usual_size(y: Floats) -> float:
-    """The median size of targets that are not 0; 0 if all are."""
+    """The median of |y| over the nonzero targets; 0 if all are 0."""
     sizes = np.abs(y[y != 0])
     return float(np.median(sizes)) if sizes.size else 0.0
 
 
 class CheckedLoss:
-    """Calls a function of the loss by its name; what it answers has the right shape and is not nonsense."""
+    """Calls functions of a loss by name and checks the shape, dtype and range of what they return."""
 
     def __init__(self, loss: Loss) -> None:
         self.loss = loss
@@ -37,11 +37,11 @@ class CheckedLoss:
         return answer
 
     def try_out(self, y: Floats) -> None:
-        """Call every function, for some targets and predictions of 0, where none may overflow."""
+        """Call every function at targets y and predictions 0, where none of them may overflow."""
         with np.errstate(all="ignore"):
             for name in ("value", "gradient", "hessian"):
                 answer = self(name, y, np.zeros_like(y))
-                if name != "value":  # of data that are too large for it, the solver tells
+                if name != "value":  # it may overflow for very large data; the solver reports that
                     self._refuse(name, ~np.isfinite(answer), answer, y, np.zeros_like(y))
             # Fenchel–Young at w = 0: ℓ*(ℓ'(0)) = −ℓ(0).
             value, slope = (self(name, y, np.zeros_like(y)) for name in ("value", "gradient"))
@@ -50,9 +50,9 @@ class CheckedLoss:
             if apart.any():
                 k = int(np.argmax(apart))
                 raise ValueError(
-                    f"conjugate of {self.loss!r} is {conjugate[k]:g} at y = {y[k]:g}, s = {slope[k]:g}; value and "
-                    f"gradient say {-value[k]:g}. A wrong one gives a wrong certificate. rslm.testing.check_loss finds "
-                    "such mistakes"
+                    f"conjugate of {self.loss!r} is {conjugate[k]:g} at y = {y[k]:g}, s = {slope[k]:g}, but value and "
+                    f"gradient imply {-value[k]:g}. A wrong conjugate makes the certificate wrong; "
+                    "rslm.testing.check_loss helps to find the mistake"
                 )
 
     def __call__(self, name: str, y: Floats, w: Floats) -> Floats:
@@ -60,7 +60,7 @@ class CheckedLoss:
         if answer.shape != y.shape:
             raise ValueError(
                 f"{name} of {self.loss!r} has shape {answer.shape} for targets and predictions of shape {y.shape}; it "
-                "must give one number for every entry"
+                "must return one number for every entry"
             )
         if answer.dtype.kind not in "fiub":
             raise TypeError(f"{name} of {self.loss!r} has dtype {answer.dtype}, but real numbers are needed")
@@ -72,5 +72,5 @@ class CheckedLoss:
             k = int(np.argmax(wrong))
             raise ValueError(
                 f"{name} of {self.loss!r} is {answer[k]} at y = {y[k]:g}, w = {w[k]:g}; a loss must be convex and its "
-                "functions finite for all targets that it accepts. rslm.testing.check_loss finds such mistakes"
+                "functions finite for all targets that it accepts. rslm.testing.check_loss helps to find the mistake"
             )

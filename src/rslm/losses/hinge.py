@@ -1,8 +1,8 @@
 """The hinge loss of support vector machines.
 
-Domain:  y is −1 or 1 (0 and 1, or booleans, are taken as such), w any real number.
+Domain:  y is −1 or 1 (0 and 1, or booleans, are converted), w any real number.
 Formula: ℓ(y, w) = max(1 − y w, 0),  ℓ*(y, s) = s y for −1 ≤ s y ≤ 0.
-Caveat:  the sign of w is the class; there is no probability.
+Caveat:  the sign of w is the class; there are no probabilities.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Domain:  y and w any real number, δ > 0.
 Formula: ℓ(y, w) = ½ (y − w)² where |y − w| ≤ δ, δ (|y − w| − ½ δ) elsewhere;  ℓ*(y, s) = s y + ½ s² for |s| ≤ δ.
-Caveat:  here is the factor ½ that the square loss does not have. δ is in the units of the data.
+Caveat:  unlike the square loss it has a factor ½. δ is in the units of the data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Huber(BoxDual):
     Parameters
     ----------
     delta : float, default=1.0
-        δ > 0, in the units of the data: the error from which on an entry pulls no harder.
+        δ > 0, in the units of the data: for larger errors the loss grows linearly.
     """
 
     delta: float = 1.0

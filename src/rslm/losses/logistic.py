@@ -1,8 +1,8 @@
 """The logistic loss: one-bit completion.
 
-Domain:  y is −1 or 1 (0 and 1, or booleans, are taken as such), w any real number.
+Domain:  y is −1 or 1 (0 and 1, or booleans, are converted), w any real number.
 Formula: ℓ(y, w) = log(1 + exp(−y w)),  ℓ*(y, s) = p log p + (1 − p) log(1 − p) with p = −s y in [0, 1].
-Caveat:  w is the log-odds of y = 1, `probability` turns it into a probability.
+Caveat:  w is the log-odds of y = 1; `probability` converts it to a probability.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Logistic(Loss):
         return np.asarray(-y * expit(-y * w))
 
     def hessian(self, y: Floats, w: Floats) -> Floats:
-        p = expit(-np.abs(w))  # the smaller one, so that 1 − p does not cancel
+        p = expit(-np.abs(w))  # the smaller of the two probabilities, so that 1 − p does not cancel
         return np.asarray(p * (1.0 - p))
 
     def conjugate(self, y: Floats, s: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 Domain:  y and w any real number, 0 < τ < 1.
 Formula: ℓ(y, w) = τ (y − w) where y ≥ w, (1 − τ)(w − y) elsewhere;  ℓ*(y, s) = s y for −τ ≤ s ≤ 1 − τ.
-Caveat:  the prediction is the τ-quantile; τ = ½ is half the absolute loss.
+Caveat:  the prediction is the τ-quantile; with τ = ½ the loss is half the absolute loss.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Quantile(BoxDual):
     Parameters
     ----------
     tau : float, default=0.5
-        0 < τ < 1: the part of the targets that shall be below the prediction.
+        0 < τ < 1: the fraction of the targets that should lie below the prediction.
     """
 
     tau: float = 0.5

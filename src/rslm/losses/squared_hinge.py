@@ -1,8 +1,8 @@
 """The squared hinge loss.
 
-Domain:  y is −1 or 1 (0 and 1, or booleans, are taken as such), w any real number.
+Domain:  y is −1 or 1 (0 and 1, or booleans, are converted), w any real number.
 Formula: ℓ(y, w) = max(1 − y w, 0)²,  ℓ*(y, s) = s y + s²/4 for s y ≤ 0.
-Caveat:  smoother than the hinge, and less forgiving of entries on the wrong side.
+Caveat:  smoother than the hinge, but more sensitive to entries on the wrong side.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every measurement offers: one value per observation, and linear functions of W.
+"""The interface of a measurement: linear functions of W, and one observed value for each.
 
     apply(X, V)   M W for W = X Vᵀ, one number per observation
     adjoint(z)    M*z, the d × T matrix with ⟨M W, z⟩ = ⟨W, M*z⟩ for all W, usually sparse
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rslm.data.prepared.manifest import checksums
 from rslm.runtime.types import Floats, Indices64
 
-WIDTH = 64  # columns of a matrix of full rank that are measured at a time
+WIDTH = 64  # a dense matrix is measured this many columns at a time
 
 
 class Measurement(ABC):
@@ -36,7 +36,7 @@ class Measurement(ABC):
     at_hand: bool = True
     #: Where parameters of a linear structure are observed, not functions of W: how many parameters there are.
     parameters: int | None = None
-    _loss: object = None  # the loss that the values are targets of
+    _loss: object = None  # the loss whose targets the values are
     _checked = False  # whether the values have been validated
 
     # ---- values ------------------------------------------------------------------------------------------------------
@@ -46,17 +46,17 @@ class Measurement(ABC):
         return self._copy(values=values, _loss=None, _checked=False)
 
     def map(self, function: Callable[[Floats], Floats]) -> Self:
-        """A copy with the values that `function` returns for them."""
+        """A copy whose values are function(values)."""
         return self.with_values(function(self.values))
 
     def as_targets(self, loss: object, targets: Callable[[Floats], Floats]) -> Self:
-        """A copy whose values are the `targets` of a loss; they are made once."""
+        """A copy whose values are targets(values), as the `loss` needs them; itself if they are so already."""
         if self._loss is loss:
             return self
         return self.with_values(targets(self.values))._copy(_loss=loss)
 
     def checked(self, accept: Callable[[Floats], Floats]) -> Self:
-        """A copy with the values as `accept` returns them, or its error; they are validated once."""
+        """A copy whose values are accept(values), which raises an error if they are invalid; they are checked once."""
         return self if self._checked else self._copy(values=accept(self.values), _checked=True)
 
     def _copy(self, **changes: Any) -> Self:
@@ -114,7 +114,7 @@ class Measurement(ABC):
         return gram
 
     def of_matrix(self, W: Floats) -> Floats:
-        """M W for a dense W, some columns at a time."""
+        """M W for a dense W, a few columns at a time."""
         total, unit = np.zeros(len(self)), np.eye(W.shape[1])
         for k in range(0, W.shape[1], WIDTH):
             total += self.apply(np.ascontiguousarray(W[:, k : k + WIDTH]), unit[:, k : k + WIDTH].copy())
@@ -122,7 +122,7 @@ class Measurement(ABC):
 
     @property
     def gain(self) -> float:
-        """The size of M*M relative to a measurement of single entries; preconditioners use it."""
+        """The size of M*M relative to that of a measurement of single entries, for preconditioners."""
         return 1.0
 
     # ---- functions of the parameters of a linear structure P ---------------------------------------------------------
@@ -159,16 +159,16 @@ class Measurement(ABC):
     # ---- fingerprints, and observations in other processes -----------------------------------------------------------
 
     def arrays(self) -> dict[str, list[NDArray[Any]]]:
-        """All numbers that it consists of, by name.
+        """All arrays that define the measurement, by name, for its fingerprint.
 
-        For a measurement of the user's own, its values on a random matrix stand for its parts.
+        A measurement of your own is represented by its values and by M W of a random W.
         """
         rng, (d, T) = np.random.default_rng(0), self.shape
         some = self.apply(rng.standard_normal((d, 2)), rng.standard_normal((T, 2)))
         return {"values": [self.values], "positions": [np.asarray(some)]}
 
     def fingerprint(self) -> dict[str, str]:
-        """Checksums of the numbers that it consists of, by name."""
+        """Checksums of `arrays`, by name."""
         return {name: checksums(*arrays) for name, arrays in self.arrays().items()}
 
     def remote_solver(self, problem: Any) -> Any:
@@ -180,9 +180,9 @@ class Measurement(ABC):
         return None
 
     def validate(self, structure: Any) -> None:
-        """Raise an error if a part is wrong, or cannot be combined with a `structure`.
+        """Raise an error if a method is wrong, or if the measurement cannot be combined with a `structure`.
 
-        Measurements of this package are tested, so only others are tried out.
+        Only measurements from outside this package are tried out; its own have tests.
         """
         if not type(self).__module__.startswith("rslm."):
             _validate(self)
@@ -194,7 +194,9 @@ def _validate(data: Measurement) -> None:
         got = f"{values.dtype} of shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
         raise TypeError(f"values of {name} must be a 1-D array of floats; got {got}")
     if isinstance(getattr(type(data), "values", None), property):
-        raise TypeError(f"values of {name} must be an attribute, because copies are given other values, not a property")
+        raise TypeError(
+            f"values of {name} must be a plain attribute, not a property, because copies are given other values"
+        )
     if not (isinstance(data.shape, tuple) and len(data.shape) == 2 and min(data.shape) >= 1):
         raise TypeError(f"shape of {name} must be (d, T), two whole numbers ≥ 1; got {data.shape!r}")
     rng, (d, T), n = np.random.default_rng(0), data.shape, len(values)

@@ -1,7 +1,7 @@
-"""Entries are observed through features of both sides: (M W)_p = ã_iᵀ W b̃_j for entry p = (i, j).
+"""Entries observed through features of rows and columns: (M W)_p = ã_iᵀ W b̃_j for entry p = (i, j).
 
-Ã and B̃ hold the features of the rows and of the columns, and indicators of them: see `rslm.measurements.side`. With
-F = Ã U the rows of F play the part of the rows of U, and G = B̃ V that of V; all columns share V.
+Ã and B̃ hold the features of the rows and of the columns, and indicators of them: see `rslm.measurements.side`.
+F = Ã U and G = B̃ V take the place of U and V; all columns share V.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Bilinear(Measurement):
 
     @classmethod
     def of_columns(cls, columns: Columns, values: Floats, rows: Side, cols: Side) -> Bilinear:
-        """Entries with these values, of a pattern (`columns`) that is there already; `rows` and `cols` are sides."""
+        """Entries with these values and an existing pattern (`columns`); `rows` and `cols` are sides."""
         data = cls.__new__(cls)
         data._set(columns, values, rows, cols)
         return data
@@ -52,15 +52,15 @@ class Bilinear(Measurement):
         return self.rows.width, self.cols.width
 
     def of_rows(self) -> Bilinear:
-        """The same observations with the rows of F in place of features of the rows."""
+        """The same observations, with F in place of the features of the rows."""
         return Bilinear.of_columns(self.columns, self.values, Side.plain(self.rows.size), self.cols)
 
     def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
-        """F = Ã U, by `threads` threads; that of a `direction` is no other."""
+        """F = Ã U, by `threads` threads; the same for a point and for a `direction`."""
         return self.rows.lift(U, threads)
 
     def parted(self, U: Floats, V: Floats) -> tuple[Floats, None]:
-        """V, and no intercepts, whatever U."""
+        """V and None, because there are no intercepts; U is not used."""
         return V, None
 
     def lower(self, G: Floats, threads: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Some entries of W are observed: (M W)_p = W[i_p, t_p]."""
+"""Observed entries of W: (M W)_p = W[i_p, t_p]."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rslm.runtime.types import Floats, Indices64
 
 
 class Entries(Measurement):
-    """Observed entries of a d × T matrix, kept by columns.
+    """Observed entries of a d × T matrix, stored by columns.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ class Entries(Measurement):
 
     @classmethod
     def of_transposed(cls, X: ObservedMatrix) -> Entries:
-        """The entries of W = Xᵀ. X is kept by rows, which are the columns of W, so nothing is copied."""
+        """The entries of W = Xᵀ. X is stored by rows, which are the columns of W, so nothing is copied."""
         entries = cls.__new__(cls)
         entries._set(X)
         return entries
 
     @classmethod
     def of_columns(cls, columns: Columns, values: Floats) -> Entries:
-        """Entries with these values, of a pattern (`columns`) that is there already."""
+        """Entries with these values and an existing pattern (`columns`)."""
         entries = cls.__new__(cls)
         entries.columns, entries.values = columns, values
         return entries

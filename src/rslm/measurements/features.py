@@ -14,16 +14,16 @@ from scipy import sparse
 from rslm.kernels import Columns, FeatureRows
 from rslm.runtime.types import Floats
 
-BLOCK = 1 << 16  # rows of a dense matrix that are multiplied at once
-SAMPLE = 100_000  # rows that tell enough of XᵀX
-MANY = 2000  # features from which on only the diagonal of XᵀX is looked at
-TOO_LARGE = 1e30  # for squares of their products with data and C to be finite
+BLOCK = 1 << 16  # rows of a dense matrix that a thread multiplies at a time
+SAMPLE = 100_000  # rows from which XᵀX is estimated
+MANY = 2000  # with more features only the diagonal of XᵀX is used
+TOO_LARGE = 1e30  # squares of products of larger features with data and C may overflow
 LARGEST = np.iinfo(np.int32).max
-MOST_RANK = 128  # columns that the kernels can multiply with at once
+MOST_RANK = 128  # the kernels multiply with at most this many columns
 
 
 class FeatureMatrix:
-    """X of shape (n, d); it is not copied if it is an array in double precision, or sparse by rows."""
+    """X of shape (n, d); it is not copied if it is a float64 array or a CSR matrix."""
 
     def __init__(self, X: Any) -> None:
         self.X: Any = checked_features(X)
@@ -35,23 +35,23 @@ class FeatureMatrix:
 
     @property
     def stored(self) -> int:
-        """How many numbers there are."""
+        """How many numbers are stored."""
         return int(self.X.nnz if self.sparse else self.X.size)
 
     @cached_property
     def _pattern(self) -> Columns:
-        """Of a sparse matrix, whose rows are the columns of the pattern."""
+        """The pattern of a sparse X: its columns are the rows of X."""
         return Columns(self.X.indptr, self.X.indices, self.X.shape[1])
 
     def rows(self) -> FeatureRows:
-        """As the kernels for tasks want them."""
+        """The rows in the form that the kernels for tasks take."""
         if not self.sparse:
             return FeatureRows(self.X, self.shape)
         return FeatureRows(self.X.data, self.shape, (self.X.indptr, self.X.indices))
 
     @cached_property
     def mean(self) -> Floats:
-        """Of every feature."""
+        """The mean of every feature."""
         return np.asarray(self.X.mean(axis=0), dtype=np.float64).ravel()
 
     def times(self, U: Floats, threads: int) -> Floats:
@@ -71,21 +71,21 @@ class FeatureMatrix:
             return self._pattern.scatter(self.X.data, G, threads)
         if self.sparse or len(self.X) <= BLOCK:
             return np.asarray(self.X.T @ G)
-        with ThreadPoolExecutor(threads) as pool:  # summed in one order, whatever the threads
+        with ThreadPoolExecutor(threads) as pool:  # the order of the sum does not depend on the threads
             return np.asarray(sum(pool.map(lambda at: self.X[at].T @ G[at], self._blocks())))
 
     def _blocks(self) -> list[slice]:
         return [slice(k, k + BLOCK) for k in range(0, self.shape[0], BLOCK)]
 
     def arrays(self) -> list[NDArray[Any]]:
-        """All numbers that it consists of."""
+        """All arrays that define X."""
         return [self.X.data, self.X.indices, self.X.indptr] if self.sparse else [self.X]
 
     def squares(self) -> Floats:
         """Σ_p x_pj² of every feature."""
         if self.sparse:
             squares = self.X.data.astype(np.float64) ** 2
-            return np.bincount(self.X.indices, squares, self.shape[1]).astype(np.float64)  # of no entries, whole ones
+            return np.bincount(self.X.indices, squares, self.shape[1]).astype(np.float64)  # integers if X is empty
         return np.asarray(np.einsum("pj,pj->j", self.X, self.X))
 
     @cached_property
@@ -100,7 +100,7 @@ class FeatureMatrix:
 
     @cached_property
     def spectrum(self) -> tuple[Floats | None, Floats]:
-        """Eigenvectors and eigenvalues of XᵀX, as some of its rows tell; of many features (None, the diagonal)."""
+        """Eigenvectors and eigenvalues of XᵀX, estimated from a sample of rows; (None, diagonal) for many features."""
         if self.shape[1] > MANY:
             return None, self.squares()
         step = -(-self.shape[0] // SAMPLE)
@@ -111,7 +111,7 @@ class FeatureMatrix:
 
 
 def checked_features(X: Any, name: str = "X") -> Any:
-    """A dense array in double precision, or a sparse matrix by rows."""
+    """X as a dense float64 array or a CSR array; an error if it has the wrong shape or numbers."""
     is_sparse = bool(sparse.issparse(X))  # else the type checker takes X for a type that is not exported
     if is_sparse:
         matrix: Any = sparse.csr_array(X)
@@ -120,12 +120,12 @@ def checked_features(X: Any, name: str = "X") -> Any:
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
-        if matrix.indices.dtype != np.int32 and matrix.shape[1] <= LARGEST:  # the kernels want it, and once is enough
+        if matrix.indices.dtype != np.int32 and matrix.shape[1] <= LARGEST:  # once here, not in every kernel call
             matrix = sparse.csr_array((matrix.data, matrix.indices.astype(np.int32), matrix.indptr), shape=matrix.shape)
         values = matrix.data
     else:
         if np.iscomplexobj(X):
-            raise ValueError(f"{name} must be real numbers; got complex ones")
+            raise ValueError(f"{name} must be real; got complex numbers")
         matrix = np.ascontiguousarray(X, dtype=np.float64)
         values = matrix
     if matrix.ndim != 2 or 0 in matrix.shape:
@@ -135,5 +135,5 @@ def checked_features(X: Any, name: str = "X") -> Any:
     if not (math.isfinite(least) and math.isfinite(most)):
         raise ValueError(f"{name} must be finite; fill or drop missing features first")
     if max(-least, most) > TOO_LARGE:
-        raise ValueError(f"{name} holds numbers beyond {TOO_LARGE:g}, whose squares are too large; rescale them")
+        raise ValueError(f"{name} has numbers larger than {TOO_LARGE:g}, whose squares may overflow; rescale them")
     return matrix

@@ -1,4 +1,4 @@
-"""Some parameters of W are observed: for a Hankel structure, samples of the series."""
+"""Observed parameters of a linear structure: for a Hankel structure, samples of the series."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rslm.runtime.types import Floats, Indices64
 
 
 class Samples(Measurement):
-    """Observed samples of a series, or of several one after the other.
+    """Observed samples of a series, or of several series.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What is known of the rows, or of the columns, of the observed entries: features, and an indicator of each.
+"""Features of the rows, or of the columns, of a matrix with observed entries, and an indicator of each.
 
     B̃ = [X, diag(own)]
 
-The features X are what others share; the indicators give every row a coefficient of its own.
+Coefficients of the features X are shared by all rows; the indicators give every row a coefficient of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rslm.runtime.types import Floats
 
 
 class Side:
-    """The matrix B̃ by its products.
+    """The matrix B̃, given by its products.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Side:
     own : array of n non-negative weights, or None
         The indicator features are diag(own).
     base : array of shape (n, r), optional
-        What is added to B̃ V at that rank; only for rows that are fitted at a fixed subspace.
+        Added to B̃ V, which has this rank; only for rows that are fitted with a fixed U.
     """
 
     def __init__(self, X: Any = None, own: Floats | None = None, base: Floats | None = None) -> None:
@@ -66,7 +66,7 @@ class Side:
         return np.concatenate(parts)
 
     def arrays(self) -> list[NDArray[Any]]:
-        """All numbers that it consists of."""
+        """All arrays that define B̃."""
         given: list[NDArray[Any]] = [part for part in (self.own, self.base) if part is not None]
         return given if self.X is None else [*self.X.arrays(), *given]
 

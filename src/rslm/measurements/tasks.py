@@ -1,7 +1,7 @@
-"""Regressions are observed: (M W)_p = x_pᵀ w_t for row p of a feature matrix X, which belongs to task t.
+"""Linear regressions: (M W)_p = x_pᵀ w_t for row p of a feature matrix X, which belongs to task t.
 
-With F = X U the rows of F play the part that the rows of U play for entries, so the same solvers serve: an entry (p, t)
-of X W is observed for every row p, and for several t where tasks share their rows.
+The observations are entries (p, t) of X W, with several t for a row p where tasks share their rows. With F = X U in
+place of U, the solvers for entries can be used.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rslm.measurements.entries import Entries
 from rslm.measurements.features import FeatureMatrix
 from rslm.runtime.types import Floats, Indices64
 
-OFFSET = 1e3  # the feature that intercepts are the coefficients of, where they are not eliminated: see `lift`
-WIDE = 4  # features beside the numbers that a task has of them, from which on most of them are no concern of a task
+OFFSET = 1e3  # value of the constant feature for intercepts, where they are not eliminated: see `lift`
+WIDE = 4  # a d × T array is wasteful if it has more entries than this times the feature values of all observations
 
 
 class Tasks(Measurement):
@@ -82,9 +82,9 @@ class Tasks(Measurement):
         mean: Floats,
         narrow: bool,
     ) -> Tasks:
-        """Some of many tasks, with the rows of X that they have; `mean` and `narrow` are those of all tasks.
+        """A part of the tasks, with their rows of X; `mean` and `narrow` are those of all tasks.
 
-        The observations of task t have the rows index[indptr[t]:indptr[t + 1]] of X, and these of the `values`.
+        The slice indptr[t]:indptr[t + 1] of `index` and `values` holds the rows of X and the targets of task t.
         """
         tasks = cls.__new__(cls)
         tasks._set(FeatureMatrix(X), indptr, index, values, intercept)
@@ -104,40 +104,40 @@ class Tasks(Measurement):
         return self.features.shape[1], self.columns.shape[1]
 
     def of_rows(self) -> Entries:
-        """The same observations as entries of F Vᵀ."""
+        """The same observations, as entries of F Vᵀ."""
         return Entries.of_columns(self.columns, self.values)
 
     @cached_property
     def narrow(self) -> bool:
-        """Whether a task has numbers of most features, so that one for every feature and task is no waste."""
+        """Whether a d × T array has at most `WIDE` times as many entries as all observations have feature values."""
         d, T = self.shape
         return d * T <= WIDE * len(self) * self.features.stored / self.features.shape[0]
 
     @cached_property
     def rows(self) -> FeatureRows:
-        """The rows of X as kernels want them."""
+        """The rows of X in the form that the kernels take."""
         return self.features.rows()
 
     @cached_property
     def counts(self) -> Indices64:
-        """Observations of every task."""
+        """Number of observations of every task."""
         return np.diff(self.columns.indptr)
 
     def means(self, values: Floats) -> Floats:
-        """The mean of some values of the observations over every task; 0 of a task without any."""
+        """The mean over every task of `values`, one per observation; 0 for a task without observations."""
         totals = np.bincount(self.places()[1], values, self.shape[1])
         return np.asarray(totals / np.maximum(self.counts, 1))
 
     def centred(self, values: Floats) -> Floats:
-        """What is left of some values of the observations when the mean over every task is taken out."""
+        """The `values`, one per observation, minus the mean over their task."""
         return np.asarray(values - np.repeat(self.means(values), self.counts))
 
     def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
         """F = X U, by `threads` threads.
 
-        Where there are intercepts the mean of all rows is taken out, and the last column is constant: with it V has a
-        coefficient b/1000 of every task, whose penalty ½(b/1000)² is next to nothing for targets of size 1 without a
-        mean. A direction does not move it.
+        With intercepts the mean of all rows is subtracted, and a constant column, 1000, is appended. Its coefficient in
+        V is b/1000 for the intercept b of a task, so that its penalty ½(b/1000)² is negligible for centred targets of
+        size 1. The column is 0 for a `direction`, because it does not depend on U.
         """
         F = self.features.times(U, threads)
         if not self.intercept:
@@ -146,7 +146,7 @@ class Tasks(Measurement):
         return np.hstack([F, np.full((len(F), 1), 0.0 if direction else OFFSET)])
 
     def parted(self, U: Floats, V: Floats) -> tuple[Floats, Floats | None]:
-        """V without the coefficients of the constant column of F, and the intercepts that these stand for at U."""
+        """V without the coefficients of the constant column of F, and the intercepts that they mean at U."""
         if not self.intercept:
             return V, None
         rest = np.ascontiguousarray(V[:, :-1])
@@ -160,9 +160,9 @@ class Tasks(Measurement):
         return self.features.transposed_times(G, threads) - np.outer(self.features.mean, G.sum(axis=0))
 
     def predict(self, U: Floats, V: Floats, threads: int, intercepts: Floats | None = None) -> Floats:
-        """x_pᵀ U v_t + b_t of every observation, v_t a row of V, b_t one of the intercepts; by `threads` threads.
+        """x_pᵀ U v_t + b_t of every observation, with rows v_t of V and `intercepts` b_t, by `threads` threads.
 
-        By way of U v_t of every task, or, where many tasks share their rows, of x_pᵀ U of every row.
+        Computes U v_t of every task first, or, where many tasks share their rows, x_pᵀ U of every row.
         """
         if self.narrow and len(self) < U.shape[1] * self.features.shape[0]:
             w = self.columns.predict_tasks(self.rows, U, V, threads)
@@ -215,9 +215,9 @@ class Tasks(Measurement):
         return gram
 
     def dual_matrix(self, z: Floats, threads: int) -> Floats | None:
-        """Sᵀ with the rows X_tᵀ z_t, for z with a number an observation, by `threads` threads.
+        """Sᵀ with rows X_tᵀ z_t, for z with one number per observation, by `threads` threads.
 
-        None where it would have more numbers than the data have.
+        None where it would have more entries than the data.
         """
         d, T = self.shape
         if d * T > max(self.features.stored, len(self)):

@@ -14,7 +14,7 @@ class Outcome(Enum):
     TIME = "time"  #: out of time
     STALLED = "stalled"  #: no step lowers the objective any more, at the limit of floating-point numbers
     INTERRUPTED = "interrupted"  #: stopped from outside; this is the best point so far
-    TRIED = "tried"  #: a continuation stage has used up its iterations; never the outcome of a result
+    STAGE_LIMIT = "tried"  #: a continuation stage has used up its iterations; never the outcome of a result
     FAILED = "failed"  #: the objective is not a finite number, or no matrix of this rank satisfies the bounds
 
     @property

@@ -1,4 +1,4 @@
-"""The outer solvers: one loop, two ways to step."""
+"""The outer solvers: one loop with two methods."""
 
 from rslm.runtime.outcome import Outcome
 from rslm.solvers.result import Result

@@ -1,4 +1,4 @@
-"""The answer to the problem that was asked for, from a point of a stage on the path to it."""
+"""The answer to the given problem, from a point of a stage on the path to it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rslm.solvers.loop import Loop
 from rslm.solvers.point import Point
 from rslm.structures import Free
 
-WORSE = 1e-9  # an objective larger than that of the simplest matrix by this share is worse
+WORSE = 1e-9  # relative amount by which an objective must exceed that of the simplest matrix to count as worse
 ENDED_FROM_OUTSIDE = (Outcome.TIME, Outcome.INTERRUPTED)
-PART_FOR_BOUNDS = 0.5  # share of the time after the end in which the best way to keep bounds is tried
-SLOW = 0.2  # seconds of an evaluation with bounds from which on it is not tried
+PART_FOR_BOUNDS = 0.5  # share of the extra time that may be spent on the best way to keep bounds
+SLOW = 0.2  # seconds of an evaluation with bounds above which that is not tried
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Answer:
 
 
 def better(new: Answer, old: Answer, tol: float) -> bool:
-    """Whether a finer problem has given the better answer: a smaller gap, and found, not stalled."""
+    """Whether a less relaxed problem gave a better answer: a smaller gap at a stationary point, or within `tol`."""
     gap = new.certificate.relative_gap
     return gap < old.certificate.relative_gap and (new.outcome is Outcome.STATIONARY or gap <= tol)
 
@@ -56,7 +56,7 @@ def answer(
     outcome: Outcome,
     wanted: bool = True,
 ) -> Answer:
-    """What a point means for the problem that was asked for, and not only for the stage that it was found in."""
+    """The answer to the given problem at a `point` that was found in a `stage`; certified if `wanted`."""
     if stage is None or not stage.answers:
         stage = stand_in(problem)
         objective = Objective(stage.problem, objective.n_threads)
@@ -83,7 +83,7 @@ def answer(
     return Answer(found.U, found.V, parameters, found.intercepts, found.value, outcome, certificate)
 
 
-def concluded(
+def answer_after_stop(
     problem: Problem,
     rank: int,
     loop: Loop,
@@ -93,7 +93,7 @@ def concluded(
     outcome: Outcome,
     wanted: bool,
 ) -> Answer:
-    """The answer where the fit was ended from outside: as good as always, if there is time for that."""
+    """The answer of a fit that was stopped from outside: the usual one if time allows, otherwise a quicker one."""
     bounds = problem.structure.box is not None
     hopeless = bounds and interrupt.ends_soon and seconds_for_bounds(problem.shape, rank, loop.n_threads) > SLOW
     if loop.problem is not None and not hopeless:
@@ -105,17 +105,17 @@ def concluded(
             outcome = Outcome.INTERRUPTED if interrupt.pending else outcome
     try:
         with interrupt.ending():
-            kept = at_hand(problem, rank, loop)
-    except Stopped:  # workers have not finished what they were asked before, and without them nothing is known
+            kept = quick_candidate(problem, rank, loop)
+    except Stopped:  # workers are still busy with an earlier request, and there is no candidate without them
         with interrupt.ending(math.inf):
-            kept = at_hand(problem, rank, loop)
+            kept = quick_candidate(problem, rank, loop)
     certificate, least = None, -math.inf
     try:
         with interrupt.ending():
             if problem.data.at_hand:
                 least = LocalTerm(problem, loop.n_threads).least_loss()
             if wanted and bounds and loop.problem is not None:
-                # Without multipliers the dual variables of the problem without bounds are feasible too.
+                # Dual variables of the problem without bounds are feasible too, with multipliers of 0.
                 free = None if stage is not None else Objective(replace(problem, structure=Free()), loop.n_threads)
                 evaluation = loop.point.evaluation if free is None else free.evaluate(loop.point.U)
                 certificate = certify(problem, evaluation, tol, False, kept.primal(problem))
@@ -138,7 +138,7 @@ class Candidate:
     intercepts: Floats | None
     n_threads: int
     value: float = math.inf
-    within: bool = True  #: the bounds
+    within: bool = True  #: whether W keeps the bounds
     parameters: Floats | None = None  #: of a linear structure
     solution: None = None
 
@@ -146,7 +146,7 @@ class Candidate:
         return LocalTerm(problem, self.n_threads).value(self)
 
     def objective(self, problem: Problem) -> float:
-        """C·L(W) + ½‖V‖² + penalty, as the solver would have it at U."""
+        """C·L(W) + ½‖V‖² + penalty, as in g(U)."""
         q = 1.0 if problem.column_weights is None else problem.column_weights[:, None]
         return primal(problem, self, self._of_data(problem), 0.5 * float(np.sum(q * self.V * self.V)))
 
@@ -156,9 +156,9 @@ class Candidate:
 
 
 def simplest(problem: Problem, rank: int, n_threads: int) -> Candidate | None:
-    """The simplest W, which an answer must not be worse than: 0, or the nearest to it within the bounds.
+    """The simplest W, 0 or the nearest to it within the bounds. An answer must not be worse.
 
-    None where that may not have rank 1, because bounds vary by rows and by columns, or where data are not at hand.
+    None if it may not have rank 1, because bounds vary by rows and by columns, or if the data are in other processes.
     """
     found, (d, T) = problem.structure.simplest(problem.shape), problem.shape
     if found is None or not problem.data.at_hand:
@@ -172,8 +172,8 @@ def simplest(problem: Problem, rank: int, n_threads: int) -> Candidate | None:
     return replace(kept, value=kept.objective(problem))
 
 
-def at_hand(problem: Problem, rank: int, loop: Loop) -> Candidate:
-    """The answer from what is known already, in a pass or two over the data; zero, or constant, if that is nothing."""
+def quick_candidate(problem: Problem, rank: int, loop: Loop) -> Candidate:
+    """The last point, moved into the bounds in a pass or two over the data; without a point, W is 0 or constant."""
     (d, T), structure = problem.shape, problem.structure
     evaluation = None if loop.problem is None else loop.point.evaluation
     kept = Candidate(np.full((d, rank), 1.0 / math.sqrt(d * rank)), np.zeros((T, rank)), None, loop.n_threads)

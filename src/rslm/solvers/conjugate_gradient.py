@@ -16,23 +16,23 @@ MOST_TRIALS = 25
 class ConjugateGradient:
     """Takes conjugate-gradient steps; remembers the last direction and step length."""
 
-    def __init__(self, rough: bool = False) -> None:  # which makes no difference here
-        self.last: tuple[Floats, Floats] | None = None  # step and gradient, both at the present point
+    def __init__(self, rough: bool = False) -> None:  # `rough` makes no difference here
+        self.last: tuple[Floats, Floats] | None = None  # step and gradient, transported to the present point
         self.length = 1.0  # natural for a preconditioned direction
-        self.lowest: Point | None = None  # from where no step goes down, not even the steepest
+        self.lowest: Point | None = None  # a point where no step descends, not even along the negative gradient
 
     def state(self) -> dict[str, Any]:
-        """What is remembered, as numbers and arrays."""
+        """The state to store in a checkpoint, as numbers and arrays."""
         step, gradient = (None, None) if self.last is None else self.last
         return {"length": self.length, "step": step, "gradient": gradient}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on as the one would whose state this is."""
+        """Continue from a stored `state`."""
         self.length = state["length"]
         self.last = None if state["step"] is None else (state["step"], state["gradient"])
 
     def step(self, point: Point, evaluate: Evaluate) -> Point:
-        """Return the next point, which is the same one if no trial lowers the objective."""
+        """The next point; the same one if no trial lowers the objective."""
         if point is self.lowest:
             return point
         z = point.precondition(point.gradient)
@@ -43,7 +43,7 @@ class ConjugateGradient:
                 self.lowest = point
             self.last, self.length = None, 1.0
             return point
-        # Both are projected to the new tangent space: that is the transport of this manifold.
+        # Vector transport on this manifold is the projection to the new tangent space.
         self.last = trial.tangent.project(length * direction), trial.tangent.project(point.gradient)
         return trial
 
@@ -57,11 +57,11 @@ class ConjugateGradient:
         beta = max(0.0, inner(change, z) / curvature) if curvature > 0 else 0.0
         direction = beta * before - z
         slope = inner(point.gradient, direction)
-        # Restart where the direction does not go down about as steeply as the gradient does.
+        # Restart if the direction descends much less steeply than the negative gradient.
         return (direction, slope) if slope < 0.05 * steepest else (-z, steepest)
 
     def _search(self, point: Point, direction: Floats, slope: float, evaluate: Evaluate) -> tuple[Point | None, float]:
-        """Backtrack; the parabola through value, slope and trial gives the next trial and the next step's first one."""
+        """Backtrack; the parabola through value, slope and trial gives the next length, also for the next step."""
         length = self.length
         for _ in range(MOST_TRIALS):
             trial = evaluate(point.tangent.retract(length * direction))

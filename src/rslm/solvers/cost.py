@@ -1,4 +1,4 @@
-"""The cost of bounds on all entries: every evaluation computes all products of a row with a column."""
+"""Estimates of running time for slow problems, to inform the user. Bounds need all entries of W in every evaluation."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from rslm.inner.choose import chosen
 from rslm.inner.generic import Generic, slow
 from rslm.problem import Problem
 
-RATE = 1.5e9  # multiplications a second of one thread, about
-SWEEPS = 2.0  # times that all products are computed in an evaluation, on average
-WORTH_A_LINE = 1.0  # seconds of an evaluation
+RATE = 1.5e9  # multiplications per second and thread, approximately
+SWEEPS = 2.0  # how often an evaluation computes all entries of W, on average
+WORTH_A_LINE = 1.0  # seconds of an evaluation above which the user is informed
 
 
 def seconds_for_bounds(shape: tuple[int, int], rank: int, threads: int) -> float:
-    """About how long an evaluation with bounds takes."""
+    """The approximate time of an evaluation with bounds."""
     return SWEEPS * float(shape[0]) * shape[1] * rank / (RATE * threads)
 
 
 def cost_of_bounds(shape: tuple[int, int], rank: int, threads: int) -> str | None:
-    """A line about the cost; None where it is small."""
+    """A log line about the cost of bounds; None if it is small."""
     seconds = seconds_for_bounds(shape, rank, threads)
     if seconds < WORTH_A_LINE:
         return None
     many = float(shape[0]) * shape[1] / 1e9
     return (
-        f"bounds: {many:.2g} billion products of a row with a column in an evaluation, about {seconds:.2g} s each on "
-        f"{threads} {'thread' if threads == 1 else 'threads'}; max_time limits it"
+        f"bounds: every evaluation checks {many:.2g} billion entries, which takes about {seconds:.2g} s on "
+        f"{threads} {'thread' if threads == 1 else 'threads'}; max_time limits the total time"
     )
 
 
 def cost_of_generic(problem: Problem) -> str | None:
-    """A line about the cost where only the generic inner solver fits and the data are large; else None."""
+    """A warning if only the generic inner solver fits and the data are large; otherwise None."""
     relaxed = stand_in(problem).problem
     return slow(relaxed) if chosen(relaxed) is Generic else None

@@ -1,4 +1,4 @@
-"""The one outer loop: iterations of a method over the stages of a path, with history and checkpoints."""
+"""The outer loop: iterations of a method over the stages of a path, with history and checkpoints."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rslm.solvers.point import Evaluate, Point
 from rslm.solvers.result import History
 from rslm.solvers.stopping import Criterion, NoProgress, Progress
 
-AFRESH = 25  # iterations between points that are evaluated afresh, where a checkpoint has to continue from them
-ENDS = (Outcome.STATIONARY, Outcome.STALLED, Outcome.TRIED)  # of a stage, from which the path continues
-FIRST_GAP, TIME_FOR_GAP = 2.0, 0.05  # seconds until a callback gets the gap; share of the time that it may take
+COLD_START_EVERY = 25  # iterations; with a checkpoint, a fit can continue exactly only from a cold start
+STAGE_DONE = (Outcome.STATIONARY, Outcome.STALLED, Outcome.STAGE_LIMIT)  # after these the path continues
+FIRST_GAP, TIME_FOR_GAP = 2.0, 0.05  # seconds until a callback gets the gap; share of the time to compute it
 
 RECORDED = ("gradient_norm", "value", "relative_gradient", "seconds", "evaluations", "hessian_products", "C")
-COLUMNS = len(RECORDED) + len(RELAXED)  # numbers that are recorded of every iteration
+COLUMNS = len(RECORDED) + len(RELAXED)  # numbers recorded in every iteration
 
 Callback = Callable[[Progress], object]
 
@@ -61,14 +61,14 @@ class Loop:
         self.method: Method
         self._spent = (0, 0)  # evaluations and Hessian products of earlier stages
         self.point: Point
-        self.problem: Problem | None = None  # the one that the point belongs to
+        self.problem: Problem | None = None  # the problem that the point belongs to
         self._trials: list[Point] = []
         self.relaxations: Relaxations = ()
         self.gap_of: Callable[[Point, Objective], float] | None = None  # of the present stage, for the callback
         self._gap, self._next_gap = math.nan, began + FIRST_GAP
         self.from_data = True  # whether the path has begun at the data, not at a given start
         self.ended: list[Ended] = []  # all stages before the present one
-        self._at_end = False  # of the present one
+        self._at_end = False  # whether the present stage has ended
         self.patience = NoProgress()
         found = None if checkpoint is None else checkpoint.found
         if found is not None:
@@ -83,23 +83,23 @@ class Loop:
             U = known.U
         assert U is not None
         try:
-            if problem is not self.problem:  # else it continues where it was, to a smaller tolerance
+            if problem is not self.problem:  # otherwise the same problem continues, to a smaller tolerance
                 before: Objective | None = getattr(self, "objective", None)
                 if before is not None:
                     self._spent = self._work()
                 self.objective = Objective(problem, self.n_threads, after=before)
-                if before is not None:  # only U and V of the last stage are still needed
+                if before is not None:  # only U and V of the previous stage are still needed
                     self.point.evaluation.release()
                     before.free()
                 self.method = self.make_method(0 < stage.amount("loss") < math.inf and not stage.last)
-                self.point, self.problem = self._afresh(U), problem
+                self.point, self.problem = self._cold_start(U), problem
             elif known is not None:
-                self._replace(self._afresh(U))
+                self._replace(self._cold_start(U))
             if ended is not None:
                 outcome, self.iteration = ended.outcome, ended.iteration
             else:
                 outcome = self._iterate(present, [*criteria, self.patience])
-            if outcome in ENDS:
+            if outcome in STAGE_DONE:
                 self.ended.append(Ended(self.point.U, outcome, self.iteration))
                 self._at_end = True
         except KeyboardInterrupt:
@@ -118,27 +118,27 @@ class Loop:
             self.iteration += 1
             if not self._depends_on_path:
                 self._note()
-            elif self.iteration % AFRESH == 0:
-                self._replace(self._afresh(self.point.U))
+            elif self.iteration % COLD_START_EVERY == 0:
+                self._replace(self._cold_start(self.point.U))
                 self._note()
-        if outcome in ENDS and self._depends_on_path:
-            self._replace(self._afresh(self.point.U))
+        if outcome in STAGE_DONE and self._depends_on_path:
+            self._replace(self._cold_start(self.point.U))
         return outcome
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
     @property
     def _depends_on_path(self) -> bool:
-        """Whether the last digits of a point depend on those before it, which a checkpoint does not keep."""
+        """Whether the last digits of a point depend on earlier points, which a checkpoint does not store."""
         return self.checkpoint is not None and self.objective.warm_starts
 
     @property
     def knows_stage(self) -> bool:
-        """Whether the checkpoint has the next stage."""
+        """Whether the checkpoint contains the next stage."""
         return self._known() != (None, None)
 
     def _known(self) -> tuple[Ended | None, Present | None]:
-        """Where the next stage has ended, or where it is, by the checkpoint."""
+        """The end of the next stage, or its last point, if the checkpoint has it."""
         if self.checkpoint is None or (found := self.checkpoint.found) is None:
             return None, None
         count = len(self.ended)
@@ -146,11 +146,11 @@ class Loop:
             return found.ended[count], None
         return None, found.present if count == len(found.ended) else None
 
-    def _afresh(self, U: Floats) -> Point:
-        """The point U; with a checkpoint, its numbers depend on U alone and not on points before it."""
+    def _cold_start(self, U: Floats) -> Point:
+        """The point U; with a checkpoint, its numbers depend on U alone, not on earlier points."""
         if self.checkpoint is not None:
             self.objective.forget()
-            if self.objective.tightens:  # so that it is as exact as the gradient at U itself demands
+            if self.objective.tightens:  # the first evaluation gives the gradient that decides the accuracy
                 self.objective.evaluate(U).release()
         return Point(self.objective.evaluate(U))
 
@@ -173,7 +173,7 @@ class Loop:
         return Snapshot(self.from_data, list(self.ended), present, *done)
 
     def keep(self, interrupted: bool) -> None:
-        """Write what the same call can continue from, now that the fit ends."""
+        """Write the checkpoint when the fit ends, so that the same call can continue from it."""
         if self.checkpoint is None:
             return
         found = self.checkpoint.found
@@ -186,13 +186,13 @@ class Loop:
         return self._spent[0] + self.objective.evaluations, self._spent[1] + self.objective.hessian_products
 
     def _evaluate(self, U: Floats) -> Point:
-        for refused in self._trials:  # a method asks for another trial when it rejects the last one
-            refused.evaluation.release()
+        for rejected in self._trials:  # a method evaluates another trial only if it has rejected the last one
+            rejected.evaluation.release()
         self._trials = [Point(self.objective.evaluate(U))]
         return self._trials[0]
 
     def _replace(self, chosen: Point) -> None:
-        """Continue from the chosen point. It is in place before any other is released, in case of an interrupt."""
+        """Continue from the `chosen` point. It is stored before any other is released, in case of an interrupt."""
         done = [p for p in (self.point, *self._trials) if p is not chosen]
         self.point, self._trials = chosen, []
         for p in done:
@@ -218,7 +218,7 @@ class Loop:
         return next((o for c in criteria if (o := c.check(progress)) is not None), None)
 
     def _relative_gap(self) -> float:
-        """Computed now and then, for the callback: it costs about as much as some evaluations."""
+        """The relative gap for the callback. It costs as much as a few evaluations, so it is computed rarely."""
         if self.callback is None or self.gap_of is None or not self.records:
             return math.nan
         began = time.perf_counter()
@@ -228,20 +228,20 @@ class Loop:
         return self._gap
 
     def _interrupted_by_callback(self, progress: Progress) -> bool:
-        if self.callback is None or progress.iteration == self._last_shown:  # the first point of a stage is not new
+        if self.callback is None or progress.iteration == self._last_shown:  # a stage starts at a point already shown
             return False
         self._last_shown = progress.iteration
         answer = self.callback(progress)
         return isinstance(answer, bool | np.bool_) and bool(answer)
 
     def record_if_none(self, value: float) -> None:
-        """Record one iteration where there was no time for any point, so that there is a history."""
+        """Record one iteration if there was no time for any point, so that the history is not empty."""
         if not self.records:
             seconds, nan = time.perf_counter() - self.began, math.nan
             self.records.append((math.inf, value, math.inf, seconds, 0.0, 0.0, nan, *(0.0 for _ in RELAXED)))
 
     def history(self) -> History:
-        """One array per number of an iteration, and the relaxations of every iteration."""
+        """One array per recorded number, and the relaxations of every iteration."""
         table = np.array(self.records, dtype=np.float64).reshape(-1, len(RECORDED) + len(RELAXED))
         columns: History = dict(zip(RECORDED, table[:, : len(RECORDED)].T.copy(), strict=True))
         relaxations = [relaxations_of(row) for row in table[:, len(RECORDED) :]]

@@ -16,7 +16,7 @@ def norm(a: Floats) -> float:
     return float(np.linalg.norm(a))
 
 
-FAR = 1e100  # steps beyond that are scaled before their squares are summed
+FAR = 1e100  # longer steps are scaled before their squares are summed
 
 
 class Tangent:
@@ -27,9 +27,9 @@ class Tangent:
         left, R = np.linalg.qr(U)
         A, s, self._Qt = np.linalg.svd(R, full_matrices=False)
         self._P, self._s = left @ A, s
-        # The part of a matrix along the rotations U Ω is, between singular vectors i and j, σ_i (σ_i A_ij − σ_j A_ji) /
-        # (σ_i² + σ_j²): a matter of the angle of (σ_i, σ_j) alone, however small both are. Where both are zero, which
-        # they are at the wanted optimum, rotations do not move U and nothing is taken away.
+        # Between singular vectors i and j, the component of a matrix along the rotations U Ω is
+        # σ_i (σ_i A_ij − σ_j A_ji) / (σ_i² + σ_j²). It depends only on the ratio of σ_i and σ_j, however small both
+        # are. If both are zero, as at many optima, rotations do not change U and nothing is subtracted.
         squares = s[:, None] ** 2 + s[None, :] ** 2
         zero = np.finfo(float).eps * max(U.shape) * s[0]
         squares[np.maximum(s[:, None], s[None, :]) <= zero] = np.inf
@@ -53,9 +53,9 @@ class Tangent:
 
     def retract(self, xi: Floats) -> Floats:
         longest = float(np.abs(xi).max())
-        if not np.isfinite(longest):  # nowhere
+        if not np.isfinite(longest):  # such a step leads nowhere
             return self.U.copy()
-        size = max(longest, 1.0)  # whose square may be too large
+        size = max(longest, 1.0)  # its square may overflow
         moved = self.U / size + xi / size if size > FAR else self.U + xi
         length = norm(moved)
-        return moved / length if length > 0 else self.U.copy()  # a direction that rounding errors have turned back to 0
+        return moved / length if length > 0 else self.U.copy()  # 0 only if rounding errors made ξ equal to −U

@@ -1,4 +1,4 @@
-"""A point of the manifold with all that the solvers ask of it, each computed once."""
+"""A point of the manifold with all quantities that the solvers need, each computed once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Point:
 
     @cached_property
     def relative_gradient(self) -> float:
-        """‖grad g‖ / ‖∇g‖: free of scale, and as small at a good warm start as at the end of a long run."""
+        """‖grad g‖ / ‖∇g‖: independent of scale and of the start, so that a good warm start ends at once."""
         euclidean = norm(self.evaluation.gradient)
         return self.gradient_norm / euclidean if euclidean > 0 else 0.0
 

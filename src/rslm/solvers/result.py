@@ -1,4 +1,4 @@
-"""What a solver returns."""
+"""The result of a solver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rslm.runtime.types import Floats
 
 History = dict[str, Any]
 
-NEGLIGIBLE = 1e-7  # a singular value this small relative to the largest one is what a converged solver leaves of zero
+NEGLIGIBLE = 1e-7  # singular values this small relative to the largest one are 0, up to the accuracy of the solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Result:
     U: Floats  #: (d, r), Frobenius norm 1
     V: Floats  #: (T, r)
     parameters: Floats | None  #: w of a linear structure: W = P(w), which U Vᵀ is near
-    intercepts: Floats | None  #: of tasks
+    intercepts: Floats | None  #: of the columns
     value: float  #: g(U)
     outcome: Outcome
     certificate: Certificate
@@ -46,10 +46,10 @@ class Result:
 
     @property
     def empty(self) -> bool:
-        """Whether there was no time for any point: W is 0, or constant where 0 is beyond the bounds."""
+        """Whether there was no time for any point: W is 0, or constant where 0 violates the bounds."""
         return self.n_iter == 0 and not np.isfinite(self.history["relative_gradient"][-1])
 
     def numerical_rank(self) -> int:
-        """How many singular values of W stand out from zero."""
+        """The number of singular values of W that are not negligible."""
         s = singular_values(self.left, self.V)
         return int((s > NEGLIGIBLE * s[0]).sum())

@@ -1,4 +1,4 @@
-"""Minimise a problem over U, by way of easier problems, and certify the answer."""
+"""Minimise a problem over U, with continuation from easier problems, and certify the answer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from rslm.runtime.log import logger
 from rslm.runtime.outcome import Outcome
 from rslm.runtime.threads import single_threaded_blas, thread_count
 from rslm.runtime.types import Floats
-from rslm.solvers.answer import ENDED_FROM_OUTSIDE, Answer, answer, better, concluded
+from rslm.solvers.answer import ENDED_FROM_OUTSIDE, Answer, answer, answer_after_stop, better
 from rslm.solvers.conjugate_gradient import ConjugateGradient
 from rslm.solvers.cost import cost_of_bounds, cost_of_generic
-from rslm.solvers.loop import COLUMNS, ENDS, Callback, Loop, Method
+from rslm.solvers.loop import COLUMNS, STAGE_DONE, Callback, Loop, Method
 from rslm.solvers.manifold import norm
 from rslm.solvers.point import Point
 from rslm.solvers.result import Result
@@ -47,9 +47,9 @@ from rslm.solvers.trust_region import TrustRegion
 SOLVERS: dict[str, Callable[[bool], Method]] = {"trust-region": TrustRegion, "conjugate-gradient": ConjugateGradient}
 
 MOST_RANK = 128
-MOST_IN_VAIN = 2  # finer problems in a row that give no better answer
-SHARPER = 1e-2  # relative gradient of a sharp stage, in tolerances
-SHORT_OF_SHARP = (Outcome.STALLED, Outcome.TRIED, Outcome.ITERATIONS)  # yet possibly within the tolerance
+MOST_WITHOUT_GAIN = 2  # the path ends after this many last stages in a row without a better answer
+SHARPER = 1e-2  # relative gradient at which a sharp stage ends, in units of `tol`
+MAY_BE_STATIONARY = (Outcome.STALLED, Outcome.STAGE_LIMIT, Outcome.ITERATIONS)  # a sharp stage may be within `tol`
 
 
 def solve(
@@ -69,8 +69,8 @@ def solve(
 ) -> Result:
     """Minimise g(U) over U with at most `rank` columns and certify the answer.
 
-    Ctrl-C ends the iteration after the present step, or within it if that takes long; a second one ends it at once. The
-    best point so far is returned with the outcome `INTERRUPTED`.
+    Ctrl-C ends the iteration after the present step, or within it if that takes long; a second Ctrl-C ends it at once.
+    The best point so far is returned with the outcome `INTERRUPTED`.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ def solve(
         duality gap is at most `tol`.
     max_time : float, optional
         Seconds after which the iteration ends. The best point so far is moved into the bounds and returned within two
-        more seconds; where that leaves no time for a certificate, the certificate says so. Where there was no time for
-        any point, W is 0, or constant where 0 violates the bounds.
+        more seconds; if that leaves no time for a certificate, the certificate says so. If there was no time for any
+        point, W is 0, or constant where 0 violates the bounds.
     start : array of shape (d, rank), optional
         Where to begin. If None, the solver begins at the singular vectors of the data. Where C is large it warm-starts
         from smaller C, and where the loss has kinks from a square loss.
@@ -97,18 +97,18 @@ def solve(
     n_threads : int, optional
         All cores if None; the numbers do not depend on it.
     certificate : bool, default=True
-        Whether the answer is certified, which takes as long as some evaluations. With kinks or a structure it always
+        Whether the answer is certified, which takes as long as a few evaluations. With kinks or a structure it always
         is, because continuation needs the certificate.
     checkpoint : path, optional
         A file that is written from time to time. If this call is stopped in any way, the same call continues from it,
         to bitwise the same answer. `max_iter`, `max_time`, `start`, `n_threads` and `callback` may differ; a file
-        of other data or settings is refused. `history` counts the time before, `max_time` does not. After a call that
-        has converged, the same one returns the same answer at once. Where the inner solver warm-starts, every 25th
-        iteration is evaluated afresh, so the last digits may differ from those without a checkpoint.
+        of other data or settings is an error. `history` includes the time of earlier calls, `max_time` does not. After
+        a call that has converged, the same call returns the same answer at once. Where the inner solver warm-starts,
+        every 25th iteration uses a cold start, so the last digits may differ from those without a checkpoint.
     """
     began = time.perf_counter()
     _check(problem, rank, solver, max_iter, tol, max_time)
-    _tell_of_cost(problem, rank, thread_count(n_threads))
+    _report_cost(problem, rank, thread_count(n_threads))
     # The matrices here are thin: threads of the BLAS would only compete with those of the kernels.
     # NumPy does not warn of overflow; the outcome reports it.
     with (
@@ -132,7 +132,7 @@ def solve(
         found: Answer | None = None
         stopped: Outcome | None = None
         wanted = certificate or not problem.plain
-        in_vain = 0
+        without_gain = 0
         try:
             while stage is not None:
                 if stage.start is not None:
@@ -140,26 +140,26 @@ def solve(
                 if U is None and not loop.knows_stage:
                     U = initial_point(Objective(stage.problem, n_threads), rank, random_state)
                 enough = SmallGradient(tol * SHARPER if stage.sharp else tol if stage.last else max(tol, ENOUGH))
-                tried = None if stage.tries is None else IterationLimit(loop.iteration + stage.tries, Outcome.TRIED)
+                cap = [] if stage.limit is None else [IterationLimit(loop.iteration + stage.limit, Outcome.STAGE_LIMIT)]
                 loop.gap_of = partial(_gap_at, problem, stage, tol) if stage.last else None
-                outcome = loop.stage(stage, U, [NotFinite(), enough, *limits, *([tried] if tried else [])])
+                outcome = loop.stage(stage, U, [NotFinite(), enough, *limits, *cap])
                 if outcome in ENDED_FROM_OUTSIDE:
                     stopped = outcome
                     break
                 point, new = loop.point, None
-                U, continues = point.U, outcome in ENDS
-                if outcome in SHORT_OF_SHARP and point.relative_gradient <= tol:
+                U, continues = point.U, outcome in STAGE_DONE
+                if outcome in MAY_BE_STATIONARY and point.relative_gradient <= tol:
                     outcome = Outcome.STATIONARY
-                if found is not None and not continues:  # the answer before is as good as it gets
+                if found is not None and not continues:  # the previous answer is the best one
                     break
                 if stage.last or not continues:
                     own = partial(answer, problem, stage, point=point, objective=loop.objective)
                     new = own(tol=tol, outcome=outcome, wanted=wanted)
                     if found is None or better(new, found, tol):
-                        found, in_vain = new, 0
-                    else:  # with new multipliers of bounds a gap may be larger once, and smaller again
-                        in_vain += 1
-                    continues = continues and new.certificate.relative_gap > tol and in_vain < MOST_IN_VAIN
+                        found, without_gain = new, 0
+                    else:  # new multipliers of bounds may increase the gap once before it decreases again
+                        without_gain += 1
+                    continues = continues and new.certificate.relative_gap > tol and without_gain < MOST_WITHOUT_GAIN
                 reached = Reached(point.evaluation, *((None, None) if new is None else (new.certificate, new.value)))
                 stage = advance(path, reached) if continues else None
         except Stopped:
@@ -168,7 +168,7 @@ def solve(
             if loop.problem is None:  # there is no point yet
                 raise
             stopped = Outcome.INTERRUPTED
-        except Exception:  # if workers are lost, for instance, the same call may continue from the last point
+        except Exception:  # for instance, workers are lost: the same call can continue from the last point
             if file is not None:
                 with suppress(OSError):
                     file.keep()
@@ -176,8 +176,8 @@ def solve(
         if found is None:
             assert stopped is not None
             own_stage = stage if stage is not None and loop.problem is stage.problem else None  # it may have no point
-            found = concluded(problem, rank, loop, own_stage, interrupt, tol, stopped, wanted)
-        elif stopped is Outcome.INTERRUPTED:  # the answer before is as good as it gets
+            found = answer_after_stop(problem, rank, loop, own_stage, interrupt, tol, stopped, wanted)
+        elif stopped is Outcome.INTERRUPTED:  # the previous answer is the best one
             found = replace(found, outcome=stopped)
         loop.keep(interrupted=stopped is not None)
     loop.record_if_none(found.value)
@@ -190,11 +190,11 @@ def solve(
 
 def _gap_at(problem: Problem, stage: Stage, tol: float, point: Point, objective: Objective) -> float:
     """The relative gap at a point of the iteration."""
-    found = answer(problem, stage, point=point, objective=objective, tol=tol, outcome=Outcome.TRIED)
+    found = answer(problem, stage, point=point, objective=objective, tol=tol, outcome=Outcome.STAGE_LIMIT)
     return found.certificate.relative_gap
 
 
-def _tell_of_cost(problem: Problem, rank: int, threads: int) -> None:
+def _report_cost(problem: Problem, rank: int, threads: int) -> None:
     if problem.structure.box is not None and (line := cost_of_bounds(problem.shape, rank, threads)):
         logger.info(line)
     if line := cost_of_generic(problem):
@@ -204,7 +204,7 @@ def _tell_of_cost(problem: Problem, rank: int, threads: int) -> None:
 def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, max_time: float | None) -> None:
     largest = min(*problem.shape, MOST_RANK)
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= largest:
-        why = "the smaller side of the data" if largest < MOST_RANK else "the most that the kernels can do"
+        why = "the smaller side of the data" if largest < MOST_RANK else "the largest that the kernels support"
         raise ValueError(f"rank must be a whole number from 1 to {largest}, {why}; got {rank!r}")
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}; got {solver!r}")

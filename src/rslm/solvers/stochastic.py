@@ -1,13 +1,13 @@
-"""Steps on the spectrahedron from columns that come in batches and are not kept.
+"""Steps on the spectrahedron from batches of columns that are not stored.
 
-Batch k adds g_k(U) to the objective. The batches before it are stood in for by their curvature where they were met, and
-by a gradient of zero, which the steps upon them have left. So the step is Newton's for all columns so far,
+Batch k adds g_k(U) to the objective. Earlier batches are represented by the curvature at the points where they were
+used, and by a gradient of zero, because their steps have removed it. The step is a Newton step for all columns so far,
 
     U ← R(−B⁻¹ grad g_k(U)),     B_i = A_i + w I,     A_i ← γ_k A_i + (C/p_i) Σ_t D_it v_t v_tᵀ,   w ← γ_k w + ‖UᵀS_k‖²
 
 row by row, with the projection onto the tangent space and the retraction R of the manifold. B grows with the number of
-columns, so steps become shorter as 1/k without a rate to be chosen; γ_k = 1 − 1/(2√k) forgets what was measured at
-points far away. It takes d r² numbers, however many columns have been seen.
+columns, so steps become shorter as 1/k and there is no learning rate to choose; γ_k = 1 − 1/(2√k) reduces the weight of
+curvature from points far away. The memory is d r² numbers, for any number of columns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORGETTING = 0.5
 
 
 class StochasticSteps:
-    """U, and what is known of the columns that it was learned from."""
+    """U, and the curvature of the batches that it was learned from."""
 
     def __init__(self, U: Floats) -> None:
         self.U = U
@@ -35,12 +35,12 @@ class StochasticSteps:
         self._shift = 0.0
 
     def state(self) -> tuple[Floats, Floats, float, int]:
-        """U, its curvature, what all diagonals have more, and how many batches there were."""
+        """U, one r×r block of curvature per row, a scalar added to every diagonal, and the number of batches."""
         return self.U, self._curvature, self._shift, self.batches
 
     @classmethod
     def of_state(cls, U: Floats, curvature: Floats, shift: float, batches: int) -> StochasticSteps:
-        """One that goes on as the one would whose state this is."""
+        """Steps that continue from a stored state."""
         steps = cls(U)
         steps._curvature, steps._shift, steps.batches = curvature, shift, batches
         return steps
@@ -53,6 +53,6 @@ class StochasticSteps:
         tangent = Tangent(self.U)
         B = curvature + max(shift, np.finfo(float).tiny) * np.eye(self.U.shape[1])
         gradient = tangent.gradient(evaluation.gradient)
-        U = tangent.retract(-tangent.project(Factors.of(B, 1).solve(gradient, 1)))  # B may be singular but for rounding
-        # All at once, so that an interrupt finds the state before or after the step.
+        U = tangent.retract(-tangent.project(Factors.of(B, 1).solve(gradient, 1)))  # B may be numerically singular
+        # In one statement, so that an interrupt leaves the state before or after the step.
         self.U, self._curvature, self._shift, self.batches = U, curvature, shift, self.batches + 1

@@ -1,4 +1,4 @@
-"""When to stop, and whether that means convergence: a criterion answers with an `Outcome` or with None."""
+"""Stopping criteria: each returns an `Outcome`, which says whether it means convergence, or None to continue."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rslm.runtime.magnitudes import as_float
 from rslm.runtime.outcome import Outcome
 from rslm.runtime.types import Floats
 
-SOME_TIME = 1e-3  # seconds, for a solver that there is no time left for
+LEAST_TIME = 1e-3  # seconds for a solver when no time is left, because max_time must be positive
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a solver stands after an iteration; handed to the criteria and to the user's callback."""
+    """The state of a solver after an iteration, for the criteria and the user's callback."""
 
     iteration: int
     value: float
@@ -27,9 +27,9 @@ class Progress:
     seconds: float
     evaluations: int
     hessian_products: int
-    C: float  #: smaller than the one asked for while the solver warm-starts from smaller C
-    relaxations: Relaxations  #: what makes the present problem easier than the one that was asked for
-    relative_gap: float  #: as last computed, which is done now and then; NaN before
+    C: float  #: smaller than the given C in stages that only provide a warm start
+    relaxations: Relaxations  #: what makes the present problem easier than the given one
+    relative_gap: float  #: the last one computed, which is done rarely; NaN before the first
     evaluation: Evaluation
 
     @property
@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def V(self) -> Floats:
-        """Only when it is asked for, because it may have to come from workers."""
+        """V, fetched on access, because it may be on workers."""
         return self.evaluation.V
 
     @property
@@ -52,7 +52,7 @@ class Criterion(Protocol):
 
 @dataclass
 class NotFinite:
-    """The objective or its gradient is not a finite number."""
+    """The objective or its gradient is not finite."""
 
     def check(self, progress: Progress) -> Outcome | None:
         return None if math.isfinite(progress.value) and math.isfinite(progress.relative_gradient) else Outcome.FAILED
@@ -79,11 +79,11 @@ class NoProgress:
         self._seen: deque[tuple[float, float]] = deque(maxlen=self.patience)
 
     def state(self) -> list[tuple[float, float]]:
-        """What was seen, the oldest first."""
+        """The last values and gradients, the oldest first."""
         return list(self._seen)
 
     def restore(self, state: list[tuple[float, float]]) -> None:
-        """Go on as the one would whose state this is."""
+        """Continue from a stored `state`."""
         self._seen.extend(state)
 
     def check(self, progress: Progress) -> Outcome | None:
@@ -115,19 +115,19 @@ class TimeLimit:
 
 
 def check_tol(tol: object) -> None:
-    """A number from 0 on."""
+    """Raise an error unless `tol` is a finite number ≥ 0."""
     if not 0 <= as_float(tol) < math.inf:
         raise ValueError(f"tol must be a finite number ≥ 0; got {tol!r}")
 
 
 def time_left(max_time: float | None, began: float) -> float | None:
-    """What is left of the time when some was spent before the solver begins; what is no time is left to `solve`."""
+    """The time that is left of `max_time` since `began`; an invalid `max_time` is returned for `solve` to report."""
     if max_time is None or not 0 < as_float(max_time) < math.inf:
         return max_time
-    return max(float(max_time) - (time.perf_counter() - began), SOME_TIME)
+    return max(float(max_time) - (time.perf_counter() - began), LEAST_TIME)
 
 
 def check_max_time(max_time: object) -> None:
-    """None, or a positive number of seconds."""
+    """Raise an error unless `max_time` is None or a positive number of seconds."""
     if max_time is not None and max_time != math.inf and not 0 < as_float(max_time) < math.inf:
         raise ValueError(f"max_time must be None or a positive number of seconds; got {max_time!r}")

@@ -1,11 +1,11 @@
 """Riemannian trust regions with preconditioned truncated conjugate gradients.
 
-The region is measured in the norm of the preconditioner B, which is an approximate Hessian: a radius is then a number
-of the same meaning whatever the scales of data and C.
+The region is measured in the norm of the preconditioner B, which is an approximate Hessian, so that the radius does not
+depend on the scales of the data and of C.
 
-Far from a solution the quadratic model is poor and most of its steps are refused. There a few preconditioned
-conjugate-gradient steps, of one evaluation each, come first: on MovieLens-1M they save half of the work. Where a loss
-with rounded kinks makes the Hessian change from step to step, there are more of them, and down to smaller gradients.
+Far from a solution the quadratic model is poor and most of its steps are rejected. So a few preconditioned
+conjugate-gradient steps, of one evaluation each, come first: on MovieLens-1M they save half of the work. With rounded
+kinks the Hessian changes much from step to step; then there are more of these steps, until the gradient is smaller.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rslm.solvers.conjugate_gradient import ConjugateGradient
 from rslm.solvers.manifold import inner, norm
 from rslm.solvers.point import Evaluate, Point
 
-ACCEPT = 0.1  # least ratio of actual to predicted decrease for a step to be taken
+ACCEPT = 0.1  # least ratio of actual to predicted decrease for which a step is accepted
 KAPPA, THETA = 0.1, 1.0  # the inner iteration stops at a residual of min(KAPPA, (gradient / first gradient)^THETA)
 MOST_INNER = 500
-LONG = 2.0  # steps beyond that, in radii of the sphere, lead to where a shorter one in the same direction leads
-SHORTEST = 0.02  # least part of a refused step that is tried next
-OPENING, FAR = 4, 0.1  # so many conjugate-gradient steps first, while the relative gradient is larger than that
+LONG = 2.0  # length of a step, in radii of the sphere, above which retraction makes its length almost irrelevant
+SHORTEST = 0.02  # least fraction of a rejected step that is tried next
+OPENING, FAR = 4, 0.1  # number of conjugate-gradient steps first, and the relative gradient above which they are made
 OPENING_IF_ROUGH, FAR_IF_ROUGH = 25, 0.01
 REMEMBERED = ("radius", "first_gradient", "opening_steps")
 
@@ -42,7 +42,7 @@ class ModelStep:
 
 
 class TrustRegion:
-    """Takes trust-region steps; remembers the radius between them. `rough`: the Hessian is that of rounded kinks."""
+    """Takes trust-region steps; remembers the radius between them. `rough`: the loss has rounded kinks."""
 
     def __init__(self, rough: bool = False) -> None:
         self.radius: float | None = None
@@ -51,19 +51,19 @@ class TrustRegion:
         self.opening_steps, self.far = (OPENING_IF_ROUGH, FAR_IF_ROUGH) if rough else (OPENING, FAR)
 
     def state(self) -> dict[str, Any]:
-        """What is remembered, as numbers and arrays."""
+        """The state to store in a checkpoint, as numbers and arrays."""
         own = {name: getattr(self, name) for name in REMEMBERED}
         return own | self.opening.state() if self.opening_steps else own
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on as the one would whose state this is."""
+        """Continue from a stored `state`."""
         for name in REMEMBERED:
             setattr(self, name, state[name])
         if self.opening_steps:
             self.opening.restore(state)
 
     def step(self, point: Point, evaluate: Evaluate) -> Point:
-        """Return the next point, which is the same one if the trial was refused."""
+        """The next point; the same one if the trial was rejected."""
         if self.opening_steps and point.relative_gradient > self.far:
             after = self.opening.step(point, evaluate)
             self.opening_steps = 0 if after is point else self.opening_steps - 1  # the next search would fail as well
@@ -77,7 +77,7 @@ class TrustRegion:
             self.radius = step.length
         trial = evaluate(point.tangent.retract(step.eta))
         ratio = agreement(point.value, trial.value, step.decrease, point.evaluation.noise)
-        if not ratio >= 0.25:  # also when it is not a number
+        if not ratio >= 0.25:  # also if it is NaN
             self.radius = min(step.length, self.radius) * shortening(point, trial, step.eta)
         elif ratio > 0.75 and step.at_boundary:
             self.radius *= 2.0
@@ -85,9 +85,9 @@ class TrustRegion:
 
 
 def shortening(point: Point, trial: Point, eta: Floats) -> float:
-    """How much of a refused step to try next: to the lowest point of the parabola through value, slope and trial.
+    """The fraction of a rejected step to try next, at the minimum of the parabola through value, slope and trial.
 
-    A step far longer than 1, the radius of the sphere, tells nothing of the way there: its next part is of that length.
+    For a step much longer than 1, the radius of the sphere, the parabola says nothing; then the next length is 1.
     """
     if (size := norm(eta)) > LONG:
         return 1.0 / size
@@ -98,24 +98,24 @@ def shortening(point: Point, trial: Point, eta: Floats) -> float:
 
 
 def unchanged(eta: Floats) -> Floats:
-    """The preconditioner of last resort."""
+    """The identity, as the preconditioner of last resort."""
     return eta
 
 
 def agreement(before: float, after: float, predicted: float, noise: float) -> float:
-    """Actual over predicted decrease; near the end, where both drown in rounding errors, they count as agreeing."""
+    """Actual over predicted decrease; near 1 if both are smaller than rounding errors, `noise`."""
     return (before - after + noise) / (predicted + noise)
 
 
 def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelStep:
-    """Minimise the quadratic model within the radius, or without a radius until the tolerance."""
+    """Minimise the quadratic model within the `radius`, if there is one, to the `tolerance`."""
     limit = math.inf if radius is None else radius**2
     eta, h_eta = np.zeros_like(point.U), np.zeros_like(point.U)
     residual = point.gradient
     precondition = point.precondition
     z = precondition(residual)
     rz = inner(residual, z)
-    if not 0.0 < rz < math.inf:  # rounding errors have taken the preconditioner away; a gradient of 0 is no matter here
+    if not 0.0 < rz < math.inf:  # rounding errors have made the preconditioner useless; a gradient of 0 does no harm
         precondition, z = unchanged, residual
         rz = inner(residual, z)
     delta = -z
@@ -132,7 +132,7 @@ def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelS
         alpha = rz / curvature if curvature > 0 else math.inf
         square = eta_eta + 2.0 * alpha * eta_delta + alpha**2 * delta_delta if curvature > 0 else math.inf
         if square >= limit:
-            if limit == math.inf:  # negative curvature before there is a radius: a step of the preconditioner's length
+            if limit == math.inf:  # negative curvature before there is a radius: take the preconditioned step's length
                 limit = rz if eta_eta == 0.0 else eta_eta
                 if eta_eta > 0.0:
                     return ended(eta, h_eta, eta_eta, True)

@@ -1,4 +1,4 @@
-"""Sets that the learned matrix lies in."""
+"""Sets that the learned matrix lies in, and penalties on it."""
 
 from rslm.structures.affine import Affine
 from rslm.structures.base import Structure

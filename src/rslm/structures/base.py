@@ -1,10 +1,10 @@
-"""What every structure offers: the set that W lies in, or the penalty that it pays.
+"""The interface of a structure: a set that W lies in, or a penalty on W.
 
-A structure has a form, by which inner solvers and continuation know how to treat it:
+The form of a structure tells inner solvers and continuation how to treat it:
 
     free          all matrices
     bounds        lower ≤ W ≤ upper; solved as `soft bounds`, which W may violate at a cost
-    linear        W = P(w) + W₀; solved `smoothed`, with W of low rank only nearly
+    linear        W = P(w) + W₀; solved `smoothed`, where W has low rank only approximately
     penalty       all matrices, with a quadratic cost
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Observed(Protocol):
-    """What a structure asks of a measurement."""
+    """What a structure needs to know about a measurement."""
 
     @property
     def intercept(self) -> bool: ...
@@ -44,7 +44,7 @@ class Structure(ABC):
     """A convex set of matrices, or a convex penalty on them."""
 
     form: ClassVar[str]
-    #: Whether columns of W depend on one another, so that they cannot be shared among processes.
+    #: Whether columns of W depend on one another, so that they cannot be distributed over processes.
     couples_columns: ClassVar[bool] = False
 
     @property
@@ -62,29 +62,32 @@ class Structure(ABC):
         return data.shape
 
     def check(self, data: Observed) -> None:
-        """Raise an error if this structure and these `data` do not fit."""
+        """Raise an error if this structure cannot be used with these `data`."""
         if self.couples_columns and not data.at_hand:
             raise TypeError(
-                f"{self!r} couples the columns of W, so they cannot be shared among processes; fit it in one process, "
-                "without a client"
+                f"{self!r} couples the columns of W, so they cannot be distributed over processes; fit it in one "
+                "process, without a client"
             )
 
     def penalty(self, A: Floats, B: Floats) -> float:
-        """What the matrix W with factors A and B pays."""
+        """The penalty on W = A Bᵀ."""
         return 0.0
 
     def simplest(self, shape: tuple[int, int]) -> tuple[Floats, Floats] | None:
-        """Columns a and b with a bᵀ of this `shape`, in the set and nearest to 0; None if that is not of rank 1."""
+        """Columns a and b such that a bᵀ, of this `shape`, is the matrix of the set nearest to 0.
+
+        None if that matrix does not have rank 1.
+        """
         d, T = shape
         return np.zeros((d, 1)), np.zeros((T, 1))
 
     def inward(self, X: Floats, V: Floats, misfit: Callable[[Floats, Floats], float]) -> tuple[Floats, Floats] | None:
-        """X and V with X Vᵀ in the set, near the given ones, found in one pass; None where that is not possible.
+        """X and V near the given ones with X Vᵀ in the set, found in one pass; None where that is not possible.
 
-        Of several, the one with the least `misfit`.
+        Of several candidates, the one with the least `misfit` is returned.
         """
         return X, V
 
     def arrays(self) -> list[NDArray[Any]]:
-        """The numbers that it consists of. A checkpoint keeps their checksums."""
+        """The arrays that define the structure, for its fingerprint."""
         return []

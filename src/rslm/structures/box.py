@@ -1,4 +1,4 @@
-"""Bounds of every entry:  lower ≤ W ≤ upper."""
+"""Bounds on every entry:  lower ≤ W ≤ upper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rslm.structures.inward import candidates
 
 
 class ObservedBeyond(NamedTuple):
-    """Observed values beyond their bounds: how many, and the worst one of them."""
+    """Observed values that violate their bounds: how many, and the worst of them."""
 
     many: int
     row: int
@@ -33,10 +33,10 @@ class Box(Structure):
     Parameters
     ----------
     lower, upper : number, array or None
-        None for no bound. Arrays are of a shape that NumPy broadcasts to that of W: one bound for each of its columns,
-        (d, 1) for each of its rows, or one for every entry.
+        None for no bound. An array must broadcast to the shape of W: (T,) for a bound per column, (d, 1) for a bound
+        per row, (d, T) for a bound per entry.
     strict : bool
-        Whether observed values beyond the bounds are an error.
+        Whether observed values that violate the bounds are an error.
     """
 
     form: ClassVar[str] = "bounds"
@@ -52,13 +52,13 @@ class Box(Structure):
             np.broadcast_shapes(self._lower.shape, self._upper.shape)
         except ValueError:
             raise ValueError(
-                f"lower and upper do not go together: their shapes are {self._lower.shape} and {self._upper.shape}"
+                f"lower and upper do not broadcast: their shapes are {self._lower.shape} and {self._upper.shape}"
             ) from None
         crossed = np.argwhere(self._lower > self._upper)
         if len(crossed):
             raise ValueError(f"lower must not be above upper; {self._name_of(crossed[0])}")
         if (self._lower == math.inf).any() or (self._upper == -math.inf).any():
-            raise ValueError("a lower bound of ∞ or an upper one of −∞ leaves no number between them")
+            raise ValueError("a lower bound of ∞ or an upper bound of −∞ leaves no number between them")
 
     @property
     def _lower(self) -> Floats:
@@ -69,7 +69,7 @@ class Box(Structure):
         return self.upper  # type: ignore[return-value]
 
     def _name_of(self, where: NDArray[np.int64]) -> str:
-        """Which bounds these are, and what they are."""
+        """The position and the values of a pair of bounds, for a message."""
         lower, upper = np.broadcast_arrays(self._lower, self._upper)
         at = tuple(int(k) for k in where)
         place = "they are" if lower.size == 1 else f"at {list(at[-1:]) if lower.shape[0] == 1 else list(at)} they are"
@@ -85,7 +85,7 @@ class Box(Structure):
         return self
 
     def check(self, data: Observed) -> None:
-        self.planes(data.shape)  # an error if it has another shape
+        self.planes(data.shape)  # raises an error if the shapes do not match
         if (farthest := float(np.abs(self.finite()).max(initial=0.0))) > LARGEST:
             raise ValueError(
                 f"bounds must be between −{LARGEST:g} and {LARGEST:g}, one is ±{farthest:.3g}; use None or ±inf for no "
@@ -100,17 +100,17 @@ class Box(Structure):
         return left, np.broadcast_to(near.T if near.shape[1] > 1 else 1.0, (T, 1))
 
     def inward(self, X: Floats, V: Floats, misfit: Callable[[Floats, Floats], float]) -> tuple[Floats, Floats] | None:
-        """X and V with products within the bounds, near the given ones; of several the one with the least misfit.
+        """X and V near the given ones with X Vᵀ within the bounds; of several, those with the least `misfit`.
 
-        None where neither all columns nor all rows can be equal within the bounds.
+        None if the bounds allow neither a matrix with equal columns nor one with equal rows.
         """
         lower, upper = self.of_rows()
         if (lower <= upper).all():
             return min(candidates(lower, upper, X, V), key=lambda found: misfit(*found))
         lower, upper = self.transposed().of_rows()
         if (lower <= upper).all():
-            turned = [(x, v) for v, x in candidates(lower, upper, V, X)]
-            return min(turned, key=lambda found: misfit(*found))
+            swapped = [(x, v) for v, x in candidates(lower, upper, V, X)]
+            return min(swapped, key=lambda found: misfit(*found))
         return None
 
     def arrays(self) -> list[NDArray[Any]]:
@@ -118,14 +118,14 @@ class Box(Structure):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the bounds; 1 where they do not vary."""
+        """The shape of the bounds; 1 along an axis where they do not vary."""
         rows, columns = np.broadcast_shapes(self._lower.shape, self._upper.shape)
         return rows, columns
 
     def planes(self, shape: tuple[int, int]) -> tuple[Floats, Floats]:
-        """The bounds of every entry of a matrix of this shape, in no more memory than was given."""
+        """The bounds of every entry of a matrix of this `shape`, as views that need no more memory."""
         if any(own not in (1, n) for own, n in zip(self.shape, shape, strict=True)):
-            raise ValueError(f"bounds of shape {self.shape} are not those of a matrix of shape {shape}")
+            raise ValueError(f"bounds of shape {self.shape} do not broadcast to the shape {shape} of the matrix")
         return np.broadcast_to(self._lower, shape), np.broadcast_to(self._upper, shape)
 
     def finite(self) -> Floats:
@@ -134,7 +134,7 @@ class Box(Structure):
         return np.asarray(both[np.isfinite(both)])
 
     def of_rows(self) -> tuple[Floats, Floats]:
-        """Bounds of whole rows: the innermost of those of their entries."""
+        """The tightest bounds within every row."""
         return self._lower.max(axis=1), self._upper.min(axis=1)
 
     def __repr__(self) -> str:
@@ -152,11 +152,11 @@ class Box(Structure):
 
     def divided_by(self, scale: float) -> Box:
         """The bounds of the matrix divided by a positive number, `scale`."""
-        with np.errstate(over="ignore", under="ignore"):  # a bound beyond all numbers is none
+        with np.errstate(over="ignore", under="ignore"):  # a bound that overflows to ±inf is no bound
             return replace(self, lower=self._lower / scale, upper=self._upper / scale)
 
     def within_reach(self, most: float) -> Box:
-        """Without the bounds on the far side of `most`, seen from 0, which no matrix of ordinary size comes near."""
+        """Without lower bounds below −`most` and upper bounds above `most`, which no ordinary matrix reaches."""
         lower, upper = self._lower, self._upper
         if not ((lower < -most).any() or (upper > most).any()):
             return self
@@ -165,11 +165,11 @@ class Box(Structure):
         )
 
     def nearest_to_zero(self) -> Floats:
-        """How far every entry has to be from 0."""
+        """The distance from 0 that the bounds force on every entry."""
         return np.concatenate([np.maximum(self._lower, 0.0).ravel(), np.maximum(-self._upper, 0.0).ravel()])
 
     def clip(self, rows: NDArray[np.integer], columns: NDArray[np.integer], values: Floats) -> Floats:
-        """Values of these entries, each at the nearest bound where it is beyond."""
+        """The `values` of the entries (rows[k], columns[k]), clipped to their bounds."""
 
         def at(plane: Floats) -> Floats:
             i = rows if plane.shape[0] > 1 else 0
@@ -178,21 +178,20 @@ class Box(Structure):
         return np.asarray(np.clip(values, at(self._lower), at(self._upper)))
 
     def part(self, rows: slice) -> Box:
-        """The bounds of some rows."""
+        """The bounds of a slice of `rows`."""
         lower, upper = (b[rows] if b.shape[0] > 1 else b for b in (self._lower, self._upper))
         return replace(self, lower=lower, upper=upper)
 
     def beyond(self, rows: NDArray[np.integer], columns: NDArray[np.integer], values: Floats) -> Floats:
-        """How far values of these entries are beyond their bounds: negative below, positive above, 0 between."""
-
+        """By how much `values` of the entries (rows[k], columns[k]) violate their bounds: < 0 below, > 0 above."""
         return np.asarray(values - self.clip(rows, columns, values))
 
     def observed_beyond(
         self, rows: NDArray[np.integer], columns: NDArray[np.integer], values: Floats
     ) -> ObservedBeyond | None:
-        """What is to be said of values of these entries that are beyond their bounds; None if there are none."""
+        """A summary of the `values` of entries (rows[k], columns[k]) that violate their bounds; None if none does."""
         by = self.beyond(rows, columns, values)
-        # A bound that is no number of the data's precision may be half a step of theirs beyond itself.
+        # A bound that is rounded to the precision of the data may violate itself by half a unit in the last place.
         by[np.abs(by) <= np.finfo(values.dtype).eps * np.abs(values)] = 0.0
         count = int(np.count_nonzero(by))
         if count == 0:
@@ -202,13 +201,13 @@ class Box(Structure):
 
 
 def worst(found: Iterable[ObservedBeyond | None]) -> ObservedBeyond | None:
-    """What is to be said of several parts of the data together."""
+    """The summaries of several parts of the data in one."""
     each = [f for f in found if f is not None]
     return max(each, key=lambda f: abs(f.by))._replace(many=sum(f.many for f in each)) if each else None
 
 
 def _plane(name: str, given: ArrayLike | None, none: float) -> Floats:
-    """A bound as an array of two dimensions."""
+    """A bound as a 2-D array."""
     try:
         bound = np.atleast_2d(np.array(none if given is None else given, dtype=np.float64))  # a copy
     except (TypeError, ValueError):
@@ -218,5 +217,5 @@ def _plane(name: str, given: ArrayLike | None, none: float) -> Floats:
     bad = np.argwhere(np.isnan(bound))
     if len(bad):
         where = "" if bound.size == 1 else f" at {[int(k) for k in (bad[0] if bound.shape[0] > 1 else bad[0][1:])]}"
-        raise ValueError(f"{name} must not be NaN{where}; None or ±∞ stand for no bound")
+        raise ValueError(f"{name} must not be NaN{where}; use None or ±∞ for no bound")
     return bound

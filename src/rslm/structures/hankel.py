@@ -26,21 +26,21 @@ class Transformed:
 
 
 def transformed(given: Any, transform: Callable[[], NDArray[Any]]) -> Transformed:
-    """What is transformed already, as it is; else the result of `transform`."""
+    """`given` if it is transformed already, otherwise the result of `transform`."""
     return given if isinstance(given, Transformed) else Transformed(transform())
 
 
 class Hankel(LinearStructure):
-    """Hankel matrices, or several of them side by side: [H(h₁) … H(h_m)], series with the same dynamics.
+    """Hankel matrices, or several of them side by side: [H(h₁) … H(h_m)], for series with the same dynamics.
 
     Parameters
     ----------
     window : int
-        Rows of each: d.
+        Rows of each matrix: d.
     windows : int
-        Columns of each. A series has n = window + windows − 1 samples.
+        Columns of each matrix. A series has n = window + windows − 1 samples.
     channels : int
-        How many series there are: w is h₁ … h_m one after the other, and T is channels · windows.
+        Number m of series: w is h₁ … h_m concatenated, and T is channels · windows.
     """
 
     tested = True
@@ -61,15 +61,15 @@ class Hankel(LinearStructure):
         return np.asarray(irfft(transformed, self._length)[..., :length])
 
     def parameters(self, w: Any) -> Transformed:
-        """w by (channel, frequency)."""
+        """The transform of w, indexed by (channel, frequency)."""
         return transformed(w, lambda: self._transform(w.reshape(self.channels, self.samples)))
 
     def left(self, X: Any) -> Transformed:
-        """X by (column, frequency)."""
+        """The transform of X, indexed by (column, frequency)."""
         return transformed(X, lambda: self._transform(np.ascontiguousarray(X.T)))
 
     def right(self, Y: Any) -> Transformed:
-        """Y by (column, channel, frequency)."""
+        """The transform of Y, indexed by (column, channel, frequency)."""
         shape = -1, self.channels, self.windows
         return transformed(Y, lambda: self._transform(np.ascontiguousarray(Y.T).reshape(shape)))
 

@@ -1,7 +1,7 @@
 """Linear structure: W = P(w) with parameters w and a linear map P.
 
-A structure gives products with P(w) and with the adjoint P*, never the d × T matrix unless it is asked for it; the
-inner solver of `rslm.inner.smoothed_linear` needs no more than these.
+A structure provides products with P(w) and with the adjoint P*, which are all that the inner solver of
+`rslm.inner.smoothed_linear` needs; the d × T matrix is formed only on request.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from rslm.structures.base import Observed, Structure
 class LinearStructure(Structure):
     """All matrices P(w) of shape (d, T), for w of length `size`.
 
-    One's own needs `shape`, `size`, the products `times`, `transposed_times` and `adjoint`, `gram` and `counts`. Where
-    every entry of P(w) is one parameter, `place` says which, and what follows from it is quick.
+    A structure of your own needs `shape`, `size`, the products `times`, `transposed_times` and `adjoint`, `gram` and
+    `counts`. Where every entry of P(w) is one parameter, `place` should say which one: this makes other methods fast.
     """
 
     form = "linear"
     couples_columns = True
-    #: Whether the adjoint is tested by this package, so that a fit need not test it.
+    #: Whether the tests of this package check the adjoint, so that a fit need not.
     tested: bool = False
-    #: The bandwidth of P*XP for any d × d matrix X; None where it has no bands.
+    #: The bandwidth of P*XP for any d × d matrix X; None where it is not banded.
     bandwidth: int | None = None
 
     shape: tuple[int, int]
@@ -56,7 +56,7 @@ class LinearStructure(Structure):
             check_adjoint(self)
 
     def check_shape(self, data: Observed) -> None:
-        """Raise an error if the data are not those of such matrices."""
+        """Raise an error if the `data` have another shape, or another number of parameters."""
         super().check(data)
         if len(self.shape) != 2 or min(*self.shape, self.size) < 1:
             raise ValueError(f"{self!r} needs a shape and a size of at least 1; they are {self.shape} and {self.size}")
@@ -80,7 +80,7 @@ class LinearStructure(Structure):
             raise ValueError(f"offset of {self!r} must be finite")
 
     def arrays(self) -> list[NDArray[Any]]:
-        """A product with random numbers, to nine digits: products by FFT differ in the last ones."""
+        """A product with random numbers, to nine digits, because the last digits of FFT products may differ."""
         rng = np.random.default_rng(0)
         product = self.whole_times(rng.standard_normal(self.size), rng.standard_normal((self.shape[1], 2)))
         return [np.array([float(f"{float(np.vdot(product, rng.standard_normal(product.shape))):.9g}")])]
@@ -97,18 +97,18 @@ class LinearStructure(Structure):
     def adjoint(self, X: Any, Y: Any) -> Floats:
         """P*(X Yᵀ) for X of shape (d, k) and Y of shape (T, k)."""
 
-    # What occurs in several products can be prepared once; the products take both forms.
+    # Factors that occur in several products can be prepared once; the products accept both forms.
 
     def parameters(self, w: Floats) -> Any:
-        """w as `times` and `transposed_times` like it best; w itself unless there is something to prepare."""
+        """w prepared for `times` and `transposed_times`; w itself if there is nothing to prepare."""
         return w
 
     def left(self, X: Floats) -> Any:
-        """X as `transposed_times` and `adjoint` like it best."""
+        """X prepared for `transposed_times` and `adjoint`."""
         return X
 
     def right(self, Y: Floats) -> Any:
-        """Y as `times` and `adjoint` like it best."""
+        """Y prepared for `times` and `adjoint`."""
         return Y
 
     @abstractmethod
@@ -118,7 +118,7 @@ class LinearStructure(Structure):
     @property
     @abstractmethod
     def counts(self) -> Floats:
-        """The diagonal of P*P: how many entries of P(w) a parameter decides, where every entry is one parameter."""
+        """The diagonal of P*P: where every entry of P(w) is one parameter, how many entries each parameter is."""
 
     def place(self, rows: Indices64, columns: Indices64) -> Indices64 | None:
         """Which parameter each entry (rows[k], columns[k]) of P(w) is; None where entries are not single parameters."""
@@ -130,7 +130,7 @@ class LinearStructure(Structure):
         return np.asarray(self.matrix(w)[rows, columns] if index is None else w[index])
 
     def spread(self, values: Floats, rows: Indices64, columns: Indices64) -> Floats:
-        """P* of the matrix with values[k] at (rows[k], columns[k]), zeros elsewhere; what is named twice is added."""
+        """P* of the matrix with values[k] at (rows[k], columns[k]), 0 elsewhere; values at the same place are added."""
         index = self.place(rows, columns)
         if index is not None:
             return np.bincount(index, values, self.size).astype(np.float64)
@@ -169,7 +169,7 @@ class LinearStructure(Structure):
         return product if self.offset is None else product + self.offset.T @ X
 
     def of_offset(self, function: Callable[[Floats], Floats]) -> Floats | float:
-        """P* of what a `function` of matrices makes of W₀; 0 where there is none."""
+        """P*(function(W₀)); 0 where there is no W₀."""
         if self.offset is None:
             return 0.0
         return self.adjoint(function(self.offset_matrix()), np.eye(self.shape[1]))
@@ -191,10 +191,10 @@ class LinearStructure(Structure):
 
 
 class Linear(LinearStructure):
-    """A parametrisation of one's own.
+    """A parametrisation of your own.
 
-    Every product forms the d × T matrix: this is for matrices that fit into memory. A wrong adjoint is an error before
-    the fit; `rslm.testing.check_structure` looks at everything.
+    Every product forms the d × T matrix, which must fit into memory. The adjoint is tested before a fit, and a wrong
+    one is an error; `rslm.testing.check_structure` tests everything.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Linear(LinearStructure):
         Length of w.
     forward : callable or LinearOperator
         w ↦ P(w), an array of shape (d, T); or a SciPy LinearOperator (or matrix) of shape (d·T, size), which returns
-        the rows of P(w) one after the other and has an adjoint, so that `adjoint` is not needed.
+        P(w).ravel() and has an adjoint itself, so that `adjoint` is not needed.
     adjoint : callable, optional
         W ↦ P*(W), an array of shape (size,): ⟨P(w), W⟩ = ⟨w, P*(W)⟩.
 
@@ -258,7 +258,7 @@ class Linear(LinearStructure):
 
     @property
     def counts(self) -> Floats:
-        """An unbiased estimate of the diagonal; it serves a preconditioner only."""
+        """An unbiased estimate of the diagonal of P*P; only preconditioners use it."""
         if self._counts is None:
             rng = np.random.default_rng(0)
             probes = rng.choice([-1.0, 1.0], (min(PROBES, self.size), self.size))
@@ -279,7 +279,7 @@ def check_adjoint(structure: LinearStructure, tol: float = 1e-8) -> None:
     if not abs(one - other) <= tol * float(np.linalg.norm(product) * np.linalg.norm(X)):
         raise ValueError(
             f"the adjoint of {structure!r} is wrong: ⟨P(w), W⟩ is {one:.6g}, but ⟨w, P*(W)⟩ is {other:.6g} for the "
-            "same random w and W; they have to be equal for all"
+            "same random w and W; they must be equal"
         )
 
 
@@ -303,5 +303,5 @@ def checked_count(name: str, count: Any) -> int:
 def _checked(name: str, got: Any, shape: tuple[int, ...]) -> Floats:
     array = np.asarray(got, dtype=np.float64)
     if array.shape != shape:
-        raise ValueError(f"{name} of the structure must return an array of shape {shape}; it is {array.shape}")
+        raise ValueError(f"{name} of the structure must return an array of shape {shape}; got {array.shape}")
     return array

@@ -1,6 +1,6 @@
 """A quadratic penalty on W along rows or columns:  ½ tr(WᵀL_rows W) + ½ tr(W L_columns Wᵀ).
 
-With the Laplacian of a graph it is ½ Σ (w_i − w_j)² over its edges: rows, or columns, that are neighbours are alike.
+With the Laplacian of a graph it is ½ Σ (w_i − w_j)² over its edges, which makes neighbouring rows, or columns, similar.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from rslm.runtime.types import Floats
 from rslm.structures.base import Observed, Structure
 from rslm.structures.linear import checked_count
 
-LANCZOS = 100  # restarts for the least eigenvalue
+LANCZOS = 100  # maximum number of restarts for the least eigenvalue
 
 
 class Smooth(Structure):
-    """All matrices, with a cost of not being smooth.
+    """All matrices, with a quadratic penalty on differences between neighbouring rows or columns.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Smooth(Structure):
 
     @staticmethod
     def path(n: int, weight: float = 1.0) -> sparse.csr_array:
-        """The Laplacian of a path: neighbours of `n` points in time are alike, with this `weight`."""
+        """The Laplacian of a path of `n` points, such as times, times `weight`: neighbours become similar."""
         n = checked_count("n", n)
         if n == 1:
             return sparse.csr_array((1, 1))
@@ -60,7 +60,7 @@ class Smooth(Structure):
 
     @property
     def average(self) -> float:
-        """The curvature along an entry, on the average."""
+        """The average curvature of the penalty along a single entry."""
         return sum(float(L.diagonal().mean()) for L in (self.rows, self.columns) if L is not None)
 
     def arrays(self) -> list[NDArray[Any]]:
@@ -126,13 +126,13 @@ def _refuse_indefinite(name: str, L: Any, size: float) -> None:
     n = L.shape[0]
     if n <= 2000:
         least = float(np.linalg.eigvalsh(L.toarray() if hasattr(L, "toarray") else L)[0])
-    else:  # Gershgorin's circles: enough for Laplacians
+    else:  # Gershgorin's bound, which is sharp enough for Laplacians
         diagonal = L.diagonal()
         least = float((diagonal - (np.asarray(abs(L).sum(axis=1)).ravel() - np.abs(diagonal))).min())
         if least < -1e-9 * size:
             try:
                 least = float(eigsh(L, k=1, which="SA", return_eigenvectors=False, tol=1e-6, maxiter=LANCZOS)[0])
-            except ArpackNoConvergence:  # as it does for eigenvalues near 0; nothing shows that it is indefinite
+            except ArpackNoConvergence:  # usual for eigenvalues near 0, so it does not mean that L is indefinite
                 return
     if least < -1e-8 * size * n:
         raise ValueError(f"{name} must be positive semidefinite; its least eigenvalue is {least:.3g}")

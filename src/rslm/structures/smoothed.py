@@ -1,7 +1,7 @@
-"""Linear structure in the form that is solved: W = P(w) exactly, and of low rank only nearly.
+"""Linear structure in the form that is solved: W = P(w) holds exactly, low rank only approximately.
 
-For a generic U no matrix with columns in the span of U has the structure but W = 0, so ⟨(UUᵀ)⁺ W, W⟩ would be infinite
-for all others. With UUᵀ + δI in the place of UUᵀ it is finite everywhere, and δ → 0 makes W of low rank.
+For a generic U only W = 0 has both the structure and all columns in the span of U, so ⟨(UUᵀ)⁺ W, W⟩ would be infinite
+for every other W. With UUᵀ + δI in place of UUᵀ it is finite everywhere, and W gets low rank as δ → 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rslm.structures.linear import LinearStructure
 
 @dataclass(frozen=True, eq=False)
 class Smoothed(Structure):
-    """A linear structure with ½⟨(UUᵀ + δI)⁻¹ W, W⟩ in the place of the trace norm."""
+    """A linear structure with ½⟨(UUᵀ + δI)⁻¹ W, W⟩ in place of the trace norm term."""
 
     form: ClassVar[str] = "smoothed"
     couples_columns: ClassVar[bool] = True

@@ -1,9 +1,9 @@
-"""Bounds that W may go beyond, at a cost.
+"""Bounds that W may violate at a cost.
 
-    C Σ (1/2ε) distance(w − ε a⁰/C)²      with the multipliers a⁰ that are expected, 0 unless given
+    C Σ (1/2ε) distance(w − ε a⁰/C)²      with the expected multipliers a⁰, 0 unless given
 
-Where a⁰ are the multipliers at the solution with bounds that hold, so is the solution with soft ones, whatever ε: the
-method of multipliers. In the dual there is a term −(ε/2C) ‖a − a⁰‖² for the multipliers a.
+If a⁰ are the multipliers at the solution with hard bounds, the problem with soft bounds has the same solution for any
+ε: the method of multipliers. In the dual there is a term −(ε/2C) ‖a − a⁰‖² for the multipliers a.
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ from rslm.structures.linear import LinearStructure, checked_count
 
 
 class Symmetric(LinearStructure):
-    """Symmetric matrices. Their parameters are half of a dense matrix already, so products form it.
+    """Symmetric matrices. Products form the dense matrix, which has only twice as many numbers as w.
 
     Parameters
     ----------
     side : int
-        d = T.
+        Number of rows and columns, d = T.
     """
 
     tested = True

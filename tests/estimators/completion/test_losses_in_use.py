@@ -319,7 +319,9 @@ def test_a_loss_that_is_none(loss, message):
 def test_targets_that_are_no_classes(loss):
     X = np.ones((4, 4))
     X[1, 2] = 0.3
-    with pytest.raises(ValueError, match=r"needs two classes.* 1 of 16 targets are others, the first is 0\.3\. Turn"):
+    with pytest.raises(
+        ValueError, match=r"needs two classes.* 1 of 16 targets have other values, the first is 0\.3\. Turn"
+    ):
         MatrixCompletion(2, loss=loss).fit(X)
     with pytest.raises(ValueError, match="the targets are −1, 0 and 1"):
         MatrixCompletion(2, loss=loss).fit(np.array([[-1.0, 0.0], [1.0, 1.0]]))
@@ -341,7 +343,7 @@ class Nonsense(Pseudo):
     [
         (lambda y, w: 1.0, r"has shape \(\) for targets and predictions of shape .* one number for every entry"),
         (lambda y, w: np.zeros(3), r"has shape \(3,\)"),
-        (lambda y, w: np.full(y.shape, nan), r"is nan at y = .*, w = .*check_loss finds"),
+        (lambda y, w: np.full(y.shape, nan), r"is nan at y = .*, w = .*check_loss helps"),
         (lambda y, w: np.full(y.shape, 1j), "real numbers are needed"),
     ],
     ids=["scalar", "short", "nan", "complex"],
@@ -361,7 +363,7 @@ def test_a_users_loss_that_is_not_convex():
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda y, s: s * y - 10 * s * s, r"conjugate of Nonsense\(\) is .* value and gradient say"),
+        (lambda y, s: s * y - 10 * s * s, r"conjugate of Nonsense\(\) is .* value and gradient imply"),
         (lambda y, s: np.full(y.shape, nan), r"conjugate of Nonsense\(\) is nan"),
         (lambda y, s: np.full(y.shape, np.inf), r"conjugate of Nonsense\(\) is inf"),
         (lambda y, s: 0.0, r"conjugate of Nonsense\(\) has shape \(\)"),
