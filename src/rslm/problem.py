@@ -69,6 +69,7 @@ class Problem:
             raise TypeError(
                 f"structure must be None or a Structure such as Box, Smooth or Hankel; got {self.structure!r}"
             )
+        self.structure.check_form()
         self.data.validate(self.structure)
         self.structure.check(self.data)
         if not 0 < as_float(self.C) < math.inf:
@@ -126,6 +127,8 @@ class Problem:
 
 
 def _checked_weights(name: str, given: Floats, length: int) -> Floats:
+    if np.asarray(given).dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be an array of {length} real numbers; got {given!r}")
     weights = np.asarray(given, dtype=np.float64)
     if weights.shape != (length,):
         raise ValueError(f"{name} must have shape ({length},); got {weights.shape}")

@@ -15,11 +15,21 @@ from numpy.typing import NDArray
 from rslm.evaluation.objective import Objective
 from rslm.losses import Loss
 from rslm.measurements import Measurement
+from rslm.measurements.base import validate
 from rslm.runtime.types import Floats
 from rslm.structures import LinearStructure
-from rslm.structures.linear import check_adjoint
+from rslm.structures.penalty import Penalty
+from rslm.structures.validate import validate_linear, validate_penalty
 
-__all__ = ["check_gradient", "check_hessian", "check_loss", "check_measurement", "check_structure", "difference"]
+__all__ = [
+    "check_gradient",
+    "check_hessian",
+    "check_loss",
+    "check_measurement",
+    "check_penalty",
+    "check_structure",
+    "difference",
+]
 
 SHRINK = 1.6  # from one step to the next shorter one
 STEPS = 14
@@ -186,9 +196,8 @@ def check_measurement(data: Measurement, *, tol: float = 1e-10, random_state: in
         Largest relative error.
     random_state : int, default=0
     """
+    _refused(lambda: validate(data))
     rng, (d, T), n = np.random.default_rng(random_state), data.shape, len(data)
-    if data.values.shape != (n,):
-        raise AssertionError(f"values of {data!r} must have shape ({n},), one an observation; got {data.values.shape}")
     for k in (1, 3):
         X, V = rng.standard_normal((d, k)), rng.standard_normal((T, k))
         w, z = data.apply(X, V), rng.standard_normal(n)
@@ -236,12 +245,9 @@ def check_structure(structure: LinearStructure, *, tol: float = 1e-10, random_st
         apart = _relative(np.asarray(got), np.asarray(wanted))
         _check(apart <= tol, f"{what} of {name} is wrong, by {apart:.1e} of its size")
 
-    try:
-        check_adjoint(structure, tol)
-    except ValueError as wrong:
-        raise AssertionError(str(wrong)) from wrong
+    _refused(lambda: validate_linear(structure))
     W = structure.matrix(w)
-    agree(W, np.reshape(structure.entries(w, rows, columns), (d, T)), "matrix, beside entries,")
+    agree(W, np.reshape(structure.entries(w, rows, columns), (d, T)), "matrix, compared with entries,")
     agree(structure.matrix(2.0 * w - 3.0 * v), 2.0 * W - 3.0 * structure.matrix(v), "matrix, which is not linear,")
     agree(structure.times(w, Y), W @ Y, "times")
     agree(structure.transposed_times(w, X), W.T @ X, "transposed_times")
@@ -249,12 +255,32 @@ def check_structure(structure: LinearStructure, *, tol: float = 1e-10, random_st
     agree(structure.times(prepared[0], prepared[2]), W @ Y, "times, with prepared factors,")
     agree(structure.transposed_times(prepared[0], prepared[1]), W.T @ X, "transposed_times, with prepared factors,")
     adjoint = structure.spread((X @ Y.T).ravel(), rows, columns)
-    agree(structure.adjoint(X, Y), adjoint, "adjoint, beside spread,")
+    agree(structure.adjoint(X, Y), adjoint, "adjoint, compared with spread,")
     agree(structure.adjoint(*prepared[1:]), adjoint, "adjoint, with prepared factors,")
     agree(structure.gram(w), structure.spread(W.ravel(), rows, columns), "gram")
     _check(
         structure.counts.shape == w.shape and bool((structure.counts > 0).all()), f"counts of {name} are not positive"
     )
+
+
+def check_penalty(penalty: Penalty, shape: tuple[int, int]) -> None:
+    """Check that a penalty and its products belong to one symmetric positive semidefinite map.
+
+    Parameters
+    ----------
+    penalty : Penalty
+    shape : (d, T)
+        Of W.
+    """
+    _refused(lambda: validate_penalty(penalty, shape))
+
+
+def _refused(check: Callable[[], None]) -> None:
+    """Checks that `Problem` makes too: their errors become failures."""
+    try:
+        check()
+    except (TypeError, ValueError) as wrong:
+        raise AssertionError(str(wrong)) from None
 
 
 def _some_targets(loss: Loss, rng: np.random.Generator) -> Floats:

@@ -16,10 +16,13 @@ from rslm.losses import (
     Hinge,
     Huber,
     Logistic,
+    Loss,
     Quantile,
     Square,
     SquaredHinge,
 )
+from rslm.measurements import Entries
+from rslm.problem import Problem
 from rslm.testing import check_loss
 
 KINKED = [Absolute(), EpsilonInsensitive(0.3), Quantile(0.1), Quantile(0.9), Hinge()]
@@ -414,3 +417,75 @@ def test_a_loss_of_ones_own():
     picky.most = -1.0
     with pytest.raises(AssertionError, match=r"refuses all that check_loss tried, give y.*no counts"):
         check_loss(picky)
+
+
+# ---- losses of a user's own, as `Problem` tries them ------------------------------------------------------------
+
+
+class Thrice(Loss):
+    """3 (y − w)², right."""
+
+    def value(self, y, w):
+        return 3.0 * (w - y) ** 2
+
+    def gradient(self, y, w):
+        return 6.0 * (w - y)
+
+    def hessian(self, y, w):
+        return np.full(w.shape, 6.0)
+
+    def conjugate(self, y, s):
+        return s * y + s * s / 12.0
+
+
+class WrongHessian(Thrice):
+    def hessian(self, y, w):
+        return np.full(w.shape, 12.0)
+
+
+class WrongGradient(Thrice):
+    def gradient(self, y, w):
+        return np.where(w == 0, 6.0 * (w - y), 5.0 * (w - y))
+
+    def conjugate(self, y, s):
+        return np.where(np.isin(s, -6.0 * y), -3.0 * y * y, s * y)
+
+
+class RightAtZeroOnly(Thrice):
+    def conjugate(self, y, s):
+        return np.full(s.shape, -3.0) * y * y
+
+
+class Quadratic(Thrice):
+    quadratic = True
+
+
+class NoCurvature(Thrice):
+    def value(self, y, w):
+        return np.abs(w - y)
+
+    def gradient(self, y, w):
+        return np.sign(w - y)
+
+    def hessian(self, y, w):
+        return np.zeros(w.shape)
+
+    def conjugate(self, y, s):
+        return np.where(np.abs(s) <= 1.0, s * y, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (WrongHessian(), "hessian of .* is wrong: it is 12 where differences give 6"),
+        (WrongGradient(), "conjugate of|gradient of .* is wrong"),
+        (RightAtZeroOnly(), "conjugate of .* value and gradient imply"),
+        (Quadratic(), r"has quadratic = True, which means that its value is \(y − w\)²"),
+        (NoCurvature(), "hessian of .* is 0 everywhere.*BoxDual"),
+    ],
+)
+def test_mistakes_are_named_before_the_fit(loss, message):
+    data = Entries(np.random.default_rng(0).standard_normal((4, 5)))
+    Problem(Thrice(), data)
+    with pytest.raises(ValueError, match=message):
+        Problem(loss, data)

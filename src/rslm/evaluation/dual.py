@@ -139,7 +139,7 @@ class StructuredDuals(Duals):
         return self.S.support(self.z)
 
     def infeasibility(self) -> float:
-        return self.S.infeasibility(self.z)
+        return self.S.correction(self.z)[0]
 
 
 def dual_gram(
@@ -178,7 +178,7 @@ def conjugate_part(problem: Problem, z: Floats, alpha: float) -> float:
     """−C Σ ℓ*(y, −αz/C)."""
     y, C, conjugate = problem.data.values, problem.C, problem.loss.conjugate
     return -C * sum_in_blocks(
-        lambda at: conjugate(y[at].astype(np.float64), z[at].astype(np.float64) * (-alpha / C)), len(y)
+        lambda at: np.asarray(conjugate(y[at].astype(np.float64), z[at].astype(np.float64) * (-alpha / C))), len(y)
     )
 
 

@@ -113,6 +113,18 @@ def primal(problem: Problem, W: Factored, of_data: float, trace_norm_term: float
     return of_data + trace_norm_term + problem.penalty(W.U, W.V)
 
 
+def value_at(problem: Problem, w: Floats) -> float:
+    """The objective of W = P(w) + W₀, with intercepts of 0, for a linear structure; W is formed."""
+    linear, p, q = problem.structure.linear, problem.row_weights, problem.column_weights
+    assert linear is not None
+    W = linear.whole_matrix(w)
+    predicted = w[problem.data.index_in(linear)] if problem.data.parameters is not None else problem.data.of_matrix(W)
+    W = W if p is None else np.sqrt(p)[:, None] * W
+    W = W if q is None else W * np.sqrt(q)
+    loss = float(np.sum(problem.loss.value(np.asarray(problem.data.values, dtype=np.float64), predicted)))
+    return problem.C * loss + 0.5 * float(np.linalg.norm(W, "nuc")) ** 2
+
+
 class Objective:
     """Evaluates g at points U of shape (d, r).
 

@@ -16,10 +16,10 @@ class StructuredDual(Products, Protocol):
     """The dual matrix S of a problem with linear structure."""
 
     def support(self, z: Floats) -> float:
-        """⟨S − M*z, W₀⟩, which is added to the dual value where the structure is affine."""
+        """⟨S + E − M*z, W₀⟩, with the correction E: the part of the dual value that comes from an affine structure."""
 
-    def infeasibility(self, z: Floats) -> float:
-        """An upper bound on the norm of the smallest change of S that makes P*(S) equal to P*(M*z)."""
+    def correction(self, z: Floats) -> tuple[float, float]:
+        """‖E‖_F, from above, and ⟨E, W₀⟩ for the least E with P*(S + E) = P*(M*z), which makes S feasible."""
 
 
 class InnerSolution(ABC):

@@ -211,7 +211,8 @@ class GenericSolution(InnerSolution):
         self.gradient = -solver.scale * sum(s.times(point.V) for s in point.states)
 
     def intercepts(self) -> Floats | None:
-        return self._point.b
+        middle = self._solver.loss.middle
+        return None if self._point.b is None or middle is None else self._point.b + middle
 
     def derivative(self, xi: Floats) -> Floats:
         solver, point = self._solver, self._point
@@ -249,7 +250,7 @@ class GenericSolution(InnerSolution):
             size = float(np.linalg.norm(X / solver.scale)) or 1.0
             return solver.loss.at(X, V, b).value + 0.5 * float(np.sum(solver.q * (V * size) ** 2))
 
-        return kept_bounds(box, self._U, self.V, b, solver.scale, value, solver.n_threads)
+        return kept_bounds(box, self._U, self.V, self.intercepts(), solver.scale, value, solver.n_threads)
 
 
 def slow(problem: Problem) -> str | None:

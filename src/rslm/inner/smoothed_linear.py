@@ -25,6 +25,7 @@ import numpy as np
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System, Theta, penalty_product
 from rslm.inner.newton_steps import ENOUGH, SETTLED, step_length
+from rslm.inner.terms import middle_of
 from rslm.inner.weighted import has_kinks
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
@@ -35,6 +36,7 @@ from rslm.structures import Hankel, LinearStructure, Smoothed, WeightedStructure
 Map = Callable[[Floats], Floats]
 MOST_STEPS = 200
 FREE = 1e-6  # negligible penalty of intercepts: a column with all errors far from kinks has no other curvature
+SAFE = 1.01  # for what conjugate gradients leave of a correction
 FORMED = 2e8  # largest number of multiplications for which W is formed to compute its singular values
 
 
@@ -51,6 +53,9 @@ class Measured:
         self.index = None if self.intercepts else self.data.index_in(self.structure)
         none = self.structure.offset is None or self.data.parameters is not None  # parameters are observed without W₀
         self.offset: Floats | float = 0.0 if none else self.data.of_matrix(self.structure.offset_matrix())
+        self.middle = middle_of(problem)  # intercepts are relative to it
+        if self.middle is not None:
+            self.offset = self.offset + self.data.by_column(self.middle)
         d, T = self.structure.shape
         self._share = len(self.data) / (d * T) * self.data.gain
 
@@ -260,7 +265,8 @@ class SmoothedSolution(InnerSolution):
         self.relative_gradient = float(np.sqrt(max(size**2 - along**2, 0.0))) / size if size > 0 else 0.0
 
     def intercepts(self) -> Floats | None:
-        return self._intercepts if self._solver.measured.intercepts else None
+        middle = self._solver.measured.middle
+        return None if middle is None else self._intercepts + middle
 
     # ---- the dual matrix ---------------------------------------------------------------------------------------------
 
@@ -281,12 +287,16 @@ class SmoothedSolution(InnerSolution):
         if P.offset is None:
             return 0.0
         S = self.times(np.eye(P.shape[1]))
-        return float(np.sum(P.offset_matrix() * S)) - float(np.sum(z * measured.offset))
+        of_data = float(np.sum(z * measured.offset))
+        return float(np.sum(P.offset_matrix() * S)) - of_data + self.correction(z)[1]
 
-    def infeasibility(self, z: Floats) -> float:
+    def correction(self, z: Floats) -> tuple[float, float]:
         P, theta, measured = self._solver.structure, self._theta, self._solver.measured
         of_S = (P.whole_gram(self.parameters) - P.adjoint(theta.U, self._V)) / self._solver.delta
-        return P.least_norm(measured.parted(measured.adjoint(z))[0] - of_S)
+        missing = measured.parted(measured.adjoint(z))[0] - of_S
+        x = P.least_norm_parameters(missing)
+        norm = SAFE * math.sqrt(max(float(x @ missing), 0.0)) if np.isfinite(x).all() else math.inf
+        return norm, float(np.sum(x * P.of_offset(lambda W: W)))
 
     # ---- the trace norm ----------------------------------------------------------------------------------------------
 

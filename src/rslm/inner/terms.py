@@ -62,19 +62,31 @@ class Adjoint:
         return self.data.sums_by_column(self.z)
 
 
+def middle_of(problem: Problem) -> Floats | None:
+    """The mean target of every column, which intercepts are near; None without intercepts, 0 for two classes."""
+    data = problem.data
+    if not data.intercept:
+        return None
+    counts = data.sums_by_column(np.ones(len(data)))
+    sums = data.sums_by_column(np.asarray(data.values, dtype=np.float64))
+    return np.zeros(len(sums)) if problem.loss.binary else np.asarray(sums / np.maximum(counts, 1.0))
+
+
 class LossTerm:
     """C Σ ℓ(y, M W + b)."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         self.data, self.C, self.loss, self.threads = problem.data, problem.C, CheckedLoss(problem.loss), n_threads
         self.y = np.asarray(problem.data.values, dtype=np.float64)
+        self.middle = middle_of(problem)  # intercepts are relative to it
+        self._constant = 0.0 if self.middle is None else problem.data.by_column(self.middle)
 
     def apply(self, X: Floats, V: Floats, b: Floats | None) -> Floats:
         w = self.data.apply(X, V, self.threads)
         return w if b is None else np.asarray(w + self.data.by_column(b))
 
     def at(self, X: Floats, V: Floats, b: Floats | None) -> LossState:
-        return LossState(self, self.apply(X, V, b))
+        return LossState(self, self.apply(X, V, b) + self._constant)
 
 
 class LossState(Adjoint):

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from rslm.losses.base import Loss
 from rslm.runtime.types import Floats
 
+PREDICTIONS = 4  # per target, at which the functions of a user's own loss are tried
+
 
 def usual_size(y: Floats) -> float:
     """The median of |y| over the nonzero targets; 0 if all are 0."""
@@ -37,23 +39,60 @@ class CheckedLoss:
         return answer
 
     def try_out(self, y: Floats) -> None:
-        """Call every function at targets y and predictions 0, where none of them may overflow."""
+        """Call every function at targets y and some predictions: 0, where none may overflow, and random ones."""
         with np.errstate(all="ignore"):
-            for name in ("value", "gradient", "hessian"):
+            for name in ("gradient", "hessian"):  # the value may overflow for very large data; the solver reports that
                 answer = self(name, y, np.zeros_like(y))
-                if name != "value":  # it may overflow for very large data; the solver reports that
-                    self._refuse(name, ~np.isfinite(answer), answer, y, np.zeros_like(y))
-            # Fenchel–Young at w = 0: ℓ*(ℓ'(0)) = −ℓ(0).
-            value, slope = (self(name, y, np.zeros_like(y)) for name in ("value", "gradient"))
-            conjugate = self("conjugate", y, slope)
-            apart = ~(np.abs(conjugate + value) <= 1e-6 * (1.0 + np.abs(value))) & np.isfinite(value)
-            if apart.any():
-                k = int(np.argmax(apart))
-                raise ValueError(
-                    f"conjugate of {self.loss!r} is {conjugate[k]:g} at y = {y[k]:g}, s = {slope[k]:g}, but value and "
-                    f"gradient imply {-value[k]:g}. A wrong conjugate makes the certificate wrong; "
-                    "rslm.testing.check_loss helps to find the mistake"
-                )
+                self._refuse(name, ~np.isfinite(answer), answer, y, np.zeros_like(y))
+            self._try_conjugate(y, np.zeros_like(y))
+            if not type(self.loss).__module__.startswith("rslm."):
+                self._try_derivatives(y)
+
+    def _try_conjugate(self, y: Floats, w: Floats) -> None:
+        """Fenchel–Young: ℓ*(ℓ'(w)) = ℓ'(w) w − ℓ(w)."""
+        value, slope = (self(name, y, w) for name in ("value", "gradient"))
+        conjugate, wanted = self("conjugate", y, slope), slope * w - value
+        size = 1.0 + np.abs(value) + np.abs(slope * w)
+        apart = ~(np.abs(conjugate - wanted) <= 1e-6 * size) & np.isfinite(value) & np.isfinite(slope)
+        if apart.any():
+            k = int(np.argmax(apart))
+            raise ValueError(
+                f"conjugate of {self.loss!r} is {conjugate[k]:g} at y = {y[k]:g}, s = {slope[k]:g}, but value and "
+                f"gradient imply {wanted[k]:g}. A wrong conjugate makes the certificate wrong; "
+                "rslm.testing.check_loss helps to find the mistake"
+            )
+
+    def _try_derivatives(self, y: Floats) -> None:
+        """A user's own loss at random predictions; kinks may be near some of them, but not near most."""
+        rng = np.random.default_rng(0)
+        scale = max(float(np.abs(y).max(initial=0.0)), 1.0)
+        y = np.repeat(y, PREDICTIONS)
+        w, h = scale * rng.standard_normal(len(y)), 1e-5 * scale
+        self._try_conjugate(y, w)
+        value, slope, bend = (self(name, y, w) for name in ("value", "gradient", "hessian"))
+        if self.loss.smooth and self.loss.interval is None and slope.any() and not bend.any():
+            raise ValueError(
+                f"hessian of {self.loss!r} is 0 everywhere, so Newton's method cannot solve it. Derive a loss with "
+                "kinks from rslm.losses.BoxDual, which rounds them"
+            )
+        if self.loss.quadratic and not np.allclose(value, (y - w) ** 2, rtol=1e-6):
+            raise ValueError(
+                f"{self.loss!r} has quadratic = True, which means that its value is (y − w)². Remove it, or scale C"
+            )
+        up, down = (self("value", y, w + step) for step in (h, -h))
+        self._near("gradient", slope, (up - down) / (2.0 * h))
+        up, down = (self("gradient", y, w + step) for step in (h, -h))
+        self._near("hessian", bend, (up - down) / (2.0 * h))
+
+    def _near(self, name: str, given: Floats, difference: Floats) -> None:
+        size = max(float(np.abs(given).max()), float(np.abs(difference).max()))
+        apart = np.abs(given - difference)
+        if float(np.median(apart)) > 1e-3 * size:
+            k = int(np.argmax(apart))
+            raise ValueError(
+                f"{name} of {self.loss!r} is wrong: it is {given[k]:.6g} where differences give {difference[k]:.6g}. "
+                "rslm.testing.check_loss helps to find the mistake"
+            )
 
     def __call__(self, name: str, y: Floats, w: Floats) -> Floats:
         answer = np.asarray(getattr(self.loss, name)(y, w))

@@ -185,32 +185,39 @@ class Measurement(ABC):
         Only measurements from outside this package are tried out; its own have tests.
         """
         if not type(self).__module__.startswith("rslm."):
-            _validate(self)
+            validate(self)
 
 
-def _validate(data: Measurement) -> None:
-    values, name = data.values, type(data).__name__
+def validate(data: Measurement) -> None:
+    """Raise an error that names the part of a measurement which is wrong."""
+    values, name = getattr(data, "values", None), type(data).__name__
     if not (isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "f"):
         got = f"{values.dtype} of shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
         raise TypeError(f"values of {name} must be a 1-D array of floats; got {got}")
+    if not np.isfinite(values).all():
+        k = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"values of {name} must be finite; values[{k}] is {values[k]}. Leave missing ones out")
     if isinstance(getattr(type(data), "values", None), property):
         raise TypeError(
             f"values of {name} must be a plain attribute, not a property, because copies are given other values"
         )
-    if not (isinstance(data.shape, tuple) and len(data.shape) == 2 and min(data.shape) >= 1):
+    numbers = data.shape if isinstance(data.shape, tuple) else ()
+    if len(numbers) != 2 or not all(isinstance(k, int | np.integer) and k >= 1 for k in numbers):
         raise TypeError(f"shape of {name} must be (d, T), two whole numbers ≥ 1; got {data.shape!r}")
     rng, (d, T), n = np.random.default_rng(0), data.shape, len(values)
     X, V, z = rng.standard_normal((d, 2)), rng.standard_normal((T, 2)), rng.standard_normal(n)
     try:
         w = data.apply(X, V, 1)
-    except TypeError as error:
-        raise TypeError(f"apply of {name} must accept (X, V, threads): {error}") from error
-    if not (isinstance(w, np.ndarray) and w.shape == (n,)):
-        got = f"an array of shape {w.shape}" if isinstance(w, np.ndarray) else type(w).__name__
-        raise ValueError(f"apply of {name} must return an array of {n} numbers, one per observation; got {got}")
+    except (TypeError, ValueError, IndexError) as error:
+        raise TypeError(
+            f"apply of {name} must accept (X, V, threads), with X of shape ({d}, k) and V of shape ({T}, k): {error}"
+        ) from error
+    if not (isinstance(w, np.ndarray) and w.shape == (n,) and w.dtype == np.float64):
+        got = f"{w.dtype} of shape {w.shape}" if isinstance(w, np.ndarray) else type(w).__name__
+        raise ValueError(f"apply of {name} must return an array of {n} float64, one per observation; got {got}")
     try:
         products = data.adjoint_times(z, V), data.adjoint_transposed_times(z, X)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError, NotImplementedError) as error:
         raise ValueError(
             f"adjoint of {name} must be a matrix of shape {(d, T)}, and have products with others: {error}"
         ) from error
@@ -220,7 +227,13 @@ def _validate(data: Measurement) -> None:
         _agree(f"adjoint of {name}", "⟨M W, z⟩", (w, z), (product, other))
     if data.intercept:
         b = rng.standard_normal(T)
-        _agree(f"sums_by_column of {name}", "⟨by_column(b), z⟩", (data.by_column(b), z), (b, data.sums_by_column(z)))
+        of_b, sums = data.by_column(b), data.sums_by_column(z)
+        if np.shape(of_b) != (n,) or np.shape(sums) != (T,):
+            raise ValueError(
+                f"by_column and sums_by_column of {name} must return {n} and {T} numbers; got shapes {np.shape(of_b)} "
+                f"and {np.shape(sums)}"
+            )
+        _agree(f"sums_by_column of {name}", "⟨by_column(b), z⟩", (of_b, z), (b, sums))
 
 
 def _agree(part: str, name: str, one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> None:

@@ -12,7 +12,7 @@ from rslm.certificate import Certificate, bare_certificate, certify, no_certific
 from rslm.continuation.path import stand_in
 from rslm.continuation.stage import Stage
 from rslm.evaluation.data_term import LocalTerm
-from rslm.evaluation.objective import Evaluation, Objective, primal
+from rslm.evaluation.objective import Evaluation, Objective, primal, value_at
 from rslm.kernels import Stopped
 from rslm.problem import Problem
 from rslm.runtime.interrupts import Interrupt
@@ -64,6 +64,7 @@ def answer(
     evaluation = point.evaluation
     kept = evaluation.within_bounds()
     found: Evaluation | Candidate = kept
+    parameters = evaluation.solution.parameters
     simple = simplest(problem, evaluation.U.shape[1], objective.n_threads)
     if simple is not None and not kept.value - simple.value <= WORSE * abs(simple.value):
         found, certificate = simple, certify(problem, evaluation, tol, False, simple.primal(problem))
@@ -71,6 +72,10 @@ def answer(
             outcome = Outcome.FAILED
         elif outcome not in ENDED_FROM_OUTSIDE:
             outcome = Outcome.STALLED
+    elif (without := at_no_parameters(problem, evaluation)) is not None:
+        found, parameters = without, without.parameters
+        certificate = certify(problem, evaluation, tol, False, without.value)
+        outcome = outcome if outcome in ENDED_FROM_OUTSIDE else Outcome.STALLED
     elif math.isfinite(kept.value) and not wanted:
         certificate = no_certificate(problem, kept, tol, "it was not asked for")
     elif math.isfinite(kept.value):
@@ -79,7 +84,6 @@ def answer(
         why = "bounds are not kept" if problem.structure.box is not None else "objective is not a finite number"
         certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
     certificate = replace(certificate, relaxations=stage.relaxations)
-    parameters = evaluation.solution.parameters
     return Answer(found.U, found.V, parameters, found.intercepts, found.value, outcome, certificate)
 
 
@@ -200,3 +204,21 @@ def quick_candidate(problem: Problem, rank: int, loop: Loop) -> Candidate:
         found = structure.inward(kept.U * scale, kept.V, lambda X, V: value_of(at(X, V)))
         kept = replace(kept, within=False) if found is None else at(*found)
     return replace(kept, value=value_of(kept))
+
+
+def at_no_parameters(problem: Problem, evaluation: Evaluation) -> Candidate | None:
+    """W = W₀ of an affine structure, if it is better than the W of an evaluation; else None.
+
+    If the rank is below that of every matrix with the structure, no small change may lead to a good one.
+    """
+    linear = problem.structure.linear
+    if linear is None or linear.offset is None:
+        return None
+    value = value_at(problem, np.zeros(linear.size))
+    if not evaluation.primal(problem) - value > WORSE * abs(value):
+        return None
+    rank, (left, s, right) = evaluation.U.shape[1], np.linalg.svd(linear.offset_matrix(), full_matrices=False)
+    U, size = left[:, :rank] * np.sqrt(s[:rank]), max(float(np.sqrt(s[:rank].sum())), np.finfo(float).tiny)
+    V = right[:rank].T * np.sqrt(s[:rank]) * size
+    intercepts = np.zeros(len(V)) if problem.data.intercept else None
+    return Candidate(U / size, V, intercepts, 1, value, parameters=np.zeros(linear.size))

@@ -15,6 +15,7 @@ from rslm.runtime.types import Floats
 
 History = dict[str, Any]
 
+FORMED = 1e6  # entries of W up to which it is formed
 NEGLIGIBLE = 1e-7  # singular values this small relative to the largest one are 0, up to the accuracy of the solver
 
 
@@ -51,5 +52,9 @@ class Result:
 
     def numerical_rank(self) -> int:
         """The number of singular values of W that are not negligible."""
-        s = singular_values(self.left, self.V)
+        linear = self.problem.structure.linear
+        if self.parameters is None or linear is None or np.prod(linear.shape, dtype=float) > FORMED:
+            s = singular_values(self.left, self.V)
+        else:  # which U Vᵀ is only near
+            s = np.linalg.svd(linear.whole_matrix(self.parameters), compute_uv=False)
         return int((s > NEGLIGIBLE * s[0]).sum())

@@ -202,6 +202,8 @@ def _report_cost(problem: Problem, rank: int, threads: int) -> None:
 
 
 def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, max_time: float | None) -> None:
+    if not hasattr(problem, "check_conditioning"):
+        raise TypeError(f"problem must be a Problem; got {problem!r}")
     largest = min(*problem.shape, MOST_RANK)
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= largest:
         why = "the smaller side of the data" if largest < MOST_RANK else "the largest that the kernels support"
@@ -216,6 +218,8 @@ def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, 
 
 
 def _checked_start(start: Floats, problem: Problem, rank: int) -> Floats:
+    if np.asarray(start).dtype.kind not in "fiub":
+        raise TypeError(f"start must be an array of real numbers; got {start!r}")
     U = np.array(start, dtype=np.float64)
     if U.shape != (problem.shape[0], rank) or not np.isfinite(U).all() or norm(U) == 0:
         raise ValueError(f"start must be a finite non-zero array of shape {(problem.shape[0], rank)}; got {U.shape}")

@@ -6,6 +6,7 @@ from rslm.structures.box import Box
 from rslm.structures.free import Free
 from rslm.structures.hankel import Hankel
 from rslm.structures.linear import Linear, LinearStructure
+from rslm.structures.penalty import Penalty
 from rslm.structures.smooth import Smooth
 from rslm.structures.smoothed import Smoothed
 from rslm.structures.soft_box import Multipliers, SoftBox
@@ -21,6 +22,7 @@ __all__ = [
     "Linear",
     "LinearStructure",
     "Multipliers",
+    "Penalty",
     "Smooth",
     "Smoothed",
     "SoftBox",

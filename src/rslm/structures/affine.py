@@ -38,6 +38,9 @@ class Affine(LinearStructure):
             structure.check_offset()
             self.offset = structure.offset_matrix() + self.offset_matrix()
 
+    def validate(self) -> None:
+        self.structure.validate()
+
     def times(self, w: Any, Y: Floats) -> Floats:
         return self.structure.times(w, Y)
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rslm.structures.linear import LinearStructure
 
 
+FORMS = ("free", "bounds", "soft bounds", "linear", "smoothed", "penalty")
+
+
 class Observed(Protocol):
     """What a structure needs to know about a measurement."""
 
@@ -57,6 +60,16 @@ class Structure(ABC):
         """The linear structure, smoothed or not; None where there is none."""
         return None
 
+    def check_form(self) -> None:
+        """Raise an error if the form is not known, or not the one of this class."""
+        form = getattr(self, "form", None)
+        kept = {"bounds": self.box, "soft bounds": self.box, "linear": self.linear, "smoothed": self.linear}
+        if form not in FORMS or (form in kept and kept[form] is None):
+            raise TypeError(
+                f"{self!r} has the form {form!r}; derive your structure from LinearStructure, Penalty or Box, with "
+                "a known form"
+            )
+
     def shape_of(self, data: Observed) -> tuple[int, int]:
         """(d, T) of W, for these `data`."""
         return data.shape
@@ -70,7 +83,7 @@ class Structure(ABC):
             )
 
     def penalty(self, A: Floats, B: Floats) -> float:
-        """The penalty on W = A Bᵀ."""
+        """The penalty on the matrix W with factors A and B, W = A Bᵀ."""
         return 0.0
 
     def simplest(self, shape: tuple[int, int]) -> tuple[Floats, Floats] | None:

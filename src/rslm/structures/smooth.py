@@ -13,13 +13,14 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from rslm.runtime.types import Floats
-from rslm.structures.base import Observed, Structure
+from rslm.structures.base import Observed
 from rslm.structures.linear import checked_count
+from rslm.structures.penalty import Penalty
 
 LANCZOS = 100  # maximum number of restarts for the least eigenvalue
 
 
-class Smooth(Structure):
+class Smooth(Penalty):
     """All matrices, with a quadratic penalty on differences between neighbouring rows or columns.
 
     Parameters
@@ -33,9 +34,6 @@ class Smooth(Structure):
     >>> Smooth(L_columns=Smooth.path(100, 5.0))  # 100 columns in time
     Smooth(rows=None, columns=100)
     """
-
-    form = "penalty"
-    couples_columns = True
 
     def __init__(self, L_rows: Any = None, L_columns: Any = None) -> None:
         if L_rows is None and L_columns is None:
