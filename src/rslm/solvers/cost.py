@@ -32,4 +32,4 @@ def cost_of_bounds(shape: tuple[int, int], rank: int, threads: int) -> str | Non
 def cost_of_generic(problem: Problem) -> str | None:
     """A warning if only the generic inner solver fits and the data are large; otherwise None."""
     relaxed = stand_in(problem).problem
-    return slow(relaxed) if chosen(relaxed) is Generic else None
+    return slow(problem) if chosen(relaxed) is Generic else None
