@@ -70,7 +70,7 @@ class Structure(ABC):
             )
 
     def penalty(self, A: Floats, B: Floats) -> float:
-        """The penalty on W = A Bᵀ."""
+        """The penalty on W = A Bᵀ with factors A and B."""
         return 0.0
 
     def simplest(self, shape: tuple[int, int]) -> tuple[Floats, Floats] | None:
