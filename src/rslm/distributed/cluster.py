@@ -80,7 +80,7 @@ class Cluster:
                 raise KeyboardInterrupt
             if time.monotonic() > began + PATIENCE:
                 raise ConnectionError(
-                    f"all workers of {self.client.scheduler.address} are gone, and none has joined in {PATIENCE:.0f} s. "
+                    f"all workers of {self.client.scheduler.address} are gone, and none joined in {PATIENCE:.0f} s. "
                     "Start workers and repeat the fit; with a checkpoint it continues from there."
                 )
             time.sleep(0.2)
