@@ -1,8 +1,8 @@
-"""Checks for those who add a loss, a structure or an inner solver: derivatives, conjugates and adjoints are right.
+"""Checks for a loss, a measurement, a structure or an inner solver of your own: derivatives, conjugates and adjoints.
 
-Every check raises an AssertionError that says what disagrees and by how much, and returns nothing. Derivatives are
-compared with Ridders' extrapolated central differences, which choose their step themselves, knowing nothing of the
-derivative that is checked.
+Every check returns nothing, or raises an AssertionError that says what disagrees and by how much. Derivatives are
+compared with Ridders' extrapolated central differences, which choose their step without using the derivative that is
+checked.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = [
     "difference",
 ]
 
-SHRINK = 1.6  # from one step to the next shorter one
+SHRINK = 1.6  # factor from one step to the next shorter one
 STEPS = 14
-STEP = 0.01  # longest step of the differences of a loss: h⁴ of it is 1e-8, before a fifth derivative over 480
-FAR = (1e3, -1e3, 1e6, -1e6)  # predictions at which only the steepest slope of a loss counts
-PAIRS = 4000  # at distances of 0.01 to 10: tens of them are across any one kink near the middle
+STEP = 0.01  # longest step h of the differences of a loss: their error is h⁴ = 1e-8 times the fifth derivative over 480
+FAR = (1e3, -1e3, 1e6, -1e6)  # predictions at which only the steepest slope of a loss matters
+PAIRS = 4000  # at distances of 0.01 to 10, so that tens of them are on opposite sides of any kink near the middle
 
 
 def difference(f: Callable[[float], Floats | float], step: float) -> Floats:
@@ -61,25 +61,25 @@ def check_loss(
 ) -> None:
     """Check value, gradient, hessian, conjugate and targets of a loss against one another.
 
-    The derivatives agree with differences; the loss is convex, across kinks too; the conjugate is the loss's own, and
-    inf where it has to be; `targets` accepts what it returns; every function answers entry by entry whatever the shape,
-    and changes neither its input nor the shape.
+    The derivatives agree with differences; the loss is convex, also across kinks; the conjugate belongs to the loss,
+    and is inf where it must be; `targets` accepts what it returns; every function works entry by entry for arrays of
+    any shape, keeps the shape, and does not change its input.
 
     Parameters
     ----------
     loss : Loss
     y, w : arrays of one shape, optional
-        Targets and predictions to check at. If y is None: random targets that the loss accepts, −1 and 1 for a binary
-        one; give them for a loss that wants others than real numbers, two classes, counts or shares. If w is None:
-        random numbers, and derivatives are compared where the gradient does not bend suddenly. Predictions that are
-        given are all compared: stay a few hundredths away from kinks of the loss or of its gradient.
+        Targets and predictions to check at. If y is None, random targets that the loss accepts, −1 and 1 for a binary
+        loss; give y if the targets must be other than real numbers, two classes, counts or fractions. If w is None,
+        random numbers, and derivatives are compared only where the gradient has no kink nearby. If w is given, all its
+        entries are compared: keep them a few hundredths away from kinks of the loss or of its gradient.
     tol : float
         Largest disagreement, relative to the largest number of the quantity.
     random_state : int
     """
     rng = np.random.default_rng(random_state)
     y = _some_targets(loss, rng) if y is None else _targets(loss, np.asarray(y, dtype=np.float64))
-    _check(y.size > 0, "check_loss needs one target at least")
+    _check(y.size > 0, "check_loss needs at least one target")
     anywhere = w is None
     w = 2.0 * rng.standard_normal(y.shape) if w is None else np.asarray(w, dtype=np.float64)
     value, gradient, hessian = (_part(loss, name, y, w) for name in ("value", "gradient", "hessian"))
@@ -101,7 +101,7 @@ def check_loss(
     touching = value + _part(loss, "conjugate", y, gradient) - gradient * w
     worst = float(np.abs(touching).max())
     _check(
-        worst <= tol * scale, f"conjugate of {loss!r} misses Fenchel–Young's equality at the gradient by {worst:.1e}"
+        worst <= tol * scale, f"conjugate of {loss!r} violates Fenchel–Young's equality at the gradient by {worst:.1e}"
     )
     _check_conjugate(loss, y, w, gradient, tol, rng)
     _check_entries(loss, y.ravel(), w.ravel(), gradient.ravel())
@@ -112,8 +112,8 @@ def check_gradient(
 ) -> None:
     """Check ∇g(U) against differences of g, along random directions and along the gradient itself.
 
-    The disagreement is relative to the length of the gradient's part in the direction's line, or a tenth of what a
-    random direction has of it, if that is more.
+    The disagreement is relative to the slope along the direction, or to a tenth of the typical slope along a random
+    direction, if that is larger.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def check_gradient(
         error = abs(exact - numeric) / max(abs(exact), least, np.finfo(float).tiny)
         _check(
             error <= tol,
-            f"the gradient's slope is {exact:.12g}, differences of g say {numeric:.12g}: {error:.1e} apart",
+            f"the slope is {exact:.12g} by the gradient, but {numeric:.12g} by differences of g: {error:.1e} apart",
         )
 
 
@@ -202,11 +202,11 @@ def check_measurement(data: Measurement, *, tol: float = 1e-10, random_state: in
         X, V = rng.standard_normal((d, k)), rng.standard_normal((T, k))
         w, z = data.apply(X, V), rng.standard_normal(n)
         if np.shape(w) != (n,):
-            raise AssertionError(f"apply of {data!r} must give one number an observation, {n}; got {np.shape(w)}")
+            raise AssertionError(f"apply of {data!r} must return shape ({n},), one per observation; got {np.shape(w)}")
         size = float(np.linalg.norm(w)) + np.finfo(float).tiny
         apart = float(np.linalg.norm(w - sum(data.apply(X[:, [c]], V[:, [c]]) for c in range(k))))
         if not apart <= tol * size:
-            raise AssertionError(f"apply of {data!r} is not linear: off by {apart / size:.2g} of a sum over columns")
+            raise AssertionError(f"apply of {data!r} is not linear: the sum over columns differs by {apart / size:.2g}")
         one = float(w @ z)
         for name, product, other in (
             ("adjoint_times", data.adjoint_times(z, V), X),
@@ -217,21 +217,21 @@ def check_measurement(data: Measurement, *, tol: float = 1e-10, random_state: in
             two = float(np.vdot(product, other))
             if not abs(one - two) <= tol * size * float(np.linalg.norm(z)):
                 raise AssertionError(
-                    f"{name} of {data!r} is wrong: ⟨M W, z⟩ is {one:.6g}, but ⟨W, M*z⟩ {two:.6g} for the same W and z"
+                    f"{name} of {data!r} is wrong: ⟨M W, z⟩ is {one:.6g}, but ⟨W, M*z⟩ is {two:.6g} for the same W, z"
                 )
 
 
 def check_structure(structure: LinearStructure, *, tol: float = 1e-10, random_state: int = 0) -> None:
-    """Check that a linear structure's products, entries and adjoints belong to one linear map; it forms P(w).
+    """Check that the products, entries and adjoints of a linear structure belong to one linear map.
 
     Parameters
     ----------
     structure : LinearStructure
-        A small one, as the whole matrix is formed.
+        A small one, because P(w) is formed.
     tol : float
         Largest disagreement, relative to the size of what is compared.
     random_state : int
-        Seed of the parameters and factors that are tried.
+        Seed of the random parameters and factors.
     """
     name, (d, T) = repr(structure), structure.shape
     rng = np.random.default_rng(random_state)
@@ -243,7 +243,7 @@ def check_structure(structure: LinearStructure, *, tol: float = 1e-10, random_st
         shapes = f"{what} of {name} has shape {np.shape(got)}, but {np.shape(wanted)} is needed"
         _check(np.shape(got) == np.shape(wanted), shapes)
         apart = _relative(np.asarray(got), np.asarray(wanted))
-        _check(apart <= tol, f"{what} of {name} is wrong, by {apart:.1e} of its size")
+        _check(apart <= tol, f"{what} of {name} is wrong, with a relative error of {apart:.1e}")
 
     _refused(lambda: validate_linear(structure))
     W = structure.matrix(w)
@@ -294,17 +294,17 @@ def _some_targets(loss: Loss, rng: np.random.Generator) -> Floats:
         ("real numbers", 2.0 * rng.standard_normal(size)),
         ("−1 and 1", classes),
         ("counts", rng.poisson(2.0, size).astype(np.float64)),
-        ("shares between 0 and 1", rng.uniform(0.05, 0.95, size)),
+        ("fractions between 0 and 1", rng.uniform(0.05, 0.95, size)),
     ):
         try:
             return _targets(loss, y)
         except ValueError as refusal:
             refusals.append(f"{kind}: {refusal}")
-    raise AssertionError(f"targets of {loss!r} refuses all that check_loss tried, give y. " + "; ".join(refusals))
+    raise AssertionError(f"targets of {loss!r} rejects all that check_loss tried; give y. " + "; ".join(refusals))
 
 
 def _targets(loss: Loss, given: Floats) -> Floats:
-    """The targets that the loss makes of those given, which it has to leave as they are, and to accept again."""
+    """loss.targets(given), which must not change its input, and must accept its own result."""
     before = given.copy()
     y = loss.targets(given)
     _check(np.array_equal(given, before, equal_nan=True), f"targets of {loss!r} changes its input")
@@ -314,13 +314,13 @@ def _targets(loss: Loss, given: Floats) -> Floats:
     try:
         again = loss.targets(y.copy())
     except ValueError as refusal:
-        raise AssertionError(f"targets of {loss!r} refuses what it returned itself: {refusal}") from refusal
-    _check(np.array_equal(again, y), f"targets of {loss!r} changes what it returned itself")
+        raise AssertionError(f"targets of {loss!r} rejects its own result: {refusal}") from refusal
+    _check(np.array_equal(again, y), f"targets of {loss!r} changes its own result")
     return y
 
 
 def _part(loss: Loss, name: str, y: Floats, x: Floats) -> Floats:
-    """One of the loss's four functions at copies of y and x, which it must not change."""
+    """One of the four functions of the loss at copies of y and x, which it must not change."""
     one, other = y.copy(), x.copy()
     got = getattr(loss, name)(one, other)
     same = np.array_equal(one, y) and np.array_equal(other, x, equal_nan=True)
@@ -330,34 +330,34 @@ def _part(loss: Loss, name: str, y: Floats, x: Floats) -> Floats:
 
 
 def _smooth(loss: Loss, y: Floats, w: Floats) -> NDArray[np.bool_]:
-    """Where the gradient has no jump and no bend as far as the steps of the differences reach.
+    """Where the gradient has no jump and no kink within the steps of the differences.
 
-    A jump J of the gradient leaves third differences of about J, a jump K of the hessian K·STEP/3 or more; a smooth
-    gradient leaves STEP³ times its third derivative. At least half of the points are kept, as a loss that is rough at
-    more of them is rather one whose third derivative is large.
+    A jump J of the gradient causes third differences of about J, a jump K of the hessian K·STEP/3 or more; a smooth
+    gradient has STEP³ times its third derivative. At least half of the points are kept: if more look rough, the loss
+    probably has a large third derivative.
     """
     around = np.stack([loss.gradient(y, w + k * STEP) for k in (-2, -1, 0, 1, 2)])
     rough = np.abs(np.diff(around, n=3, axis=0)).max(axis=0)
     size = np.abs(around).max(axis=0)
     size = np.maximum(np.maximum(size, np.median(size)), np.finfo(float).tiny)
-    # 1e-5 is ten times what exp has, STEP³, and a tenth of what a bend of K = 0.03 has, where gradients are about 1.
+    # 1e-5 is ten times the value for exp, STEP³, and a tenth of that for a kink of K = 0.03, if gradients are about 1.
     limit = max(1e-5, 30.0 * float(np.median(rough / size)))
     return np.asarray(~(rough > limit * size))
 
 
 def _check_conjugate(loss: Loss, y: Floats, w: Floats, gradient: Floats, tol: float, rng: np.random.Generator) -> None:
-    """Fenchel–Young's inequality, also far out and at slopes just beyond those there; convexity between gradients."""
+    """Fenchel–Young's inequality, also far out and at slopes just outside the domain; convexity between gradients."""
     spread = rng.permutation(gradient.ravel()).reshape(y.shape)
     slopes = [spread, 3.0 * rng.standard_normal(y.shape), np.zeros_like(y)]
-    # A loss may overflow far out, and a conjugate may compute before it looks whether s is in its domain.
+    # A loss may overflow far out, and a conjugate may compute values outside its domain before it replaces them by inf.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         places = [w, *(np.full(y.shape, far) for far in FAR)]
         for place in places[1:]:
             steep = _part(loss, "gradient", y, place)
             steep = np.where(np.isfinite(steep), steep, 0.0)
             slopes.append(steep)
-            # Too wide a domain ends just beyond the steepest slope, or never; at w = 1e6 a hundred-thousandth shows.
-            slopes += [steep + beyond * (1.0 + np.abs(steep)) for beyond in (1e-5, -1e-5, 0.01, -0.01)]
+            # A domain that is too wide contains slopes just above the steepest; at w = 1e6, an excess of 1e-5 shows.
+            slopes += [steep + excess * (1.0 + np.abs(steep)) for excess in (1e-5, -1e-5, 0.01, -0.01)]
         values = [_part(loss, "value", y, place) for place in places]
         for place, value in zip(places, values, strict=True):
             _check(not np.isnan(value).any(), f"value of {loss!r} is not a number at w = {place.flat[0]:g}")
@@ -365,19 +365,19 @@ def _check_conjugate(loss: Loss, y: Floats, w: Floats, gradient: Floats, tol: fl
             conjugate = _part(loss, "conjugate", y, s)
             _check(bool((conjugate > -np.inf).all()), f"conjugate of {loss!r} is −inf or not a number somewhere")
             for place, value in zip(places, values, strict=True):
-                # Rounding leaves about 1e-16 of the terms' size; a slope that is wrong by 1e-7 of itself shows far out.
+                # Rounding errors are about 1e-16 of the terms; a slope with a relative error of 1e-7 shows far out.
                 room = (value + conjugate - s * place) / (1.0 + np.abs(value) + np.abs(s * place))
                 room = np.where(np.isinf(value) | np.isinf(conjugate), np.inf, room)
                 k = int(np.argmin(room))
                 missed = s.flat[k] * place.flat[k] - value.flat[k] - conjugate.flat[k]
                 _check(
                     bool(room.flat[k] >= -tol),
-                    f"conjugate of {loss!r} breaks Fenchel–Young's inequality by {missed:.1e} at y = {y.flat[k]:.6g}, "
-                    f"w = {place.flat[k]:.6g}, s = {s.flat[k]:.6g}: it is {conjugate.flat[k]:.6g} there, "
-                    + ("so value is below −conjugate(y, 0)" if s.flat[k] == 0 else "and inf outside its domain"),
+                    f"conjugate of {loss!r} violates Fenchel–Young's inequality by {missed:.1e}: it is "
+                    f"{conjugate.flat[k]:.6g} at y = {y.flat[k]:.6g}, w = {place.flat[k]:.6g}, s = {s.flat[k]:.6g}, "
+                    + ("so value is below −conjugate(y, 0)" if s.flat[k] == 0 else "and must be larger, or inf"),
                 )
-    # Between two gradients of one entry the supremum is finite, and not above the chord; at a kink that is all there is
-    # to bound it from above.
+    # Between two gradients of one entry the conjugate is finite and not above the chord; at a kink nothing else bounds
+    # it from above.
     other = _part(loss, "gradient", y, 2.0 * rng.standard_normal(y.shape))
     part = rng.uniform(0.1, 0.9, y.shape)
     ends = [_part(loss, "conjugate", y, s) for s in (gradient, other)]
@@ -393,7 +393,7 @@ def _check_convex(loss: Loss, y: Floats, w: Floats, tol: float, rng: np.random.G
     rounds = -(-PAIRS // y.size)
     starts = np.concatenate([np.tile(w, rounds), y, np.zeros_like(y), np.ones_like(y), -np.ones_like(y)])
     y = np.tile(y, rounds + 4)
-    # A chord across a concave kink shows it where it is short enough for the curvature on either side not to hide it.
+    # A concave kink shows in chords across it that are so short that the curvature on either side does not hide it.
     ends = starts + rng.choice([-1.0, 1.0], y.size) * 10.0 ** rng.uniform(-2.0, 1.0, y.size)
     first, last, middle = (_part(loss, "value", y, x) for x in (starts, ends, 0.5 * (starts + ends)))
     slope = _part(loss, "gradient", y, starts)
@@ -403,8 +403,8 @@ def _check_convex(loss: Loss, y: Floats, w: Floats, tol: float, rng: np.random.G
     _check(bool((bend >= 0).all()), f"hessian of {loss!r} is negative somewhere: the loss is not convex")
     size = 1.0 + np.abs(first) + np.abs(last) + np.abs(slope * (ends - starts))
     for above, what in (
-        (middle - 0.5 * (first + last), "is above the chord's middle, so it is not convex,"),
-        (first + slope * (ends - starts) - last, "is below the line that its gradient draws"),
+        (middle - 0.5 * (first + last), "is above the middle of a chord, so it is not convex,"),
+        (first + slope * (ends - starts) - last, "is below the tangent given by its gradient"),
     ):
         k = int(np.argmax(above / size))
         _check(
@@ -414,7 +414,7 @@ def _check_convex(loss: Loss, y: Floats, w: Floats, tol: float, rng: np.random.G
 
 
 def _check_entries(loss: Loss, y: Floats, w: Floats, s: Floats) -> None:
-    """Every function answers entry by entry: for a matrix, its transpose, one entry and none as for a long vector."""
+    """Every function works entry by entry: the same for a matrix, its transpose, one entry and none as for a vector."""
 
     def twice(x: Floats) -> Floats:
         return np.stack([x, x[::-1]])
@@ -434,13 +434,13 @@ def _check_entries(loss: Loss, y: Floats, w: Floats, s: Floats) -> None:
                 got = _targets(loss, view(y)) if name == "targets" else _part(loss, name, view(y), view(x))
             except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
                 raise AssertionError(f"{name} of {loss!r} fails for arrays of shape {shape}: {error}") from error
-            # NumPy's loops for short and for strided arrays may round the last digits otherwise.
+            # NumPy may round the last digits of short and of strided arrays differently.
             same = np.allclose(got, view(whole), rtol=1e-12, atol=1e-12)
-            _check(same, f"{name} of {loss!r} is not entry by entry: shape {shape} changes its numbers")
+            _check(same, f"{name} of {loss!r} does not work entry by entry: its numbers differ for shape {shape}")
 
 
 def _directions(U: Floats, gradient: Floats, count: int, random_state: int) -> list[Floats]:
-    """Some random directions and the gradient, all as long as U."""
+    """`count` random directions and the gradient, all scaled to the norm of U."""
     rng = np.random.default_rng(random_state)
     found: list[Floats] = [rng.standard_normal(U.shape) for _ in range(count)]
     if np.any(gradient):
@@ -449,7 +449,7 @@ def _directions(U: Floats, gradient: Floats, count: int, random_state: int) -> l
 
 
 def _step(U: Floats) -> float:
-    """The longest step, for directions that are as long as U; from there on it is shortened as far as that helps."""
+    """The longest step, for directions with the norm of U; `difference` also tries shorter ones."""
     return 0.05 if np.any(U) else 1.0
 
 
@@ -472,7 +472,7 @@ def _agree(a: Floats, b: Floats, tol: float, what: str, against: str, y: Floats,
     _check(
         float(apart.flat[worst]) <= tol * size,
         f"{what} is {a.flat[worst]:.12g} at y = {y.flat[worst]:.6g}, w = {w.flat[worst]:.6g}, "
-        f"{against} say {b.flat[worst]:.12g}",
+        f"but {b.flat[worst]:.12g} by {against}",
     )
 
 

@@ -364,8 +364,8 @@ def test_the_command(client, table, tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (([1, 2], ["a", "b"]), "row ids are numbers in one part of the table and words in another"),
-        (([1, 2], np.array([3, 2**63 + 1], dtype=np.uint64)), "too large; write ids of this size as words"),
+        (([1, 2], ["a", "b"]), "row ids are numbers in one part of the table and text in another"),
+        (([1, 2], np.array([3, 2**63 + 1], dtype=np.uint64)), "too large; write such ids as text"),
         ((["a", "b\0"], ["a", "b"]), "ends in a zero byte"),
         (([], []), "Nothing is observed: the table has no lines"),
     ],
@@ -408,9 +408,9 @@ def test_parts_to_set_aside_that_are_refused(client, holdout):
 def test_almost_all_entries_are_set_aside(client):
     matrix = distribute(ratings(), client, holdout=0.995)
     assert len(matrix.entries(np.arange(len(matrix)))[0]) == len(matrix) < 30
-    with pytest.raises(ValueError, match="nothing was set aside"):
+    with pytest.raises(ValueError, match="no entries were held out"):
         distribute(ratings(), client).held_out(np.zeros((N, 1)), np.zeros((M, 1)))
-    with pytest.raises(ValueError, match="shared out already"):
+    with pytest.raises(ValueError, match="distributed already"):
         distribute(matrix, client, holdout=0.1)
 
 
@@ -511,7 +511,7 @@ def test_all_workers_are_gone(monkeypatch):
         matrix = distribute(ratings(), client)
         matrix.cluster.wait()
         client.cluster.scale(0)
-        with pytest.raises(ConnectionError, match=r"all workers of .* are gone.*with a checkpoint it goes on"):
+        with pytest.raises(ConnectionError, match=r"all workers of .* are gone.*with a checkpoint it continues"):
             MatrixCompletion(2, random_state=0).fit(matrix, client=client)
 
 
@@ -529,7 +529,7 @@ def test_a_scheduler_that_is_gone_is_told_and_the_checkpoint_is_whole(tmp_path):
         try:
             client.wait_for_workers(1, timeout=30)
             problem = Problem(loss, distribute(data, client).measurement(), **settings)
-            with pytest.raises(ConnectionError, match=r"scheduler at tcp.* is gone.*with a checkpoint it goes on"):
+            with pytest.raises(ConnectionError, match=r"scheduler at tcp.* is gone.*with a checkpoint it continues"):
                 solve(
                     problem,
                     4,

@@ -22,9 +22,7 @@ def test_a_slow_fit_is_announced_once(loss, structure, monkeypatch):
         warnings.simplefilter("error")
         solve(problem, 2, random_state=0, max_iter=3)  # small data are not worth a line
     monkeypatch.setattr(generic, "SLOW", 40)
-    with pytest.warns(
-        UserWarning, match=r"no specialised solver knows .*here there are 40\. max_time limits it"
-    ) as told:
+    with pytest.warns(UserWarning, match="no specialised .*here are 40; max_time limits it") as told:
         solve(problem, 2, random_state=0, max_iter=3)
     assert len(told) == 1
 

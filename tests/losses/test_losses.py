@@ -361,7 +361,7 @@ def in_place(f, y, w):
     ("loss", "message"),
     [
         (Concave(), "not convex"),
-        (ConcaveKink(), "above the chord's middle, so it is not convex"),
+        (ConcaveKink(), "above the middle of a chord, so it is not convex"),
         (Shapeless(), r"hessian of .* has shape \(\)"),
         # A conjugate that is right where it is touched, and too small in between.
         (changed(Square(), conjugate=lambda f, y, s: np.where(np.abs(s) < 0.5, -1.0, f(y, s))), "Fenchel"),
@@ -376,20 +376,20 @@ def in_place(f, y, w):
         (changed(Absolute(), conjugate=lambda f, y, s: np.where(np.abs(s) < 0.9, np.inf, f(y, s))), "Fenchel|chord"),
         (changed(Absolute(), conjugate=lambda f, y, s: f(y, s) + 1e-3 * (1 - s**2)), "above the chord"),
         (changed(Absolute(), gradient=lambda f, y, w: -f(y, w)), "gradient of"),
-        (changed(Absolute(), gradient=lambda f, y, w: np.where(y == w, 1.01, f(y, w))), "line that its gradient draws"),
+        (changed(Absolute(), gradient=lambda f, y, w: np.where(y == w, 1.01, f(y, w))), "below the tangent given by"),
         (changed(Absolute(), gradient=lambda f, y, w: np.where(y == w, np.nan, f(y, w))), "gradient of .* finite"),
         (changed(Absolute(), hessian=lambda f, y, w: np.where(y == w, -1.0, f(y, w))), "hessian of .* negative"),
         (changed(Huber(), hessian=lambda f, y, w: 1.0 + 0.0 * w), "hessian of"),
         (changed(Square(), value=in_place), "value of .* changes its input"),
         (changed(Square(), value=lambda f, y, w: np.where(w > 1e5, np.nan, f(y, w))), "not a number at w = 1e"),
-        (changed(Square(), value=lambda f, y, w: f(y, w) + (y.ndim == 2)), "value of .* is not entry by entry"),
-        (changed(Square(), conjugate=lambda f, y, s: f(y, s) + (len(y) == 1)), "conjugate of .* is not entry by entry"),
+        (changed(Square(), value=lambda f, y, w: f(y, w) + (y.ndim == 2)), "value of .* does not work entry by entry"),
+        (changed(Square(), conjugate=lambda f, y, s: f(y, s) + (len(y) == 1)), "conjugate of .* not work entry by"),
         (
             changed(Square(), value=lambda f, y, w: f(y, w) + 0.0 * y.max()),
             r"value of .* fails for arrays of shape \(0,",
         ),
         (changed(Square(), hessian=lambda f, y, w: f(y, w).ravel()), r"hessian of .* has shape \(400,\)"),
-        (changed(Square(), targets=lambda f, y: 2.0 * y), "targets of .* changes what it returned"),
+        (changed(Square(), targets=lambda f, y: 2.0 * y), "targets of .* changes its own result"),
         (changed(Hinge(), targets=lambda f, y: 0.5 * y), "not all −1 or 1"),
         (changed(Square(), targets=lambda f, y: y[:-1]), "targets of .* turns shape"),
         (changed(Square(), targets=lambda f, y: np.negative(y, out=y)), "targets of .* changes its input"),
@@ -415,7 +415,7 @@ def test_a_loss_of_ones_own():
     check_loss(Counts())
     picky = Counts()
     picky.most = -1.0
-    with pytest.raises(AssertionError, match=r"refuses all that check_loss tried, give y.*no counts"):
+    with pytest.raises(AssertionError, match=r"rejects all that check_loss tried; give y.*no counts"):
         check_loss(picky)
 
 

@@ -1,4 +1,4 @@
-"""Fits on several machines: columns are shared out among the workers of a Dask cluster, and only thin arrays travel."""
+"""Fits on several machines: columns are distributed over the workers of a Dask cluster; only thin arrays are sent."""
 
 from rslm.distributed.matrix import DistributedMatrix, distribute
 

@@ -1,4 +1,4 @@
-"""Questions to all shards at once, which are asked again where a worker has died."""
+"""Requests to all shards at once, which are repeated if a worker has died."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from distributed import Client as RealClient
-from distributed import KilledWorker, get_worker, wait
 from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
+from distributed import Client as RealClient
+from distributed import KilledWorker, get_worker, wait
 from rslm.distributed.shard import ForgottenError, add, ask
 from rslm.runtime.interrupts import current_interrupt, interrupted, raise_if_stopped
 from rslm.runtime.log import logger
 from rslm.runtime.version import __version__
 
-BRANCHES = 8  # parts that are summed at a time
-INLINE = 1 << 22  # bytes that all tasks of a question may carry; larger arrays are sent to one worker, which passes on
+BRANCHES = 8  # answers that are summed at a time
+INLINE = 1 << 22  # bytes that all tasks of a request may carry; larger arrays are sent once, from worker to worker
 MOST_REPAIRS = 20
-LOOKING = 0.2  # seconds between two looks at the time while workers are at a question
-PATIENCE = 60.0  # seconds that the scheduler may take to find a worker when all have died
+POLL = 0.2  # seconds between two checks of the time limit while workers compute
+PATIENCE = 60.0  # seconds to wait for a worker when all have died
 LOST = (
     KilledWorker,
     CancelledError,
@@ -40,16 +40,16 @@ T = TypeVar("T")
 
 
 class Known(Protocol):
-    """What shards are told once and asked about by its name."""
+    """A problem or a point, which is sent to the shards once and then referred to by name."""
 
-    def tell(self) -> object: ...
+    def send(self) -> object: ...
 
     def names(self) -> set[str]: ...
 
 
-Client = Any  # of distributed, whose annotations stop here
+Client = Any  # distributed.Client, which is not fully annotated
 Future = Any
-Build = Callable[[Client, str], Future]  # makes the future of a shard, on a worker if that is there
+Build = Callable[[Client, str], Future]  # makes the future of a shard, on the given worker if that is alive
 
 
 class Cluster:
@@ -59,7 +59,7 @@ class Cluster:
     ----------
     client : distributed.Client
     builds : list of functions
-        Shard k comes from builds[k].
+        builds[k] makes shard k.
     """
 
     def __init__(self, client: Client, builds: list[Build]) -> None:
@@ -68,20 +68,20 @@ class Cluster:
         workers = self.workers()
         self._shards = [build(client, workers[k % len(workers)]) for k, build in enumerate(builds)]
         self._homes = [[workers[k % len(workers)]] for k in range(len(builds))]
-        self.asked: Any = None  # the solver of the problem that sums were asked for last
+        self.asked: Any = None  # the solver of the last problem for which sums were requested
         self.known: weakref.WeakValueDictionary[str, Known] = weakref.WeakValueDictionary()
         self._repairing = False
 
     def workers(self) -> list[str]:
-        """Their addresses; waits for one if there are none."""
+        """The addresses of the workers; waits for one if there are none."""
         began = time.monotonic()
         while not (found := sorted(self._identity())):
             if interrupted():  # Ctrl-C in a terminal ends the workers of a local cluster too
                 raise KeyboardInterrupt
             if time.monotonic() > began + PATIENCE:
                 raise ConnectionError(
-                    f"all workers of {self.client.scheduler.address} are gone, and none has come for {PATIENCE:.0f} s. "
-                    "Start some, and repeat the fit; with a checkpoint it goes on from there."
+                    f"all workers of {self.client.scheduler.address} are gone, and none joined in {PATIENCE:.0f} s. "
+                    "Start workers and repeat the fit; with a checkpoint it continues from there."
                 )
             time.sleep(0.2)
         return found
@@ -91,18 +91,18 @@ class Cluster:
         return found
 
     def wait(self) -> None:
-        """Until all shards are there."""
+        """Wait until all shards are built."""
         self.each("largest")
 
     def forget(self) -> None:
-        """Let shards give back the memory of all problems and points, when a fit has ended."""
+        """Free the memory of all problems and points on the shards, when a fit has ended."""
         self.asked = None
-        gc.collect()  # waiting for slow workers ends in exceptions, whose frames refer to solvers and to each other
+        gc.collect()  # exceptions from waiting for slow workers keep solvers alive through reference cycles
         alive = {name for known in list(self.known.values()) for name in known.names()}
         self.each("keep", alive)
 
     def each(self, question: str, *args: Any, own: list[tuple[Any, ...]] | None = None) -> list[Any]:
-        """The answers of all shards; `own` are further arguments for each of them."""
+        """The answers of all shards; `own` has further arguments for each shard."""
         return self._persist(lambda: self._gathered(self._ask(question, args, own)))
 
     def total(self, question: str, *args: Any) -> Any:
@@ -120,11 +120,11 @@ class Cluster:
         return self._persist(summed)
 
     def _gathered(self, futures: list[Future]) -> list[Any]:
-        """The answers, unless that takes longer than there is time."""
+        """The answers, unless the time limit ends the wait."""
         while True:
             raise_if_stopped()
             try:
-                wait(futures, timeout=LOOKING)  # type: ignore[no-untyped-call]
+                wait(futures, timeout=POLL)  # type: ignore[no-untyped-call]
             except TimeoutError:
                 continue
             answers: list[Any] = self.client.gather(futures)
@@ -154,11 +154,11 @@ class Cluster:
             for k, shard in enumerate(self._shards)
         ]
 
-    # ---- what goes wrong -----------------------------------------------------------------------------------------
+    # ---- lost workers --------------------------------------------------------------------------------------------
 
     def _persist(self, attempt: Callable[[], T]) -> T:
-        """Ask until there is an answer: shards of a worker that has died are built on another one."""
-        if self._repairing:  # the outer loop counts
+        """Repeat a request until it succeeds: shards of a worker that has died are rebuilt on another one."""
+        if self._repairing:  # the outer call counts the attempts
             return attempt()
         for count in range(MOST_REPAIRS):
             try:
@@ -167,12 +167,12 @@ class Cluster:
                 return attempt()
             except LOST as failure:
                 self._still_there(failure)
-                logger.info("a worker is lost (%s); its columns go to another one", type(failure).__name__)
+                logger.info("a worker is lost (%s); its columns move to another one", type(failure).__name__)
                 last = failure
         raise RuntimeError(f"workers were lost {MOST_REPAIRS} times in a row; the last time: {last!r}") from last
 
     def _still_there(self, failure: BaseException) -> None:
-        """An error that says so if it is the scheduler that is gone."""
+        """Raise an error that says so if the scheduler is gone."""
         address = self.client.scheduler.address if self.client.scheduler is not None else "?"
         try:
             if self.client.status != "running":
@@ -181,7 +181,7 @@ class Cluster:
         except (OSError, TimeoutError, AttributeError) as gone:
             raise ConnectionError(
                 f"the Dask scheduler at {address} is gone ({gone}). Start it and its workers again, and repeat the "
-                "fit; with a checkpoint it goes on from there."
+                "fit; with a checkpoint it continues from there."
             ) from failure
 
     def _repair(self) -> None:
@@ -193,23 +193,23 @@ class Cluster:
         self._homes = [list(where.get(shard.key, workers)) or workers for shard in self._shards]
         self._repairing = True
         try:
-            for known in list(self.known.values()):  # problems come before the points that they were solved at
-                known.tell()
+            for known in list(self.known.values()):  # problems come before their points
+                known.send()
         finally:
             self._repairing = False
 
 
 def check_versions(client: Client) -> None:
-    """Refuse workers that have another version of the library, or none."""
+    """Raise an error if a worker has another version of the library, or none."""
     if not isinstance(client, RealClient) or client.asynchronous or client.status != "running":
-        wanted = "a distributed.Client that is connected, and not an asynchronous one, such as Client(address)"
+        wanted = "a distributed.Client that is connected and not asynchronous, such as Client(address)"
         raise TypeError(f"client must be {wanted}; got {client!r}")
     run: Any = client.run
     found = run(_versions, on_error="return")
     here = _versions()
     if not found:
         raise RuntimeError("the cluster has no workers; start some with: dask worker ADDRESS")
-    gone = OSError  # a worker that dies now is the business of those who ask it
+    gone = OSError  # a worker that dies now is handled by the next request
     wrong = {a: versions for a, versions in found.items() if versions != here and not isinstance(versions, gone)}
     if wrong:
         listed = "; ".join(f"{address}: {_shown(versions)}" for address, versions in list(wrong.items())[:5])
@@ -225,12 +225,12 @@ def _versions() -> tuple[str, str]:
 
 def _shown(versions: tuple[str, str] | BaseException) -> str:
     if isinstance(versions, BaseException):
-        return f"no rslm that could be asked ({type(versions).__name__}: {versions})"
+        return f"no usable rslm ({type(versions).__name__}: {versions})"
     return f"rslm {versions[0]} on Python {versions[1]}"
 
 
 def threads_here() -> int:
-    """Threads of the worker that a task runs on."""
+    """The number of threads of the worker on which a task runs."""
     return int(get_worker().state.nthreads)
 
 

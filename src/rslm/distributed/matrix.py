@@ -1,4 +1,4 @@
-"""A data matrix whose rows are shared out among the workers of a cluster."""
+"""A data matrix whose rows are distributed over the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond, worst
 
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-Aside = tuple[float, int]  # which part of the entries is set aside, and a seed
+Aside = tuple[float, int]  # the fraction of the entries that is held out, and a seed
 
 
 class HeldOut(NamedTuple):
-    """What predictions of entries that were set aside are worth, beside the simplest guess."""
+    """The quality of predictions of held-out entries, and that of the simplest guess for comparison."""
 
     entries: int
     rmse: float
@@ -40,7 +40,7 @@ class HeldOut(NamedTuple):
 
 
 class DistributedMatrix:
-    """An n_samples × n_features matrix of which workers keep the observed entries; `distribute` makes one.
+    """An n_samples × n_features matrix whose observed entries are on workers; `distribute` makes one.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class DistributedMatrix:
     def measurement(self, *maps: Map) -> Shards:
         """The entries of the transposed matrix, whose columns are samples, as the `data` of a `Problem`.
 
-        `maps` are functions that the values go through, one after the other.
+        `maps` are functions that are applied to the values, in this order.
         """
         return Shards(self.cluster, (self.shape[1], self.shape[0]), self.parts, maps=maps)
 
@@ -108,13 +108,13 @@ class DistributedMatrix:
         return any(self.cluster.each("has", value))
 
     def beyond(self, box: Box) -> ObservedBeyond | None:
-        """Observed values beyond the bounds of a `box`; None if there are none."""
+        """Observed values that violate the bounds of a `box`; None if there are none."""
         each = self.cluster.each("beyond", own=[(box.part(part.columns),) for part in self.parts])
         pairs = zip(each, self.parts, strict=True)
         return worst(f if f is None else f._replace(row=f.row + part.columns.start) for f, part in pairs)
 
     def held_out(self, row_factors: Floats, col_factors: Floats) -> HeldOut:
-        """How well W = row_factors @ col_factors.T predicts what was set aside.
+        """How well W = row_factors @ col_factors.T predicts the held-out entries.
 
         Parameters
         ----------
@@ -130,14 +130,14 @@ class DistributedMatrix:
         mean = self.cluster.total("sum_of_values") / len(self)
         count, squares, right, positive, total, total_squares = (float(s) for s in sums)
         if count == 0:
-            raise ValueError(f"no entry was set aside, of {len(self)}; use a larger holdout")
+            raise ValueError(f"none of the {len(self)} entries was held out; use a larger holdout")
         of_mean = total_squares - 2.0 * mean * total + count * mean**2
         majority = positive if self.positives > len(self) / 2 else count - positive
         rmse, rmse_of_mean = (float(np.sqrt(max(s, 0.0) / count)) for s in (squares, of_mean))
         return HeldOut(int(count), rmse, rmse_of_mean, right / count, majority / count)
 
     def entries(self, at: Indices64) -> tuple[Indices64, Indices64, Floats]:
-        """Row, column and value of some entries; `at` are their numbers, in ascending order."""
+        """Row, column and value of some entries; `at` are their indices, in ascending order."""
         ends = [np.searchsorted(at, [part.entries.start, part.entries.stop]) for part in self.parts]
         pairs = zip(ends, self.parts, strict=True)
         found = self.cluster.each("entries", own=[(at[a:b] - part.entries.start,) for (a, b), part in pairs])
@@ -146,19 +146,19 @@ class DistributedMatrix:
 
 
 def distribute(X: Any, client: Client, *, holdout: float = 0.0, seed: int = 0) -> DistributedMatrix:
-    """Share out the rows of a data matrix among the workers of a client, about as many entries to each.
+    """Distribute the rows of a data matrix over the workers of a client, with about as many entries for each.
 
     Parameters
     ----------
-    X : folder of prepared data, Parquet files, Dask DataFrame, ObservedMatrix, or what makes one
-        A folder, or Parquet files, must be on storage that all workers see: they read it themselves. Of a DataFrame,
-        and of Parquet files, the columns say which row, which column and what value, as in a text file. Everything
-        else is sent from here.
+    X : folder of prepared data, Parquet files, Dask DataFrame, ObservedMatrix, or data that can be made into one
+        A folder, or Parquet files, must be on storage that all workers can read, because they read it themselves. The
+        columns of a DataFrame, or of Parquet files, are row, column and value of the entries, as in a text file. All
+        other data are sent from this process.
     client : distributed.Client
     holdout : float, default=0.0
-        Part of the entries that workers set aside, for `held_out` to compare predictions with.
+        Fraction of the entries that workers hold out, so that `held_out` can compare predictions with them.
     seed : int, default=0
-        Which entries these are; how rows are shared out makes no difference.
+        Decides which entries are held out, independently of how rows are distributed.
     """
     check_versions(client)
     if not 0 <= holdout < 1:
@@ -166,7 +166,7 @@ def distribute(X: Any, client: Client, *, holdout: float = 0.0, seed: int = 0) -
     aside = (float(holdout), int(seed)) if holdout > 0 else None
     if isinstance(X, DistributedMatrix):
         if aside is not None or X.cluster.client is not client:
-            raise ValueError("these data are shared out already; give the data themselves, or the same client")
+            raise ValueError("these data are distributed already; give the original data, or the same client")
         return X
     if hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
         from rslm.distributed.table import from_table
@@ -184,7 +184,7 @@ def distribute(X: Any, client: Client, *, holdout: float = 0.0, seed: int = 0) -
 
 
 def cuts_of(indptr: Indices64, count: int) -> Indices64:
-    """Where to cut rows into about so many parts with about as many entries."""
+    """Where to cut rows into about `count` parts with about as many entries each."""
     wanted = np.linspace(0, int(indptr[-1]), min(count, len(indptr) - 1) + 1)[1:-1]
     return np.unique(np.concatenate([[0], np.searchsorted(indptr, wanted), [len(indptr) - 1]])).astype(np.int64)
 
@@ -200,10 +200,10 @@ def _cut(
 
 
 def left_of(cluster: Cluster) -> Indices64:
-    """Where the entries of every row begin, without those that are set aside."""
+    """Where the entries of every row begin, without those that are held out."""
     indptr = np.concatenate([[0], np.cumsum(np.concatenate(cluster.each("column_counts")))])
     if indptr[-1] == 0:
-        raise ValueError("nothing is left to fit; use a smaller holdout")
+        raise ValueError("no entry is left to fit; use a smaller holdout")
     return indptr
 
 
@@ -224,19 +224,19 @@ def _sent(data: ObservedMatrix, first: int, last: int, aside: Aside | None) -> B
 
 def _rows(data: ObservedMatrix, first: int, last: int) -> Arrays:
     at = slice(int(data.indptr[first]), int(data.indptr[last]))
-    # Copies, so that nothing is mapped from a file any more.
+    # Copies, because the originals may be memory-mapped files.
     return data.indptr[first : last + 1] - at.start, np.array(data.index[at]), np.array(data.values[at])
 
 
 def shard_of_arrays(arrays: Arrays, n_features: int, first: int, aside: Aside | None) -> Shard:
-    """Rows that were sent, which count from `first`."""
+    """A shard of rows that were sent; the number of the first one is `first`."""
     (indptr, index, values), held = (arrays, None) if aside is None else set_aside(arrays, first, aside)
     data = Entries.of_columns(Columns(indptr, index, n_features), values)
     return Shard(data, (shard_of_arrays, (arrays, n_features, first, aside)), threads_here(), held)
 
 
 def shard_of_folder(folder: str, first: int, last: int, aside: Aside | None) -> Shard:
-    """Rows of prepared data, read by the worker itself."""
+    """A shard of rows of prepared data, which the worker reads itself."""
     if not is_prepared(folder):
         raise FileNotFoundError(f"a worker finds no prepared data at {folder}; put it where all workers can read it")
     data = open_prepared(folder)
@@ -246,7 +246,7 @@ def shard_of_folder(folder: str, first: int, last: int, aside: Aside | None) -> 
 
 
 def set_aside(arrays: Arrays, first: int, aside: Aside) -> tuple[Arrays, Held]:
-    """Entries that are kept, and those that are not: a part of all, chosen by their places."""
+    """Entries to fit, and entries to hold out, chosen by a hash of their positions."""
     indptr, index, values = arrays
     fraction, seed = aside
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))

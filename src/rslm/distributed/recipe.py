@@ -1,4 +1,4 @@
-"""A problem as workers are told of it: everything but the observations, which they have."""
+"""A problem in the form that is sent to workers: everything but the observations, which they have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Map = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Expected:
-    """The multipliers at the solution of another problem: a worker that does not have them any more solves it again."""
+    """The multipliers at the solution of another problem, which a worker that has lost them solves again."""
 
     recipe: Recipe
     U: Floats
@@ -30,16 +30,16 @@ class Recipe:
 
     loss: Loss
     C: float
-    maps: tuple[Map, ...]  #: what the observed values go through, one after the other
+    maps: tuple[Map, ...]  #: functions that are applied to the observed values, in this order
     box: Box | None
-    softness: float | None  #: of the bounds; None where they hold
+    softness: float | None  #: of the bounds; None for hard bounds
     expected: Expected | None
     row_weights: Floats | None
     column_weights: Floats | None
     key: str = field(default_factory=lambda: uuid4().hex)
 
     def part(self, columns: slice) -> Recipe:
-        """What concerns some of the columns."""
+        """The recipe for a slice of the `columns`."""
         expected, q = self.expected, self.column_weights
         return replace(
             self,
@@ -54,7 +54,7 @@ class Recipe:
         return values
 
     def problem(self, data: Entries | Tasks, expected: Multipliers | None) -> Problem:
-        """The problem of a worker with its observations and, where others are expected, its multipliers."""
+        """The problem of a worker with its observations and the expected multipliers of its columns, if any."""
         if self.maps:
             data = data.as_targets(self.loss, self.mapped)
         structure: Box | SoftBox | None = self.box

@@ -23,35 +23,35 @@ from rslm.problem import Problem
 from rslm.runtime.types import Floats
 from rslm.structures import SoftBox, Structure
 
-SAMPLE = 100_000  # errors that the typical one is the median of
+SAMPLE = 100_000  # errors from which their median is estimated
 ON_WORKERS = "values and positions"  # of observations, in a checkpoint
 
 
 @dataclass(frozen=True)
 class Part:
-    """Which columns, and which observations, a shard has."""
+    """The columns and the observations of a shard."""
 
     columns: slice
     entries: slice
 
     def every(self, step: int) -> slice:
-        """Those of its observations whose number among all of them is a multiple of the step."""
+        """The observations of this shard whose index among all observations is a multiple of `step`."""
         return slice(-self.entries.start % step, self.entries.stop - self.entries.start, step)
 
 
 class Shards(Measurement):
-    """Columns that are shared among workers.
+    """Columns that are distributed over workers.
 
     Parameters
     ----------
     cluster : Cluster
     shape : (d, T)
     parts : list of Part
-        What each shard has.
+        The columns and observations of each shard.
     tasks : Tasks, optional
-        Where the columns are tasks: these, for what is known of their features.
+        If the columns are tasks, all of them, for sums over their features.
     maps : tuple of functions
-        What the values go through.
+        Functions that are applied to the values, in this order.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Shards(Measurement):
     def validate(self, structure: Structure) -> None:
         if self.tasks is not None and structure.box is not None:
             raise TypeError(
-                "tasks with bounds cannot be shared among processes: to keep the bounds, all columns are moved "
+                "tasks with bounds cannot be distributed over processes: to keep the bounds, all columns are moved "
                 "together; fit them in one process, without a client"
             )
 
@@ -95,7 +95,7 @@ class Shards(Measurement):
         return RemoteTerm(self, problem)
 
     def fingerprint(self) -> dict[str, str]:
-        if (tasks := self.tasks) is not None:  # they are at hand; shards number the rows of X on their own
+        if (tasks := self.tasks) is not None:  # they are in this process; shards have their own row numbers of X
             X, columns = tasks.features.X, tasks.columns
             features = (X.data, X.indices, X.indptr) if tasks.features.sparse else (X,)
             return {ON_WORKERS: checksums(columns.indptr, columns.index, tasks.values, *features)}
@@ -117,9 +117,9 @@ class RemoteSolver(InnerSolver):
             softness, expected = cast(SoftBox, structure).softness, cast(SoftBox, structure).expected
         weights = problem.row_weights, problem.column_weights
         self.recipe = Recipe(problem.loss, problem.C, shards.maps, structure.box, softness, expected, *weights)  # type: ignore[arg-type]
-        self.tell()
+        self.send()
 
-    def tell(self) -> None:
+    def send(self) -> None:
         self.cluster.known[self.key] = self
         self.cluster.each("learn", own=[(self.recipe.part(part.columns),) for part in self.shards.parts])
 
@@ -129,7 +129,7 @@ class RemoteSolver(InnerSolver):
 
     @property
     def warm(self) -> bool | None:
-        """Whether workers start from their last solutions, which they keep themselves."""
+        """Whether workers warm-start from their last solutions, which they keep themselves."""
         return None if self.problem.plain else True
 
     @warm.setter
@@ -138,7 +138,7 @@ class RemoteSolver(InnerSolver):
             self.cluster.each("forget", self.key)
 
     def names(self) -> set[str]:
-        """What workers have to keep for it."""
+        """The names of everything that workers have to keep for this solver."""
         expected = self.recipe.expected
         return {self.key} if expected is None else {self.key, expected.key}
 
@@ -156,10 +156,10 @@ class RemoteSolution(InnerSolution):
     def __init__(self, solver: RemoteSolver, U: Floats, size: float | None = None) -> None:
         self.solver, self.U, self.key = solver, U, uuid4().hex
         self.cluster = solver.cluster
-        self.value, self.gradient, self.violation_cost = self.tell(size)
+        self.value, self.gradient, self.violation_cost = self.send(size)
 
-    def tell(self, size: float | None = None) -> tuple[float, Floats, float]:
-        """Have the problem solved at U; with a `size`, from where columns were moved into their bounds."""
+    def send(self, size: float | None = None) -> tuple[float, Floats, float]:
+        """Let the workers solve the problem at U; with a `size`, from the columns that were moved into their bounds."""
         self.cluster.known[self.key] = self
         alive = {name for known in list(self.cluster.known.values()) for name in known.names()}
         found: tuple[float, Floats, float] = self.cluster.total(
@@ -180,7 +180,7 @@ class RemoteSolution(InnerSolution):
     @cached_property
     def V(self) -> Floats:  # type: ignore[override]
         if self.key not in self.cluster.known:
-            self.tell()
+            self.send()
         return np.concatenate(self.cluster.each("V", self.key))
 
     def intercepts(self) -> Floats | None:
@@ -204,7 +204,7 @@ class RemoteSolution(InnerSolution):
         return lambda eta: factors.solve(eta, 1)
 
     def _row_systems(self, *, bounds: bool) -> Floats:
-        """(C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I of every row, where `bounds` that push are entries."""
+        """(C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I of every row; with `bounds`, active bounds count as entries."""
         self._check()
         halves, more = self.cluster.total("row_curvature", self.key, self._typical_error(), bounds)
         d, rank = self.U.shape
@@ -224,7 +224,7 @@ class RemoteSolution(InnerSolution):
     # ---- sums ------------------------------------------------------------------------------------------------------
 
     def asked(self, problem: Problem) -> str:
-        """The key of a problem that workers are asked for sums of."""
+        """The key of a problem for which sums are requested from the workers."""
         self._check()
         return self.solver.key if problem is self.solver.problem else key_of(problem)
 
@@ -236,12 +236,12 @@ class RemoteSolution(InnerSolution):
         return y, w
 
     def dual(self) -> Floats:
-        raise TypeError("dual variables are kept by the workers")
+        raise TypeError("the dual variables are on the workers; only sums over them are available")
 
     # ---- bounds ----------------------------------------------------------------------------------------------------
 
     def multipliers(self) -> Any:
-        """A name of those that the workers have."""
+        """A reference to the multipliers, which stay on the workers."""
         if self.solver.recipe.box is None:
             return None
         expected = Expected(self.solver.recipe, self.U)
@@ -249,13 +249,13 @@ class RemoteSolution(InnerSolution):
         return expected
 
     def within_bounds(self) -> tuple[Floats, RemoteSolution] | None:
-        """As `ActiveSolution.within_bounds`: rows are moved here, with all of V, columns where they are."""
+        """As `ActiveSolution.within_bounds`: rows are moved in this process, with all of V, columns on the workers."""
         box, problem = self.solver.recipe.box, self.solver.problem
         if box is None:
             return None
         X, (lower, upper) = self.U * problem.row_scale, box.planes(problem.shape)
         p = np.ones(len(X)) if problem.row_weights is None else problem.row_weights
-        unit = 2.0 * problem.C if problem.loss.quadratic else problem.C  # as the costs of columns have it
+        unit = 2.0 * problem.C if problem.loss.quadratic else problem.C  # costs of columns have the same unit
         systems = self._row_systems(bounds=False) * (p / unit)[:, None, None]  # of rows u/√p
 
         def rows(V: Floats) -> Bound:
@@ -268,12 +268,12 @@ class RemoteSolution(InnerSolution):
         kept = U / size, hard.solve(U / size, size)
         if np.isfinite(kept[1].value):
             return kept
-        alike = constant(hard.problem, X, self.V)
-        return alike, hard.solve(alike)
+        flat = constant(hard.problem, X, self.V)
+        return flat, hard.solve(flat)
 
 
 def key_of(problem: Problem) -> str:
-    """The key of a problem that workers are asked for sums of; the last such problem is kept."""
+    """The key of a problem for which sums are requested from the workers; the last such problem is kept."""
     shards = cast(Shards, problem.data)
     last = shards.cluster.asked
     if last is None or last.problem is not problem:

@@ -1,7 +1,7 @@
-"""Some columns with their observations, as a worker keeps them, and what it is asked to do with them.
+"""Some columns with their observations on a worker, and the requests that it answers.
 
-A shard remembers the problems that it was told of and the points that it has solved them at. All of that is a cache: a
-shard that was built anew, because its worker has died, answers with a `ForgottenError`, and is told again.
+A shard stores the problems that were sent to it and the points at which it solved them. All of that is a cache: a shard
+that was rebuilt, because its worker has died, raises a `ForgottenError`, and everything is sent again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box, Multipliers
 from rslm.structures.box import ObservedBeyond
 
-ODD = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)  # they mix bits well
+ODD = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)  # constants of splitmix64
 Held = tuple[Indices64, Indices64, Floats]
 
 
 def mixed(columns: NDArray[np.uint64], rows: NDArray[Any], more: Any) -> NDArray[np.uint64]:
-    """A number for every entry, from its place and one more number, that looks random."""
+    """A pseudorandom hash of every entry, from its position and one more number."""
     numbers = (columns << np.uint64(32) | rows.astype(np.uint64)) * ODD[0]
     numbers ^= numbers >> np.uint64(31)
     numbers += more * ODD[1]
@@ -52,10 +52,10 @@ class Shard:
     ----------
     data : Entries or Tasks
     rebuild : (function, arguments)
-        How another process makes the same shard; Dask may want to move it.
+        How another process makes the same shard, in case Dask moves it.
     n_threads : int
     held : (columns, rows, values), optional
-        Observations that are set aside.
+        Observations that are held out.
     """
 
     def __init__(
@@ -66,24 +66,24 @@ class Shard:
         held: Held | None = None,
     ) -> None:
         self.data, self.n_threads, self.rebuild, self.held = data, n_threads, rebuild, held
-        self.lock = threading.Lock()  # a question may be asked again while other shards still answer it
+        self.lock = threading.Lock()  # a request may be repeated while the first one is still running
         self._problems: dict[str, Problem] = {}
-        self._objectives: dict[str, Objective] = {}  # of those that points were asked for
+        self._objectives: dict[str, Objective] = {}  # of problems that were evaluated
         self._points: dict[str, Evaluation] = {}
         self._multipliers: dict[str, Multipliers | None] = {}
-        self._working: dict[str, Any] = {}  # what is asked for again and again at one point
+        self._working: dict[str, Any] = {}  # a cache for repeated requests at one point
         self._moved: Floats | None = None
 
     def __reduce__(self) -> Any:
         return self.rebuild
 
-    def __sizeof__(self) -> int:  # by which Dask decides what to move
+    def __sizeof__(self) -> int:  # Dask decides by it what to move
         return int(self.data.values.nbytes + self.data.columns.index.nbytes)
 
     # ---- problems and points -------------------------------------------------------------------------------------
 
     def learn(self, recipe: Recipe) -> None:
-        """Be told of a problem."""
+        """Store a problem."""
         if recipe.key not in self._problems:
             self._problems[recipe.key] = recipe.problem(self.data, self._expected(recipe.expected))
 
@@ -117,11 +117,11 @@ class Shard:
         self._objective(key).forget()
 
     def kept(self) -> int:
-        """How many problems and points are remembered."""
+        """How many problems and points are stored."""
         return len(self._problems) + len(self._points)
 
     def keep(self, alive: set[str]) -> None:
-        """Let go of all problems and points but these; their memory serves those to come."""
+        """Release all problems and points except `alive`; later ones reuse their memory."""
         self._working.clear()
         for key in [k for k in self._points if k not in alive]:
             self._points.pop(key).release()
@@ -132,11 +132,11 @@ class Shard:
             del self._multipliers[key]
 
     def evaluate(self, problem: str, key: str, U: Floats, alive: set[str], size: float | None) -> tuple[Any, ...]:
-        """Solve a problem at U: its value, gradient and what is paid for bounds, each the part of these columns.
+        """Solve a problem at U: value, gradient and cost of violating bounds, each the part of these columns.
 
-        With a `size`, start from the columns that were moved into their bounds, times that.
+        With a `size`, start from the columns that were moved into their bounds, multiplied by it.
         """
-        objective = self._objective(problem)  # which starts where the last one ended
+        objective = self._objective(problem)  # warm-started from the last one
         self.keep(alive)
         if size is not None and self._moved is not None:
             objective.begin_at(U, self._moved * size)
@@ -156,17 +156,17 @@ class Shard:
         return self.point(key).intercepts
 
     def row_curvature(self, key: str, typical: float | None, bounds: bool) -> tuple[Floats, float]:
-        """The upper halves of the matrices of all rows, and what all diagonals have more."""
+        """The upper triangle of one r×r block per row, and a scalar added to every diagonal."""
         grams, more = self.point(key).row_curvature(typical, bounds)
         return grams[:, *np.triu_indices(grams.shape[1])], more
 
     def moved_columns(self, key: str, costs_of_rows: Floats) -> Floats:
-        """V with those columns moved into the bounds for which that is cheaper than to move rows."""
+        """V with those columns moved into the bounds that cost less to move than rows."""
         self._moved = cast(ActiveSolution, self.point(key).solution).moved_columns(costs_of_rows)
         return self._moved
 
     def remember_multipliers(self, key: str, name: str) -> None:
-        """Those of a point, by a name of their own."""
+        """Store the multipliers of a point under a `name`."""
         self._multipliers[name] = self.point(key).multipliers()
 
     def value(self, key: str, problem: str) -> float:
@@ -176,13 +176,13 @@ class Shard:
         return LocalTerm(self.problem(problem), self.n_threads).least_loss()
 
     def sample(self, key: str, problem: str, at: slice) -> tuple[Floats, Floats]:
-        """Some targets, and what W says of them."""
+        """Some targets and their predictions."""
         asked, point = self.problem(problem), self.point(key)
         w = LocalTerm(asked, self.n_threads).predictions(point)
         return asked.data.values[at].astype(np.float64), w[at]
 
     def duals(self, key: str, problem: str, question: str, *args: Any) -> Any:
-        """What `DualSums` answers."""
+        """The answer of a method of `DualSums`."""
         name = f"duals {key} {problem}"
         if name not in self._working:
             self._working = {name: self.point(key).duals(self.problem(problem))}
@@ -199,7 +199,7 @@ class Shard:
         return gram(X)
 
     def values(self, maps: tuple[Map, ...], at: slice) -> Floats:
-        """Some of the values, as functions make them."""
+        """Some of the values, after all functions of `maps`."""
         values = self.data.values[at]
         for function in maps:
             values = function(values)
@@ -209,7 +209,7 @@ class Shard:
         return float(np.abs(self.data.values).max(initial=0.0))
 
     def row_counts(self) -> Indices64:
-        """Observations of every row of W."""
+        """Number of observations of every row of W."""
         return np.bincount(self.data.columns.index, minlength=self.data.columns.shape[0])
 
     def column_counts(self) -> Indices64:
@@ -219,9 +219,9 @@ class Shard:
         return float(self.data.values.sum(dtype=np.float64))
 
     def held_out(self, left: Floats, V: Floats) -> Floats:
-        """Sums over what is set aside: 1, (y − w)², whether the signs agree, whether y > 0, y and y²."""
+        """Sums over held-out entries: 1, (y − w)², whether the signs agree, whether y > 0, y and y²."""
         if self.held is None:
-            raise ValueError("nothing was set aside; share the data out with distribute(…, holdout=0.1)")
+            raise ValueError("no entries were held out; distribute the data with distribute(…, holdout=0.1)")
         columns, rows, y = self.held
         w = predict_pairs(rows, columns, left, V, self.n_threads)
         y = y.astype(np.float64)
@@ -234,14 +234,14 @@ class Shard:
         return bool((self.data.values == value).any())
 
     def beyond(self, box: Box) -> ObservedBeyond | None:
-        """Observed values beyond bounds of the transposed matrix, whose rows are the columns of this shard."""
+        """Observed values that violate bounds of the transposed matrix, whose rows are the columns of this shard."""
         rows = np.repeat(np.arange(self.data.shape[1]), np.diff(self.data.columns.indptr))
         return box.observed_beyond(rows, self.data.columns.index, self.data.values)
 
     def fingerprint(self, first: int) -> int:
-        """A sum over all observations, whose columns count from `first`, that is another one for other data.
+        """A checksum of all observations that does not depend on how the columns were distributed.
 
-        It does not depend on how the columns were shared out.
+        `first` is the number of the first column.
         """
         columns, total = self.data.columns, 0
         for start, end in columns.blocks():
@@ -253,14 +253,14 @@ class Shard:
         return total
 
     def entries(self, at: Indices64) -> tuple[Indices64, Indices64, Floats]:
-        """Column and row, among those of this shard, and value of some observations."""
+        """Column (within this shard), row and value of some observations."""
         columns = self.data.columns
         own = np.searchsorted(columns.indptr, at, side="right") - 1
         return own, columns.index[at].astype(np.int64), self.data.values[at]
 
 
 def ask(shard: Shard, question: str, seconds: float | None, *args: Any) -> Any:
-    """The task that Dask runs: one question to one shard, which answers one at a time, within so many seconds."""
+    """The task that Dask runs: one request to one shard, one at a time, with a limit in seconds."""
     with shard.lock, deferred_interrupts() as watch, watch.until(seconds):
         return getattr(shard, question)(*args)
 

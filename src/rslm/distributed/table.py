@@ -1,8 +1,8 @@
-"""Tables of entries that are in parts already: Parquet files and Dask DataFrames.
+"""Tables of entries that consist of several parts: Parquet files and Dask DataFrames.
 
-Rows are numbered in the order of their ids, and so are columns. Every part counts its ids; from all counts the rows are
-cut into shards with about as many entries; every shard picks its rows from all parts. Workers do that among themselves:
-only ids and counts come here.
+Rows and columns are numbered in the order of their ids. Every part counts its ids; from all counts the rows are cut
+into shards with about as many entries each; every shard picks its rows from all parts. The entries stay on the workers;
+only ids and counts come to this process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rslm.distributed.matrix import Aside, DistributedMatrix, cuts_of, left_of, 
 from rslm.distributed.shard import Shard
 from rslm.runtime.types import Indices64
 
-ROWS = 5_000_000  # of a file that are read at a time
+ROWS = 5_000_000  # lines of a file that are read at a time
 
 Ids = NDArray[Any]
 Triplets = tuple[Ids, Ids, NDArray[Any]]
@@ -35,7 +35,7 @@ Load = Callable[[Client], list[Future]]  # the parts of the table as futures of 
 
 
 def from_table(frame: Any, client: Client, aside: Aside | None) -> DistributedMatrix:
-    """A Dask DataFrame with one entry a line."""
+    """The matrix in a Dask DataFrame with one entry per line."""
     labels = {str(c): c for c in frame.columns}
     row, col, value = (labels[name] for name in roles_by_name(list(labels), "the DataFrame"))
     names, parts = (row, col, value), frame[[row, col, value]].to_delayed()
@@ -47,13 +47,13 @@ def from_table(frame: Any, client: Client, aside: Aside | None) -> DistributedMa
 
 
 def from_parquet(path: str | os.PathLike[str], client: Client, aside: Aside | None) -> DistributedMatrix:
-    """A Parquet file with one entry a line, or a folder of them."""
+    """The matrix in a Parquet file with one entry per line, or in a folder of such files."""
     given = Path(path).resolve()
     files = sorted(given.glob("*.parquet")) if given.is_dir() else [given]
     if not files or not beginning(files[0]).startswith(PARQUET):
         raise ValueError(
-            f"workers cannot read {os.fspath(path)!r} in parts: it is neither prepared data nor Parquet. Make prepared "
-            f"data of it, where all workers can read them: rslm prepare {os.fspath(path)} FOLDER"
+            f"workers cannot read {os.fspath(path)!r} in parts: it is neither prepared data nor Parquet. Prepare it in "
+            f"a folder that all workers can read: rslm prepare {os.fspath(path)} FOLDER"
         )
     pl = polars()
     names = roles_by_name(list(pl.read_parquet_schema(files[0])), str(path))
@@ -76,21 +76,21 @@ def triplets_of(frame: Any, names: tuple[str, str, str]) -> Triplets:
     rows, cols, values = (frame[name].to_numpy() for name in names)
     found = real_numbers(values, names[2])
     if not np.isfinite(found).all():
-        raise ValueError(f"{names[2]} has missing or infinite values; leave these lines out")
+        raise ValueError(f"{names[2]} has missing or infinite values; remove these lines")
     return _ids(rows, names[0]), _ids(cols, names[1]), found
 
 
 def _ids(given: Ids, name: str) -> Ids:
-    """Numbers as they are, words as text of one width, both in an order that is the same everywhere."""
+    """Ids as int64 or fixed-width text, so that their order is the same on all workers."""
     ids = as_ids(given, name)
     if ids.dtype.kind in "iu":
         if ids.size and ids.max() > np.iinfo(np.int64).max:
-            raise ValueError(f"{name} has the id {ids.max()}, which is too large; write ids of this size as words")
+            raise ValueError(f"{name} has the id {ids.max()}, which is too large; write such ids as text")
         return ids.astype(np.int64)
     if ids.dtype.kind != "U" and not all(isinstance(i, str) for i in ids.tolist()):
-        raise ValueError(f"{name} has ids that are neither whole numbers nor words, or are missing")
+        raise ValueError(f"{name} has ids that are missing, or neither whole numbers nor text")
     if any(i.endswith("\0") for i in ids.tolist()):  # NumPy would drop it
-        raise ValueError(f"{name} has an id that ends in a zero byte; write it in another way")
+        raise ValueError(f"{name} has an id that ends in a zero byte; remove the byte")
     return ids.astype(str)
 
 
@@ -102,14 +102,12 @@ def _shared_out(client: Client, load: Load, aside: Aside | None) -> DistributedM
         raise ValueError("Nothing is observed: the table has no lines. Give at least one entry.")
     for at, side in ((0, "row"), (2, "column")):
         if len({c[at].dtype.kind for c in counted}) > 1:
-            raise ValueError(
-                f"the {side} ids are numbers in one part of the table and words in another; make them alike"
-            )
+            raise ValueError(f"the {side} ids are numbers in one part of the table and text in another; use one kind")
     row_ids, counts = _merged([(rows, counts) for rows, counts, _ in counted])
     col_ids = np.unique(np.concatenate([cols for _, _, cols in counted]))
     indptr: Indices64 = np.concatenate([[0], np.cumsum(counts)])
     cuts = cuts_of(indptr, len(client.scheduler_info(n_workers=-1)["workers"]))
-    loaded: list[Future] = parts  # as long as shards are made of them; they are loaded again for one that is lost
+    loaded: list[Future] = parts  # kept only while shards are built; for a shard that is lost they are loaded again
     builds = [_build(lambda c: loaded or load(c), row_ids[a:b], col_ids, int(a), aside) for a, b in pairwise(cuts)]
     cluster = Cluster(client, builds)
     cluster.wait()
@@ -149,9 +147,9 @@ def count_ids(part: Triplets) -> tuple[Ids, Indices64, Ids]:
 
 
 def pick(part: Triplets, ids: tuple[Ids, Ids]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Positions and values of those entries whose row a shard has."""
+    """Positions and values of the entries in the rows of a shard."""
     rows, cols = ids
-    if not len(part[0]):  # whose ids are of no kind
+    if not len(part[0]):  # ids of an empty part have no type
         return np.zeros(0, np.int64), np.zeros(0, np.int64), part[2]
     mine = (part[0] >= rows[0]) & (part[0] <= rows[-1])
     return np.searchsorted(rows, part[0][mine]), np.searchsorted(cols, part[1][mine]), part[2][mine]
@@ -160,13 +158,13 @@ def pick(part: Triplets, ids: tuple[Ids, Ids]) -> tuple[NDArray[Any], NDArray[An
 def shard_of_parts(
     parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]], ids: tuple[Ids, Ids], first: int, aside: Aside | None
 ) -> Shard:
-    """All rows of a shard, put together."""
+    """A shard, put together from its entries in all parts."""
     i, j, values = (np.concatenate(each) for each in zip(*parts, strict=True))
     rows, cols = ids
     shape = len(rows), len(cols)
     try:
         arrays = compress(i.astype(np.int32), j.astype(np.int32), values, shape, "error", _named(rows), _named(cols))
-    except ValueError as error:  # what it says of repeated ones cannot be done here
+    except ValueError as error:  # its advice on repeated entries does not apply here
         found = str(error).split(" Give every pair")[0]
         raise ValueError(f"{found} Give every pair once: group the table by row and column first.") from None
     return shard_of_arrays(arrays, len(cols), first, aside)

@@ -1,4 +1,4 @@
-"""Tasks that are shared out among the workers of a cluster, with the rows of features that belong to them."""
+"""Tasks that are distributed over the workers of a cluster, with their rows of features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Arguments = tuple[Any, ...]
 
 
 def distribute_tasks(tasks: Tasks, client: Client) -> Shards:
-    """Share out tasks among the workers of a client, about as many observations to each.
+    """Distribute tasks over the workers of a client, with about as many observations for each.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def _sent(tasks: Tasks, first: int, last: int) -> Build:
 
 
 def _part(tasks: Tasks, first: int, last: int) -> Arguments:
-    """The rows of some tasks, and what has to be the same for all tasks."""
+    """The rows of some tasks, and the numbers that must be the same for all tasks."""
     columns = tasks.columns
     at = slice(int(columns.indptr[first]), int(columns.indptr[last]))
     rows, index = np.unique(columns.index[at], return_inverse=True)
@@ -52,5 +52,5 @@ def _part(tasks: Tasks, first: int, last: int) -> Arguments:
 
 
 def shard_of_tasks(part: Arguments) -> Shard:
-    """Tasks that were sent."""
+    """A shard of tasks that were sent."""
     return Shard(Tasks.of_part(*part), (shard_of_tasks, (part,)), threads_here())

@@ -48,7 +48,7 @@ class Interval:
             )
 
     def beyond(self, y: Floats, error: Floats) -> Floats:
-        """By how much an error of a target y exceeds ε where errors cost something; negative if it costs nothing."""
+        """By how much an `error` of y exceeds ε in a direction where it costs something; negative if it is free."""
         e = np.sign(y) * error if self.mirrored else error
         both = np.abs(e) if self.lower < 0 < self.upper else e if self.upper > 0 else -e
         return np.asarray(both - self.epsilon)
@@ -67,7 +67,7 @@ class Interval:
         return np.where(y < 0, -self.upper, self.lower), np.where(y < 0, -self.lower, self.upper)
 
     def free(self, y: Floats, s: Floats) -> NDArray[np.bool_]:
-        """Where s lies strictly inside the interval of its target y and, with ε > 0, is not 0: it changes with w."""
+        """Where s is strictly inside its interval for y and, with ε > 0, not 0, so that it changes with w."""
         lower, upper = (end.astype(s.dtype) for end in self.bounds(y))  # so that s at an end in float32 equals it
         inside = (s > lower) & (s < upper)
         return np.asarray(inside & (s != 0) if self.epsilon > 0 else inside)

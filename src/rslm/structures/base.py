@@ -83,7 +83,7 @@ class Structure(ABC):
             )
 
     def penalty(self, A: Floats, B: Floats) -> float:
-        """The penalty on the matrix W with factors A and B, W = A Bᵀ."""
+        """The penalty on W = A Bᵀ with factors A and B."""
         return 0.0
 
     def simplest(self, shape: tuple[int, int]) -> tuple[Floats, Floats] | None:

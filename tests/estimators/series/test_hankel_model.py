@@ -146,7 +146,7 @@ def test_noise_is_told_beside_a_large_mean(offset):
 
 def test_too_large_a_c_is_told():
     _, y = damped(60)
-    with pytest.warns(UserWarning, match="so large that it follows the noise; lower C"):
+    with pytest.warns(UserWarning, match="so large that the signal follows the noise; lower C"):
         HankelModel(3, C=1e15).fit(y)
 
 
@@ -331,7 +331,7 @@ def test_bad_questions():
         model.forecast(-1)
     with pytest.raises(ValueError, match="level must be between 0 and 1"):
         model.forecast(2, level=90)
-    with pytest.raises(ValueError, match=r"y has shape \(59,\), but fit was given \(60,\)"):
+    with pytest.raises(ValueError, match=r"y must have the shape of the fitted series, \(60,\); got \(59,\)"):
         model.score(y[:-1])
     assert model.forecast(0).shape == (0,)
 
@@ -379,7 +379,7 @@ def test_pilot_fits_are_what_they_say():
 def test_a_forecast_beyond_all_floats_is_refused():
     model = HankelModel(1).fit(2.0 ** np.arange(20))
     assert np.allclose(model.forecast(3), 2.0 ** np.arange(20, 23), rtol=1e-3)
-    with pytest.raises(ValueError, match=r"beyond all floats within 5000 steps: its largest pole has the modulus 2"):
+    with pytest.raises(ValueError, match=r"overflows within 5000 steps, because the largest pole has the modulus 2"):
         model.forecast(5000)
 
 

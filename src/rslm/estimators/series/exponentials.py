@@ -1,8 +1,7 @@
-"""From the left space of a Hankel matrix to poles, amplitudes and the values to come.
+"""Poles, amplitudes and forecasts from the column space of a Hankel matrix.
 
-The windows of a sum of k exponentials span a space of dimension k, and a window moved by one sample stays in it: with a
-basis P of that space, P without its first row is P without its last row times a k × k matrix F, whose eigenvalues are
-the poles z_j.
+The windows of a sum of k exponentials span a space of dimension k, which is invariant under a shift by one sample: with
+a basis P of that space, P[1:] = P[:-1] F for a k × k matrix F, whose eigenvalues are the poles z_j.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from rslm.structures import Hankel
 
 Complexes = NDArray[np.complexfloating[Any, Any]]
 
-DENSE = 128  # windows up to which W Wᵀ is formed
+DENSE = 128  # longest window for which W Wᵀ is formed
 PASSES = 2  # over the windows, so that small singular values are not lost in the squares of large ones
-SEPARATE = 1e-10  # singular values of a basis of exponentials, relative to the largest, below which they are one
+SEPARATE = 1e-10  # relative singular value of a basis of exponentials below which it counts as rank-deficient
 
 
 def left_space(structure: Hankel, h: Floats, rank: int) -> tuple[Floats, Floats]:
@@ -51,7 +50,7 @@ def left_space(structure: Hankel, h: Floats, rank: int) -> tuple[Floats, Floats]
 
 
 def _gram_of_windows(structure: Hankel, h: Floats) -> Floats:
-    """W Wᵀ by products of the windows themselves, some at a time: for short ones that is faster than an FFT of each."""
+    """W Wᵀ by products of the windows themselves, some at a time: for short windows this is faster than FFTs."""
     d = structure.window
     total = np.zeros((d, d))
     for series in h.reshape(structure.channels, structure.samples):
@@ -71,7 +70,7 @@ def shift(P: Floats) -> Floats:
 
 
 def poles_of(P: Floats) -> Complexes:
-    """The poles of series whose windows P spans."""
+    """The poles of a series whose windows are spanned by P."""
     return np.linalg.eigvals(shift(P)).astype(np.complex128)
 
 
@@ -84,14 +83,14 @@ class Modes:
 
 
 def sensitivities(poles: Complexes, n: int, ahead: int) -> Complexes:
-    """The derivatives of n samples and of those ahead of them by amplitudes and poles, up to factors: z^t and t z^t."""
+    """The derivatives of n samples, and of those `ahead`, by amplitudes and poles, up to factors: z^t and t z^t."""
     t = np.arange(n + ahead)[:, None] / n
     B = _basis(poles, n + ahead)
     return np.hstack([B, t * B])
 
 
 def fit_modes(poles: Complexes, Y: Floats) -> tuple[Modes, Floats]:
-    """The amplitudes that fit the observed samples of Y, of shape (channels, n), best, and the signal of that shape."""
+    """The amplitudes that best fit the observed samples of Y, of shape (channels, n), and the signal of that shape."""
     poles = np.asarray(poles, dtype=np.complex128)
     n = Y.shape[1]
     B, scale = _basis(poles, n), _scale(poles, n)
@@ -101,7 +100,7 @@ def fit_modes(poles: Complexes, Y: Floats) -> tuple[Modes, Floats]:
     else:
         found = np.stack([_least_squares(B[s], y[s]) for s, y in zip(seen, Y, strict=True)], axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
-        amplitudes = np.nan_to_num(found / scale[:, None])  # what grows beyond all numbers has begun with nothing
+        amplitudes = np.nan_to_num(found / scale[:, None])  # 0 if the scale of a growing exponential overflows
     return Modes(poles, amplitudes), np.ascontiguousarray((B @ found).real.T)
 
 
@@ -113,7 +112,7 @@ def _least_squares(B: Complexes, y: Floats) -> Complexes:
 
 
 def _basis(poles: Complexes, n: int) -> Complexes:
-    """z^t, and z^(t − n + 1) for the growing ones, so that no column is larger than 1."""
+    """z^t, and z^(t − n + 1) for growing exponentials, so that no entry is larger than 1."""
     growing = np.abs(poles) > 1
     B = powers(np.where(growing, 1.0 / np.where(growing, poles, 1.0), poles), n)
     B[:, growing] = B[::-1, growing]
@@ -121,7 +120,7 @@ def _basis(poles: Complexes, n: int) -> Complexes:
 
 
 def powers(z: Complexes, n: int) -> Complexes:
-    """z^0 … z^(n − 1) in columns, by doubling: a complex power of its own for each would take 50 times as long."""
+    """z^0 … z^(n − 1) in columns, by doubling, which is 50 times as fast as computing each complex power."""
     B = np.ones((n, len(z)), dtype=np.complex128)
     done, factor = 1, z.copy()
     with np.errstate(under="ignore"):
@@ -133,6 +132,6 @@ def powers(z: Complexes, n: int) -> Complexes:
 
 
 def _scale(poles: Complexes, n: int) -> Complexes:
-    """What the columns of `_basis` have to be multiplied with to be z^t."""
+    """The factors by which the columns of `_basis` must be multiplied to get z^t."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(np.where(np.abs(poles) > 1, poles, 1.0) ** (n - 1))

@@ -36,11 +36,11 @@ from rslm.solvers import Outcome
 from rslm.storage.container import Arrays, Facts
 from rslm.structures import Hankel
 
-WIDEST = 100  # largest default window: the answer hardly depends on it, the time does
-MOST_ORDERS = 20  # that rank="auto" looks through
-SAMPLES_A_PARAMETER = 2  # that an order needs at least
-LEAST_NOISE = 1e-5  # of samples of size 1, that a loss other than the square one is made for
-TOO_ROUGH = 0.01  # a structure error that is no longer one of smoothing
+WIDEST = 100  # largest default window: the answer hardly depends on it, but the time does
+MOST_ORDERS = 20  # largest order that rank="auto" tries
+SAMPLES_PER_PARAMETER = 2  # that an order needs at least
+LEAST_NOISE = 1e-5  # least noise that is assumed with a robust loss, for samples of size 1
+TOO_ROUGH = 0.01  # a structure error above this is not due to smoothing
 
 
 @storable
@@ -54,60 +54,61 @@ class HankelModel(Estimator):
     Parameters
     ----------
     rank : int or "auto", default="auto"
-        Largest order: how many exponentials there may be, an oscillation counting as two. The order itself,
-        ``effective_rank_``, is chosen by Schwarz's criterion (BIC), unless C is given too. "auto" looks up to 20.
-        There have to be two samples for every parameter: an order has a pole and an amplitude in every channel.
+        Largest order, which is the number of exponentials; an oscillation counts as two. The order itself,
+        ``effective_rank_``, is chosen by Schwarz's criterion (BIC), unless C is given too. "auto" tries orders up to
+        20. There must be two samples for every parameter; each exponential has a pole, and an amplitude in every
+        channel.
     C : float, optional
-        Weight of the loss against the trace norm. If None, it follows from the noise, so that the trace norm pulls
-        the signal by a twentieth of what noise does.
+        Weight of the loss relative to the trace norm. If None, it follows from the noise, so that the trace norm
+        changes the signal by a twentieth of what noise does.
     window : int, optional
-        Rows of the Hankel matrix; (n + 1) // 2, but at most 100, if None. More than ``rank``.
+        Rows of the Hankel matrix, more than ``rank``; if None, (n + 1) // 2, but at most 100.
     loss : str or Loss, default="square"
         "square"; "huber" or "absolute" for series with spikes; or an instance, such as ``rslm.losses.Huber(0.5)``, of a
         loss of the difference y − h. With "huber", δ is 1.345 standard deviations of the noise, see ``loss_``;
-        "huber:0.5" sets it, in the units of y. With any loss but the square one, spikes do not count for the noise, the
-        order and C either. With normal noise between the spikes, "huber" has a smaller error than "absolute".
+        "huber:0.5" sets it, in the units of y. With any loss except "square", spikes are ignored in the estimates of
+        noise, order and C too. With normal noise between the spikes, "huber" has a smaller error than "absolute".
     tol : float, default=1e-3
         Converged when the relative gradient is at most this.
     max_iter : int, default=1000
-        Most iterations at one order.
+        Maximum number of iterations at one order.
     max_time : float, optional
-        Seconds after which the best answer so far is kept, within two seconds; that may be a quick fit by poles and
-        least squares, without a certificate.
+        Seconds after which the fit ends with the best answer so far, within two more seconds; this may be a quick fit
+        by poles and least squares, without a certificate.
     verbose : int, default=0
         1 logs every order and iteration to the logger "rslm".
 
     Attributes
     ----------
     signal_ : array, the shape of y
-        The series without noise, missing samples filled.
+        The series without noise, with missing samples filled.
     effective_rank_ : int
-        The order of the system; 0 if no order explains the series better than noise does.
+        The order of the system; 0 if no order explains the series better than noise alone.
     poles_ : array of complex numbers, (effective_rank_,)
         z_j, the slowest decay first.
     frequencies_, dampings_ : arrays
-        Cycles per sample, negative for conjugates, and −log |z_j|: the part that decays in one sample, if it is small.
+        Cycles per sample, negative for conjugates, and −log |z_j|, which is about the relative decay per sample if it
+        is small.
     amplitudes_ : array of complex numbers, (effective_rank_,) or (effective_rank_, channels)
         a_j: the signal is ``(amplitudes_ * poles_ ** t).sum()``.
     singular_values_ : array
         Of the Hankel matrix of the signal, as many as its order.
     structure_error_ : float
-        The part of that matrix, in norm, beyond its order. It is exactly Hankel, and this far from low rank.
+        Relative distance of that matrix, which is exactly Hankel, from the nearest matrix of rank `effective_rank_`.
     noise_ : float
-        Standard deviation of what is left of the samples; of those without spikes, unless the loss is the square one.
+        Standard deviation of the residuals; without spikes, unless the loss is "square".
     residuals_ : array, the shape of y
-        What is left of the samples: y − signal_, NaN where they are missing. A model that was loaded from a file has
-        none.
+        y − signal_, NaN where samples are missing. A model that was loaded from a file has no residuals.
     outlier_scores_ : array, the shape of y
-        |residuals_| in units of their usual size, 1.4826 times the median: which samples a robust loss has ignored.
+        |residuals_| in units of their usual size, 1.4826 times the median; large if a robust loss ignored the sample.
     C_, window_, loss_ : float, int and Loss
-        As they were used, for y in its own units. The δ of Huber's loss is ``loss_.delta``.
+        The values that were used, in the units of y. The δ of Huber's loss is ``loss_.delta``.
     criteria_ : dict
         Schwarz's criterion of the orders that were fitted.
     certificate_, history_, outcome_, converged_, n_iter_
         As in `MatrixCompletion`, for the series divided by its root mean square (without spikes, as for `noise_`);
-        `n_iter_` counts all orders. There is no certificate, but None, where the order is 0, or where there was time
-        for a quick fit only.
+        `n_iter_` counts all orders. The certificate is None if the order is 0, or if there was time only for a quick
+        fit.
 
     Examples
     --------
@@ -150,15 +151,16 @@ class HankelModel(Estimator):
         Parameters
         ----------
         y : array of shape (n,) or (n, channels)
-            Samples at equal distances in time; NaN is missing. Channels share their poles, and count alike: divide them
-            by the size of their noise first, if that differs.
+            Samples at equal distances in time; NaN is missing. Channels share their poles and have equal weight: divide
+            them by the size of their noise first, if that differs.
         checkpoint : path, optional
-            As in `MatrixCompletion.fit`. Only where both `rank` and `C` are given: to find one of them takes many fits.
+            As in `MatrixCompletion.fit`. Only if both `rank` and `C` are given, because finding one of them takes many
+            fits.
         """
         if checkpoint is not None and not self._all_given:
             raise ValueError(
-                f"checkpoint={os.fspath(checkpoint)!r}: to find rank or C takes many fits, and a checkpoint is of one; "
-                f"give both, got rank={self.rank!r} and C={self.C!r}"
+                f"checkpoint={os.fspath(checkpoint)!r} needs both rank and C, because finding one of them takes many "
+                f"fits and a checkpoint holds one; got rank={self.rank!r} and C={self.C!r}"
             )
         Y, flat = _checked_series(y)
         channels, n = Y.shape
@@ -202,7 +204,7 @@ class HankelModel(Estimator):
                 order = search.best_so_far(guess)
             if order not in search.results or search.results[order].empty:
                 stopped = (Outcome.INTERRUPTED if interrupt.pending else Outcome.TIME) if interrupt.over() else None
-            with interrupt.ending(math.inf):  # what is left to do is little
+            with interrupt.ending(math.inf):  # the remaining work is short
                 if order == 0:
                     self._set_nothing(seen * scale, largest, stopped)
                 elif stopped is not None:
@@ -218,10 +220,10 @@ class HankelModel(Estimator):
 
     @property
     def _all_given(self) -> bool:
-        """Whether there is nothing to choose."""
+        """Whether both rank and C are given, so that there is nothing to choose."""
         return self.C is not None and self.rank != "auto"
 
-    # ---- what was learned ------------------------------------------------------------------------------------------
+    # ---- learned attributes ----------------------------------------------------------------------------------------
 
     def _set_residuals(self, Y: Floats) -> None:
         with np.errstate(over="ignore"):
@@ -230,12 +232,12 @@ class HankelModel(Estimator):
 
     @property
     def outlier_scores_(self) -> Floats:
-        """|residuals_| in units of their usual size: above 3 a sample is unusual, above 10 hardly part of the rest."""
+        """|residuals_| in units of their usual size: above 3 a sample is unusual, above 10 almost certainly a spike."""
         check_is_fitted(self)
         if not hasattr(self, "residuals_"):
-            raise AttributeError("a model that was loaded from a file has no residuals; fit it here to have them")
+            raise AttributeError("a model that was loaded from a file has no residuals; call fit to get them")
         size = np.abs(self.residuals_)
-        half = 0.5 * size[~np.isnan(size)]  # a median is a mean of two, whose sum must be finite
+        half = 0.5 * size[~np.isnan(size)]  # the median may add two numbers, and the sum must be finite
         usual = 2.0 * np.median(half) or (2.0 * np.median(half[half > 0]) if half.any() else 1.0)
         with np.errstate(over="ignore"):
             return np.minimum(size / (NORMAL * usual), np.finfo(float).max)
@@ -244,7 +246,7 @@ class HankelModel(Estimator):
         result = search.results[order]
         assert result.parameters is not None
         h = result.parameters
-        # The signal itself may follow the noise a little, as far as it is only near low rank.
+        # The signal itself may follow the noise a little, because it has low rank only approximately.
         left = float(np.nansum((Y - h.reshape(Y.shape)) ** 2)) if self._all_given else search.squares(order)
         degrees = search.samples - order * (1 + len(Y))
         self.noise_ = self._scale * math.sqrt(left / degrees) if degrees > 0 else math.nan
@@ -255,12 +257,12 @@ class HankelModel(Estimator):
         self._warn_if_not_converged()
         if self.structure_error_ > TOO_ROUGH:
             warn_caller(
-                f"the signal is {self.structure_error_:.1%} away from order {self.effective_rank_}: C={self.C_:g} is "
-                "so large that it follows the noise; lower C"
+                f"the signal differs by {self.structure_error_:.1%} from one of order {self.effective_rank_}: C="
+                f"{self.C_:g} is so large that the signal follows the noise; lower C"
             )
 
     def _set_quick(self, Y: Floats, search: OrderSearch, order: int, stopped: Outcome) -> None:
-        """The quick fit of an order, where there was no time for more."""
+        """Use the quick fit of an order, because there was no time for more."""
         self.noise_ = self._scale * math.sqrt(float(search.pilot.squares[order]) / search.samples)
         self.certificate_, self.history_, self.C_ = None, {}, self.C or math.nan
         self.outcome_, self.converged_ = stopped.value, False
@@ -275,14 +277,14 @@ class HankelModel(Estimator):
         }
 
     def _rank_of(self, h: Floats, order: int, channels: int) -> int:
-        """How many singular values stand out from what smoothing leaves; less than the order where C is small."""
+        """How many singular values are larger than the effect of smoothing; fewer than the order if C is small."""
         structure = Hankel(self.window_, len(h) // channels - self.window_ + 1, channels)
         s = left_space(structure, h, order)[1]
-        beyond = max(float(h @ structure.gram(h)) - float(s @ s), 0.0)
-        return max(int((s**2 > beyond).sum()), 1)
+        rest = max(float(h @ structure.gram(h)) - float(s @ s), 0.0)
+        return max(int((s**2 > rest).sum()), 1)
 
     def _set_nothing(self, Y: Floats, largest: int, stopped: Outcome | None = None) -> None:
-        """The signal is zero: the series is, or looks like noise."""
+        """The signal is zero, because the series is zero or looks like noise."""
         self.noise_ = _root_mean_square(Y)
         self.certificate_, self.history_, self.criteria_ = None, {}, {}
         self.outcome_, self.converged_, self.n_iter_ = Outcome.STATIONARY.value, True, 1
@@ -293,15 +295,15 @@ class HankelModel(Estimator):
             self._warn_if_not_converged()
         elif self.noise_ > 0:
             warn_caller(
-                f"no order up to {largest} explains the series better than noise alone, so the signal is zero; with "
-                "both rank and C given, that order is fitted all the same"
+                f"no order up to {largest} explains the series better than noise alone, so the signal is zero; give "
+                "both rank and C to fit that order anyway"
             )
 
     def _describe(self, signal: Floats, seen: Any, order: int) -> None:
         """Set all that follows from the signal, of shape (channels, n)."""
         channels, n = signal.shape
         self._signal, self._seen, self.effective_rank_ = signal, seen, order
-        size = float(np.abs(signal).max()) or 1.0  # whose squares may be too large
+        size = float(np.abs(signal).max()) or 1.0  # squares of the signal may overflow
         structure, h = Hankel(self.window_, n - self.window_ + 1, channels), signal.ravel() / size
         self._space: Floats = np.zeros((self.window_, 0))
         s: Floats = np.zeros(0)
@@ -326,15 +328,15 @@ class HankelModel(Estimator):
         Parameters
         ----------
         steps : int
-            How many.
+            Number of values.
         level : float, optional
             The probability that an interval covers the next sample, such as 0.9.
 
         Returns
         -------
-        array of shape (steps,) or (steps, channels), or with a level three of them: forecast, lower and upper end. The
-        interval knows noise and the uncertainty of poles and amplitudes, not that of the order. With a robust loss, it
-        is for samples that are no spikes.
+        array of shape (steps,) or (steps, channels); with a `level`, three of them: forecast, lower and upper end. The
+        interval accounts for noise and for the uncertainty of poles and amplitudes, not for that of the order. With a
+        robust loss, it is for samples that are not spikes.
         """
         check_is_fitted(self)
         if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
@@ -351,8 +353,8 @@ class HankelModel(Estimator):
                     ahead[k] = self._space[-1] @ state
         if not np.isfinite(ahead).all():
             raise ValueError(
-                f"the series grows beyond all floats within {steps} steps: its largest pole has the modulus "
-                f"{np.abs(self.poles_).max():.4g}; ask for fewer steps, or fit a smaller rank"
+                f"the forecast overflows within {steps} steps, because the largest pole has the modulus "
+                f"{np.abs(self.poles_).max():.4g}; use fewer steps, or fit a smaller rank"
             )
         found = ahead[:, 0] if self._flat else ahead
         if level is None:
@@ -362,7 +364,7 @@ class HankelModel(Estimator):
         return found, found - width, found + width
 
     def _deviations(self, steps: int) -> Floats:
-        """Standard deviations of the samples to come, (steps, channels)."""
+        """Standard deviations of the forecasts, (steps, channels)."""
         channels, n = self._signal.shape
         if not self.effective_rank_:
             return np.full((steps, channels), self.noise_)
@@ -370,16 +372,16 @@ class HankelModel(Estimator):
         variances = np.empty((steps, channels))
         for c in range(channels):
             R = reduced(J[:n][self._seen[c]], np.zeros((int(self._seen[c].sum()), 0)))[0]
-            of_modes = J[n:] @ np.linalg.pinv(R, rcond=1e-10)  # as long as with the pseudoinverse of J = QR
+            of_modes = J[n:] @ np.linalg.pinv(R, rcond=1e-10)  # rows have the same norms as with pinv(J), for J = QR
             variances[:, c] = 1.0 + factor * np.sum(np.abs(of_modes) ** 2, axis=1)
         return np.asarray(self.noise_ * np.sqrt(variances))
 
     def score(self, y: ArrayLike) -> float:
-        """R² of the signal for another series of the same time, such as the clean one; NaN is left out."""
+        """R² of the signal for another series at the same times, such as the clean one; NaN is ignored."""
         check_is_fitted(self)
         Y, _flat = _checked_series(y)
         if Y.shape != self._signal.shape:
-            raise ValueError(f"y has shape {np.shape(y)}, but fit was given {np.shape(self.signal_)}")
+            raise ValueError(f"y must have the shape of the fitted series, {np.shape(self.signal_)}; got {np.shape(y)}")
         known = ~np.isnan(Y)
         return float(r2_score(Y[known], self._signal[known]))
 
@@ -453,7 +455,7 @@ LEAST_SAMPLES = 4
 def _most_orders(Y: Floats, window: int) -> int:
     """The largest order that the number of samples allows."""
     channels, n = Y.shape
-    known = int((~np.isnan(Y)).sum()) // (SAMPLES_A_PARAMETER * (1 + channels))
+    known = int((~np.isnan(Y)).sum()) // (SAMPLES_PER_PARAMETER * (1 + channels))
     return int(max(1, min(window - 1, channels * (n - window + 1) - 1, known)))
 
 
@@ -467,9 +469,9 @@ def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
     Y = np.array(given if given.ndim == 2 else given[:, None], dtype=np.float64).T.copy()
     if Y.shape[1] < LEAST_SAMPLES or Y.shape[0] < 1:
         raise ValueError(f"y must have at least {LEAST_SAMPLES} samples; got an array of shape {given.shape}")
-    strange = np.argwhere(np.isinf(Y.T))
-    if len(strange):
-        raise ValueError(f"y must be finite, or NaN where it is missing; y{strange[0].tolist()} is infinite")
+    infinite = np.argwhere(np.isinf(Y.T))
+    if len(infinite):
+        raise ValueError(f"y must be finite, or NaN where it is missing; y{infinite[0].tolist()} is infinite")
     seen = (~np.isnan(Y)).sum(axis=1)
     few = int(np.argmin(seen))
     if seen[few] < LEAST_SAMPLES:
@@ -480,7 +482,7 @@ def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
 
 
 def _loss_of(facts: Facts) -> Any:
-    """The loss of a file; those from before there were others have the square one."""
+    """The loss in a file; older files have none, because only the square loss existed."""
     if "loss" not in facts:
         return Square()
     loss = loss_from_plain(facts["loss"])

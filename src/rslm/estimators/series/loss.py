@@ -1,4 +1,4 @@
-"""The loss of a series: which ones are taken, in other units, and what normal noise of a given size does to it."""
+"""The loss of a series: which losses are allowed, a loss in other units, and its averages over normal noise."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from rslm.estimators.choices import as_loss
 from rslm.losses import BoxDual, Huber, Interval, Loss
 from rslm.runtime.types import Floats
 
-HUBER = "huber"  # whose δ follows from the noise
+HUBER = "huber"  # its δ follows from the noise
 WIDTH = 1.345  # δ in standard deviations of the noise: with normal noise, the error is 2.5 % above the least possible
-SOME = 16  # samples that a loss is tried out with
-EQUAL = 1e-6  # part of the loss by which it may change when target and prediction are moved alike
-ERRORS = 4000  # of normal noise that averages are taken over
+PROBES = 16  # samples at which a loss is tried out
+EQUAL = 1e-6  # relative change of the loss that is allowed when the same number is added to target and prediction
+ERRORS = 4000  # quantiles of normal noise over which averages are taken
 NORMAL_ERRORS: Floats = np.asarray(normal.ppf((np.arange(ERRORS) + 0.5) / ERRORS))
 
 
 def checked_loss(given: Any, Y: Floats) -> Loss | None:
-    """The loss, in the units of Y; None where it is Huber's with a δ that is not known yet."""
+    """The loss, in the units of Y; None for Huber's loss with a δ that is not known yet."""
     loss = as_loss(given)
     if loss.binary:
         raise ValueError(
             f"loss={given!r} is for two classes, but a series has real numbers; use 'square', 'huber', 'absolute', or "
-            "a Loss of real numbers"
+            "a Loss for real numbers"
         )
     if given == HUBER:
         return None
@@ -37,15 +37,15 @@ def checked_loss(given: Any, Y: Floats) -> Loss | None:
 
 
 def _check_differences(loss: Loss, Y: Floats) -> None:
-    """A loss of the user's own: noise, order and C are found from differences y − w."""
-    y = Y[~np.isnan(Y)][:SOME]
+    """Raise an error unless a user's own loss depends on y − w alone; noise, order and C are found from that."""
+    y = Y[~np.isnan(Y)][:PROBES]
     move = float(np.abs(y).max()) or 1.0
     with np.errstate(all="ignore"):
         here, there = (loss.value(loss.targets(y + a), y * 0.5 + a) for a in (0.0, move))
     if not np.allclose(here, there, rtol=EQUAL, atol=EQUAL * float(np.abs(here).max())):
         raise ValueError(
-            f"{loss!r} is not a loss of the difference y − w, from which HankelModel finds noise, order and C; solve "
-            "it with rslm.solve(Problem(loss, Samples(y), Hankel(window, windows), C=…), rank)"
+            f"{loss!r} is not a loss of the difference y − w, from which HankelModel finds noise, order and C; use "
+            "rslm.solve(Problem(loss, Samples(y), Hankel(window, windows), C=…), rank) instead"
         )
 
 
@@ -56,7 +56,7 @@ def of_width(noise: float) -> Huber:
 
 @dataclass(frozen=True)
 class Units:
-    """How a series and its loss are solved: samples divided by `scale`, and with them the loss w ℓ(scale ·) / scale².
+    """The units in which a series is solved: samples are divided by `scale`, and the loss is w ℓ(scale ·) / scale².
 
     C of the solved problem is C / w. With the weight w of `for_noise`, the same C suits all losses.
     """
@@ -66,7 +66,7 @@ class Units:
 
     @classmethod
     def for_noise(cls, loss: Loss, scale: float, noise: float) -> Units:
-        """Normal errors, of standard deviation `noise` once they are divided, meet the curvature 2 of the square."""
+        """Units in which normal errors with standard deviation `noise` have the mean curvature 2 of the square loss."""
         return cls(scale, 2.0 / mean_curvature(cls(scale).of(loss), noise))
 
     def of(self, loss: Loss) -> Loss:
@@ -77,7 +77,7 @@ class Units:
 
 @dataclass(frozen=True)
 class UnitsBox(BoxDual):
-    """A loss with a box in the dual, in other units."""
+    """A loss with an interval of dual variables, in other units."""
 
     loss: Loss
     units: Units
@@ -124,7 +124,7 @@ class UnitsLoss(Loss):
 
 
 def mean_curvature(loss: Loss, noise: float) -> float:
-    """E ℓ'' over normal errors e of standard deviation σ = `noise`, kinks included: E ψ(e) e / σ², with ψ = −ℓ'."""
+    """E ℓ'' for normal errors e of standard deviation σ = `noise`, including kinks: E ψ(e) e / σ², with ψ = −ℓ'."""
     if loss.quadratic:
         return 2.0
     found = float(np.mean(_slopes(loss, noise) * NORMAL_ERRORS))
@@ -132,7 +132,7 @@ def mean_curvature(loss: Loss, noise: float) -> float:
 
 
 def variance_of_estimates(loss: Any, noise: float) -> float:
-    """Of parameters that are fitted by this loss, relative to the square loss, for normal noise; 1 if not known."""
+    """The variance of fitted parameters relative to the square loss, for normal noise; 1 if it is not known."""
     if not isinstance(loss, Loss) or loss.quadratic or not noise > 0:
         return 1.0
     found = float(np.mean((_slopes(loss, noise) / mean_curvature(loss, noise)) ** 2))
@@ -140,7 +140,7 @@ def variance_of_estimates(loss: Any, noise: float) -> float:
 
 
 def _slopes(loss: Loss, noise: float) -> Floats:
-    """ψ(e) / σ of normal errors: divided by σ first, since squares of extreme numbers are none."""
+    """ψ(e) / σ for normal errors; divided by σ now, because squares of extreme numbers overflow or underflow."""
     e = noise * NORMAL_ERRORS
     with np.errstate(all="ignore"):
         return -loss.gradient(e, np.zeros_like(e)) / noise

@@ -1,10 +1,10 @@
 """Fits of a series at several orders, and the order that suits it.
 
-Without a C of the user's, C follows from the noise σ: the trace norm pulls the signal by ‖W‖_*/2C · P*(P Qᵀ), with the
-singular vectors P and Q of W, and this is made a small part of what noise does to the signal of an order, σ√2k. A
-loss other than the square one comes with a weight that gives it the same curvature for noise of this size.
+If C is not given, it follows from the noise σ: the trace norm shifts the signal by ‖W‖_*/2C · P*(P Qᵀ), with the
+singular vectors P and Q of W, and C is chosen so that this is a small part of the error σ√2k due to noise at order k.
+Other losses than the square loss have a weight that gives them the same curvature for noise of this size.
 
-All samples are solved for. Orders are compared by squares, so without the spikes that a robust loss is there for.
+Fits use all samples. Orders are compared by sums of squares, so with a robust loss spikes are left out of these.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from rslm.runtime.types import Floats
 from rslm.solvers import Outcome, Result, solve
 from rslm.structures import Hankel
 
-PULL = 0.05  # of the trace norm, relative to noise
+PULL = 0.05  # error due to the trace norm, relative to that due to noise
 LARGEST_C = 1e10
-NEAR = 2  # orders that are tried on both sides of the best one so far: a pole and its conjugate come together
-SOME_TIME = 1e-3  # seconds, for an order that there is no time left for
-LEAST_COLUMN = 1e-6  # of the start, relative to the largest one
+NEIGHBOURS = 2  # orders that are tried on both sides of the best one so far: a pole and its conjugate come in pairs
+LEAST_TIME = 1e-3  # seconds for an order when no time is left, because max_time must be positive
+LEAST_COLUMN = 1e-6  # smallest singular value in the start, relative to the largest
 
 
 class OrderSearch:
-    """Fits Y, of shape (channels, n), at the orders that it is asked for, each once, until time or patience ends."""
+    """Fits Y, of shape (channels, n), at the requested orders, each once, until the deadline or an interrupt."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class OrderSearch:
             C = self.C or self._from_noise(h, P, s)
             problem = Problem(self.loss, Samples(self.Y), self.structure, C=C)
             start = P * np.sqrt(np.maximum(s, LEAST_COLUMN * max(s[0], np.finfo(float).tiny)))
-            left = max(self.deadline - time.perf_counter(), SOME_TIME)
+            left = max(self.deadline - time.perf_counter(), LEAST_TIME)
             limit = None if math.isinf(left) else left
             self.results[order] = solve(problem, order, start=start, max_time=limit, **self.options)
             self.spent += self.results[order].n_iter
@@ -71,22 +71,22 @@ class OrderSearch:
 
     @property
     def stopped(self) -> Outcome | None:
-        """Why there was no time for other orders, if so."""
+        """Why the search ended before all orders were tried; None if it did not."""
         outcomes = {result.outcome for result in self.results.values()}
         return next((o for o in (Outcome.INTERRUPTED, Outcome.TIME) if self._interrupted or o in outcomes), None)
 
     def _from_noise(self, h: Floats, P: Floats, s: Floats) -> float:
-        least = max(np.finfo(float).eps * s[0], np.finfo(float).tiny)  # smaller ones are rounding errors
+        least = max(np.finfo(float).eps * s[0], np.finfo(float).tiny)  # smaller singular values are rounding errors
         Q = self.structure.transposed_times(h, P) / np.maximum(s, least)
         pull = float(s.sum()) * float(np.linalg.norm(self.structure.adjoint(P, Q)))
         allowed = 2.0 * PULL * self.noise * math.sqrt(2.0 * len(s))
         return min(max(pull / allowed, 1.0), LARGEST_C) if allowed > 0 else LARGEST_C
 
     def squares(self, order: int) -> float:
-        """What the exponentials of an order leave of the samples; infinite if they are those of the last few alone.
+        """The sum of squared residuals of the exponentials of an order; infinite if they fit only the last few samples.
 
-        Not what the signal leaves: that is only near low rank, and for too large an order it may be a modulation of
-        fewer exponentials, which fits better than any sum of them.
+        Residuals of the signal itself would be wrong, because it has low rank only approximately: for too large an
+        order it may be a modulation of fewer exponentials, which fits better than any sum of exponentials.
         """
         if order == 0:
             return float(self.pilot.squares[0])
@@ -106,24 +106,24 @@ class OrderSearch:
         return criterion(self.squares(order), order, self.samples, channels, float(self.pilot.squares[0]))
 
     def criteria(self) -> dict[int, float]:
-        """Of the orders that were fitted."""
+        """The criterion of every order that was fitted."""
         return {k: self.criterion(k) for k in sorted(self.results) if not self.results[k].empty}
 
     def best_so_far(self, guess: int) -> int:
-        """Of the orders whose criterion is known, or the first guess."""
+        """The best of the orders whose criterion is known; `guess` if there is none."""
         return min(self._squares, key=self.criterion, default=guess)
 
     def only(self, order: int) -> int:
-        """The order itself, fitted."""
+        """Fit this order and return it."""
         self.fit(order)
         return order
 
     def climb(self, order: int, largest: int) -> int:
-        """The order that no near one is better than, found from a first guess; the best so far if it is stopped."""
+        """A local optimum, found from a first guess `order`; the best order so far if the search is stopped."""
         best = order
         try:
             while True:
-                near = range(max(order - NEAR, 0), min(order + NEAR, largest) + 1)
+                near = range(max(order - NEIGHBOURS, 0), min(order + NEIGHBOURS, largest) + 1)
                 for other in sorted(near, key=lambda k: abs(k - order)):
                     if self.stopped:
                         return best
@@ -131,7 +131,7 @@ class OrderSearch:
                         best = other
                 if best == order and math.isfinite(self.criterion(order)):
                     return order
-                order = best = best if best != order else order - 1  # all near ones are too steep; 0 never is
+                order = best = best if best != order else order - 1  # all neighbours are too steep; order 0 never is
         except KeyboardInterrupt:
             if best not in self.results:
                 raise

@@ -1,6 +1,6 @@
-"""How many exponentials: the least of n log(squares/n) + p log n · n/(n − p − 2), Schwarz's for small samples.
+"""Choice of the order: the minimum of n log(squares/n) + p log n · n/(n − p − 2), BIC corrected for small samples.
 
-An order k in m channels has p = k(1 + m) parameters: k poles, and k amplitudes in every channel.
+Order k in m channels has p = k(1 + m) parameters: k poles, and k amplitudes in every channel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from rslm.estimators.series.exponentials import Complexes
 from rslm.runtime.types import Floats
 
-GROWTH = 1e6  # of a pole over the series, at most, unless there is no noise
+GROWTH = 1e6  # largest growth of an exponential over the series, unless there is no noise
 EXACT = 1e-9  # an error this small relative to the samples is not noise
 
 
@@ -26,16 +26,16 @@ def criterion(squares: float, order: int, samples: int, channels: int, largest: 
 
 
 def too_steep(poles: Complexes, n: int) -> bool:
-    """Whether a pole grows so much over n samples that it can tell of the last few only, and forecasts explode."""
+    """Whether an exponential grows so much over n samples that it fits only the last few, and forecasts explode."""
     return bool(len(poles)) and float(np.abs(poles).max()) > GROWTH ** (1.0 / n)
 
 
 def is_exact(squares: float, largest: float) -> bool:
-    """Whether nothing is left of the samples but rounding errors."""
+    """Whether the residuals are only rounding errors."""
     return squares <= EXACT**2 * largest
 
 
 def best_order(squares: Floats, samples: int, channels: int) -> int:
-    """The order with the least criterion; squares[k] is what order k leaves, squares[0] the samples' own."""
+    """The order with the least criterion; squares[k] is the sum of squared residuals of order k."""
     values = [criterion(float(s), k, samples, channels, float(squares[0])) for k, s in enumerate(squares)]
     return int(np.argmin(values))

@@ -1,9 +1,9 @@
-"""Quick fits of all orders, to start from and to choose by.
+"""Quick fits of all orders, as starts and to choose an order.
 
-Windows of several lengths, since short ones see quick decay and long ones slow oscillations: the left space of the
-Hankel matrix of each gives poles for every order, and least squares the amplitudes. What fits an order best is kept.
-Missing samples are interpolated first, which suits slow series, or set to zero, which suits quick ones, and then filled
-by the best fit so far.
+Windows have several lengths, because short ones resolve quick decay and long ones slow oscillations. For each length,
+the column space of the Hankel matrix gives poles for every order, and least squares gives the amplitudes. The best fit
+of every order is kept. Missing samples are interpolated first, which suits slow series, or set to zero, which suits
+quick ones; then they are filled with the best fit so far.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 from rslm.structures import Hankel
 
-SHORTEST, LONGER = 8, 4  # the shortest window, and from one to the next
-FILLINGS = 5  # times that missing samples are filled
+SHORTEST, LONGER = 8, 4  # the shortest window, and the factor from one window to the next
+FILLINGS = 5  # how often missing samples are filled
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """Signals of the orders 0, 1, …, and the squares of what is left of the samples."""
+    """Signals of the orders 0, 1, …, and their sums of squared residuals."""
 
     signals: list[Floats]
     squares: Floats
 
 
 def pilot_fits(Y: Floats, largest: int, to_fill: int = 0) -> Pilot:
-    """Fit Y, of shape (channels, n) with NaN for missing samples, with every order up to the largest.
+    """Fit Y, of shape (channels, n) with NaN for missing samples, with every order up to the `largest`.
 
-    Missing samples are filled with orders up to `to_fill`: too small an order would spoil those that are fitted next.
-    Where there is no time for all, orders may have no signal but zero.
+    Missing samples are filled with orders up to `to_fill`: filling with too small an order would spoil the next fits.
+    If time runs out, some orders keep a signal of zero.
     """
     if not np.isnan(Y).any():
         return quick_fits(Y, Y, largest, 1)
@@ -47,7 +47,7 @@ def pilot_fits(Y: Floats, largest: int, to_fill: int = 0) -> Pilot:
 
 
 def quick_fits(Y: Floats, filled: Floats, largest: int, fillings: int = 1) -> Pilot:
-    """Fit Y by the poles of a series without missing samples, which the best fit then fills once more."""
+    """Fit Y with the poles of `filled`, which is Y without missing samples; the best fit then fills them again."""
     missing = np.isnan(Y)
     signals: list[Floats] = [np.zeros_like(Y)] * (largest + 1)
     squares = np.full(largest + 1, np.nansum(Y**2))
@@ -55,7 +55,7 @@ def quick_fits(Y: Floats, filled: Floats, largest: int, fillings: int = 1) -> Pi
         try:
             for window in _windows(Y.shape[1]):
                 _improve(Y, filled, window, signals, squares)
-        except Stopped:  # what was found until then has to do
+        except Stopped:  # use what was found so far
             break
         best = signals[best_order(squares, int((~missing).sum()), len(Y))]
         filled = np.where(missing, best, Y)
@@ -71,7 +71,7 @@ def _windows(n: int) -> list[int]:
 
 
 def _improve(Y: Floats, filled: Floats, window: int, signals: list[Floats], squares: Floats) -> None:
-    """Replace the fits that this window gives better ones of."""
+    """Replace the fits of those orders for which this window gives a better fit."""
     channels, n = Y.shape
     structure = Hankel(window, n - window + 1, channels)
     most = min(len(squares) - 1, *(side - 1 for side in structure.shape))

@@ -1,4 +1,4 @@
-"""What is known of a series before it is solved for: quick fits of all orders, a first order, the noise, and spikes."""
+"""First estimates for a series: quick fits of all orders, a first order, the noise, and spikes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from rslm.runtime.types import Floats
 
 @dataclass(frozen=True)
 class QuickStart:
-    """All but `size` is in units of `size`."""
+    """First estimates; everything except `size` is in units of `size`."""
 
-    size: float  #: root mean square of the samples without spikes, where they have been looked for; else 1
-    seen: Floats  #: the samples, NaN where they are missing or spikes
+    size: float  #: root mean square of the samples without spikes; 1 if spikes were not searched
+    seen: Floats  #: the samples, NaN if missing or spikes
     pilot: Pilot
     order: int
     noise: float  #: standard deviation
 
     @property
     def empty(self) -> bool:
-        """Whether all samples but spikes are zero."""
+        """Whether all samples except spikes are zero."""
         return not np.nan_to_num(self.seen).any()
 
 
 def quick_start(Y: Floats, largest: int, to_fill: int, robust: bool) -> QuickStart:
-    """Of Y, of shape (channels, n) and root mean square 1, for orders up to the largest; see `pilot_fits`."""
+    """First estimates for Y, of shape (channels, n) and root mean square 1; see `pilot_fits` for the parameters.
+
+    If `robust`, spikes are searched and left out.
+    """
     if robust:
         found = find_spikes(Y, max(largest, to_fill))
         seen = np.where(found.spikes, np.nan, Y)

@@ -1,16 +1,18 @@
 """Samples that are neither signal nor usual noise, found before a robust fit.
 
-A spike of ten times the signal spoils poles, noise and order alike, so the quick fits have to leave it out. In turns:
-quick fits without the samples that look like spikes, the order by Schwarz's criterion, the residuals of all samples at
-that order, and as spikes those beyond a few robust standard deviations. A sample that fits after all comes back.
+A spike of ten times the signal spoils poles, noise and order, so the quick fits have to leave it out. Each iteration
+makes quick fits without the current spikes, chooses the order by Schwarz's criterion, computes the residuals of all
+samples at that order, and takes those larger than a few robust standard deviations as the new spikes. A sample that
+fits again is no longer a spike.
 
-There are two starts. In the first, the largest residuals go first, by halves: it suits signals that are large in few
-samples. In the second, gross samples are cut to the usual size: it suits many spikes. The answer that explains the
-series with the fewest spikes and exponentials is kept: a spike costs two parameters, its size and its place.
+There are two starts. The first removes the largest residuals first, down to half of the largest in each iteration; it
+suits signals that are large in few samples. The second clips gross samples to the usual size; it suits many spikes. The
+answer that explains the series with the fewest spikes and exponentials is kept: a spike costs two parameters, its size
+and its position.
 
-A spike in the first sample looks like an exponential that is gone in the next one, as in the last sample of a short
-series does one that grows, so quick fits take it for signal. The end samples are tried as spikes in any case, and cost
-one parameter.
+A spike in the first sample looks like an exponential that decays within one sample, and a spike in the last sample of a
+short series like one that grows, so quick fits take them for signal. The end samples are therefore also tried as
+spikes.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from rslm.kernels import Stopped
 from rslm.runtime.types import Floats
 
 NORMAL = 1.4826  # medians of |x| in a standard deviation of x, for normal x
-FAR = 3.5  # robust standard deviations from which on a residual is a spike
-HALF = 0.5  # of the largest residual, down to which samples are left out in one turn
-USUAL = 3.0  # medians of |y| that gross samples are cut to
-TURNS = 12  # at most; most series need three to six
-PARAMETERS = 2  # that a spike costs
-ENDS = {0: [1, 2], -1: [-2, -3]}  # and the samples next to them
-STANDS_OUT = 2.0  # an end sample from the next ones, where it may be a spike
-FILLINGS = 2  # times that spikes and missing samples are filled once more, at the end
+FAR = 3.5  # a residual larger than this many robust standard deviations is a spike
+HALF = 0.5  # samples are removed down to this fraction of the largest residual in one iteration
+USUAL = 3.0  # gross samples are clipped to this many medians of |y|
+MOST_ITERATIONS = 12  # most series need three to six
+PARAMETERS = 2  # cost of a spike in the criterion
+END_SAMPLES = {0: [1, 2], -1: [-2, -3]}  # the first and the last sample, and the samples next to them
+STANDS_OUT = 2.0  # an end sample may be a spike if it is this many times as large as the next ones
+FILLINGS = 2  # how often spikes and missing samples are filled again at the end
 
 Flags = NDArray[np.bool_]
 
@@ -49,7 +51,7 @@ class Found:
 
 
 def find_spikes(Y: Floats, largest: int) -> Found:
-    """Which samples of Y, of shape (channels, n) with NaN for missing ones, are spikes; orders up to the largest."""
+    """The spikes in Y, of shape (channels, n) with NaN for missing samples; fits have orders up to the `largest`."""
     first = _fitted(Y, np.zeros(Y.shape, dtype=bool), pilot_fits(Y, largest))
     found = [first]
     try:
@@ -58,23 +60,23 @@ def find_spikes(Y: Floats, largest: int) -> Found:
         cut = _fitted(Y, first.spikes, pilot_fits(np.clip(Y, -usual, usual), largest))
         found.append(_settled(Y, replace(cut, cost=math.inf), largest, 0.0))
         found.append(_ends_tried(Y, min(found, key=_cost), largest))
-    except Stopped:  # what was found until then has to do
+    except Stopped:  # use what was found so far
         pass
     return min(found, key=_cost)
 
 
 def pilot_without(spikes: Flags, signal: Floats, Y: Floats, largest: int, to_fill: int) -> Pilot:
-    """Quick fits of Y as by `pilot_fits`, without spikes: a signal is known that fills them."""
+    """Quick fits of Y like `pilot_fits`, without spikes, which are filled with a known `signal` at first."""
     seen = np.where(spikes, np.nan, Y)
     pilot = quick_fits(seen, np.where(np.isnan(seen), signal, Y), max(largest, to_fill), FILLINGS)
     return Pilot(pilot.signals[: largest + 1], pilot.squares[: largest + 1])
 
 
 def _settled(Y: Floats, best: Found, largest: int, part: float) -> Found:
-    """Turn by turn until the spikes stay the same, from the residuals of a first signal; the turn of the least cost."""
+    """Iterate from the signal of `best` until the spikes stay the same; returns the iterate of least cost."""
     missing, spikes, signal = np.isnan(Y), best.spikes, best.signal
     least = EXACT * math.sqrt(float(np.nanmean(Y**2)))  # smaller residuals are rounding errors
-    for _ in range(TURNS):
+    for _ in range(MOST_ITERATIONS):
         residual = Y - signal
         far = FAR * np.array([[max(NORMAL * typical_size(r), least)] for r in residual])
         size = np.where(missing, 0.0, np.abs(residual))
@@ -89,11 +91,11 @@ def _settled(Y: Floats, best: Found, largest: int, part: float) -> Found:
 
 
 def _ends_tried(Y: Floats, best: Found, largest: int) -> Found:
-    """With the first and the last samples as spikes too, where they stand out from the next ones and it costs less."""
+    """Also takes the first and the last samples as spikes, if they stand out from the next ones and it costs less."""
     for channel in range(len(Y)):
-        for end, next_ones in ENDS.items():
-            size, beside = abs(Y[channel, end]), np.nan_to_num(np.abs(Y[channel, next_ones])).max()
-            if best.spikes[channel, end] or not size > STANDS_OUT * beside:
+        for end, next_ones in END_SAMPLES.items():
+            size, next_size = abs(Y[channel, end]), np.nan_to_num(np.abs(Y[channel, next_ones])).max()
+            if best.spikes[channel, end] or not size > STANDS_OUT * next_size:
                 continue
             spikes = best.spikes.copy()
             spikes[channel, end] = True
