@@ -21,10 +21,10 @@ from rslm import (
 )
 from rslm.estimators.completion.bounds import clipped
 from rslm.evaluation.objective import Evaluation, Objective
-from rslm.inner.active_set import MOST_STEPS, SmoothColumns
+from rslm.inner.entries.active_set import MOST_STEPS, SmoothColumns
+from rslm.inner.entries.leverage import leverages
+from rslm.inner.features.shared_systems import _divided, _factorised
 from rslm.inner.kept import nearest, worst_violation
-from rslm.inner.leverage import leverages
-from rslm.inner.shared_systems import _divided, _factorised
 from rslm.kernels import Columns, Factors
 from rslm.losses import Absolute, Hinge, Huber, Square
 from rslm.measurements import Entries

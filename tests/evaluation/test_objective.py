@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rslm import Objective, ObservedMatrix, Problem
-from rslm.inner.newton import Newton
-from rslm.inner.ridge import Ridge
+from rslm.inner.entries.newton import Newton
+from rslm.inner.entries.ridge import Ridge
 from rslm.kernels import Columns
 from rslm.losses import Absolute, Square
 from rslm.measurements import Entries

@@ -9,8 +9,8 @@ from sklearn.svm import LinearSVR
 
 from poisson import Poisson
 from rslm import Objective, Problem
-from rslm.inner.coordinate_descent import CoordinateDescent
-from rslm.inner.newton import Newton
+from rslm.inner.entries.coordinate_descent import CoordinateDescent
+from rslm.inner.entries.newton import Newton
 from rslm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Quantile, SquaredHinge
 from rslm.measurements import Entries
 from rslm.testing import check_gradient, check_hessian, check_loss
@@ -441,7 +441,7 @@ def test_an_evaluation_does_not_change_when_others_follow(name):
 
 @pytest.mark.parametrize("name", ["ε-insensitive", "Huber", "logistic"])
 def test_threads_change_nothing(name, monkeypatch):
-    monkeypatch.setattr("rslm.inner.newton.PIECE", 1 << 13)
+    monkeypatch.setattr("rslm.inner.entries.newton.PIECE", 1 << 13)
     rng = np.random.default_rng(0)
     Y = rng.standard_normal((300, 260))
     U = rng.standard_normal((300, 5))

@@ -6,8 +6,8 @@ import pytest
 from scipy import sparse
 
 from rslm import Objective, Problem, solve
-from rslm.inner import shared_systems
-from rslm.inner.shared_systems import SharedSystem
+from rslm.inner.features import shared_systems
+from rslm.inner.features.shared_systems import SharedSystem
 from rslm.losses import Absolute, Huber, Logistic, Square
 from rslm.measurements import Bilinear, Entries, Side, Tasks
 from rslm.testing import check_gradient, check_hessian

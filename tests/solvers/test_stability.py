@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rslm import ObservedMatrix, Problem, kernels, solve
-from rslm.inner.coordinate_descent import CoordinateDescent
+from rslm.inner.entries.coordinate_descent import CoordinateDescent
 from rslm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Quantile, Square
 from rslm.measurements import Entries
 from rslm.structures import Box

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 from rslm import Objective, Problem, solve
 from rslm.certificate import certify
 from rslm.certificate.relaxation import amounts_by_iteration
-from rslm.inner import linear_systems, smoothed_linear
+from rslm.inner.linear import smoothed_linear, systems
 from rslm.losses import Absolute, Square
 from rslm.measurements import Entries, Samples, Tasks
 from rslm.structures import Affine, Hankel, Linear, Smooth, Smoothed, Symmetric, Toeplitz
@@ -164,7 +164,7 @@ IDS = [f"{s!r}-{type(d).__name__}" for s, d in PROBLEMS]
 @pytest.fixture
 def exact_cg(monkeypatch):
     """Conjugate gradients to the last digit: differences of the objective see all errors that are left."""
-    monkeypatch.setattr(linear_systems, "ROUGH", linear_systems.EXACT)
+    monkeypatch.setattr(systems, "ROUGH", systems.EXACT)
 
 
 @pytest.mark.parametrize(("structure", "data"), PROBLEMS, ids=IDS)
@@ -366,8 +366,8 @@ def test_the_dual_value_holds_where_the_inner_problem_is_hardly_solved(monkeypat
     wanted, U = convex_optimum(structure, data, 3.0), solve(problem, 6, random_state=0).U
     monkeypatch.setattr(smoothed_linear, "WIDEST", 0)
     for rough in (1.0, 0.3, 0.1, 0.03):  # 1: not at all, w is 0
-        monkeypatch.setattr(linear_systems, "ROUGH", rough)
-        monkeypatch.setattr(linear_systems, "EXACT", rough)
+        monkeypatch.setattr(systems, "ROUGH", rough)
+        monkeypatch.setattr(systems, "EXACT", rough)
         for delta in (1e-2, 1e-3):
             smoothed = Problem(Square(), data, Smoothed(structure, delta), C=3.0)
             certificate = certify(problem, Objective(smoothed).evaluate(U), 1e-6, False)

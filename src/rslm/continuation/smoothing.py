@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from rslm.continuation.rounding import usual_curvature
 from rslm.continuation.stage import Reached, Stage, Stages, advance, stirred
-from rslm.inner.smoothed_linear import linear_of, share_observed
+from rslm.inner.linear.smoothed_linear import linear_of, share_observed
 from rslm.problem import Problem
 from rslm.structures import Smoothed
 

@@ -14,9 +14,9 @@ from rslm.data.prepared.manifest import checksums
 from rslm.distributed.cluster import Cluster
 from rslm.distributed.recipe import Expected, Map, Recipe
 from rslm.evaluation.data_term import Factored
-from rslm.inner.active_set import constant, costs_of_moving, moved_within
 from rslm.inner.base import InnerSolution, InnerSolver
-from rslm.inner.kronecker import kronecker_preconditioner
+from rslm.inner.entries.active_set import constant, costs_of_moving, moved_within
+from rslm.inner.features.kronecker import kronecker_preconditioner
 from rslm.kernels import Bound, Factors
 from rslm.measurements import Measurement, Tasks
 from rslm.problem import Problem

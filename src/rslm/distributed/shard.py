@@ -17,7 +17,7 @@ from rslm.distributed.recipe import Expected, Map, Recipe
 from rslm.evaluation.data_term import LocalTerm
 from rslm.evaluation.dual import DualSums
 from rslm.evaluation.objective import Evaluation, Objective
-from rslm.inner.active_set import ActiveSolution
+from rslm.inner.entries.active_set import ActiveSolution
 from rslm.kernels import predict_pairs
 from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem

@@ -12,7 +12,7 @@ import numpy as np
 
 from rslm.evaluation.dual import Duals, DualSums, StructuredDuals, balanced, conjugate_part, dual_gram, sum_in_blocks
 from rslm.inner.base import InnerSolution
-from rslm.inner.smoothed_linear import observed_parameters
+from rslm.inner.linear.smoothed_linear import observed_parameters
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.runtime.types import Floats

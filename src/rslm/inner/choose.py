@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rslm.inner.active_set import ActiveSet
 from rslm.inner.base import InnerSolver
-from rslm.inner.coordinate_descent import CoordinateDescent
-from rslm.inner.features import Features
+from rslm.inner.entries.active_set import ActiveSet
+from rslm.inner.entries.coordinate_descent import CoordinateDescent
+from rslm.inner.entries.newton import Newton
+from rslm.inner.entries.ridge import Ridge
+from rslm.inner.features.features import Features
+from rslm.inner.features.task_ridge import TaskRidge
 from rslm.inner.generic import Generic
-from rslm.inner.newton import Newton
-from rslm.inner.ridge import Ridge
-from rslm.inner.smoothed_linear import SmoothedLinear
-from rslm.inner.task_ridge import TaskRidge
+from rslm.inner.linear.smoothed_linear import SmoothedLinear
 from rslm.problem import Problem
 
 #: The first one without an obstacle is used: specialised solvers come first, the generic one last.

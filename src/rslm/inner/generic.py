@@ -26,8 +26,8 @@ import numpy as np
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.kept import Kept, kept_bounds
 from rslm.inner.newton_steps import ENOUGH, SETTLED, step_length
+from rslm.inner.obstacles import has_kinks
 from rslm.inner.terms import BoundsTerm, LossState, LossTerm, PenaltyTerm, State, Term
-from rslm.inner.weighted import has_kinks
 from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.linalg.products import Products
 from rslm.problem import Problem

@@ -1,7 +1,7 @@
 """Linear structure: W = P(w) with parameters w and a linear map P.
 
 A structure provides products with P(w) and with the adjoint P*, which are all that the inner solver of
-`rslm.inner.smoothed_linear` needs; the d × T matrix is formed only on request.
+`rslm.inner.linear.smoothed_linear` needs; the d × T matrix is formed only on request.
 """
 
 from __future__ import annotations

@@ -528,7 +528,7 @@ def test_hardly_any_data(name, X):
 
 
 def test_the_same_answer_for_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr("rslm.inner.newton.PIECE", 1 << 13)
+    monkeypatch.setattr("rslm.inner.entries.newton.PIECE", 1 << 13)
     _, X, _ = panel(noise=0.1, shape=(400, 300))
     for loss in (Absolute(), Pseudo()):
         one, three = (fit(X, loss, C=10.0, tol=1e-4, n_threads=n) for n in (1, 3))

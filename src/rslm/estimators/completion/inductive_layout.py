@@ -12,7 +12,7 @@ from rslm.data import ObservedMatrix
 from rslm.estimators.completion.layout import Layout, average_where_empty
 from rslm.estimators.completion.side_features import Encoding
 from rslm.estimators.scaling import count_weights
-from rslm.inner.coupled import Coupled, CoupledSolution
+from rslm.inner.features.coupled import Coupled, CoupledSolution
 from rslm.kernels import Columns
 from rslm.linalg.low_rank import thin_svd
 from rslm.losses import Loss

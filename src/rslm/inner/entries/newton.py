@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.inner.entries.weighted import WeightedColumns, WeightedSolution
 from rslm.inner.newton_steps import CAUTIOUS, ENOUGH, SETTLED, UPHILL
-from rslm.inner.weighted import WeightedColumns, WeightedSolution, has_kinks, not_entries_alone
+from rslm.inner.obstacles import has_kinks, not_entries_alone
 from rslm.kernels import LANES, Factors, Piece, padded
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem

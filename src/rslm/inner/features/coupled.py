@@ -17,10 +17,10 @@ from typing import cast
 import numpy as np
 
 from rslm.inner.base import ColumnsSolution, InnerSolver
-from rslm.inner.leverage import leverages
+from rslm.inner.entries.leverage import leverages
+from rslm.inner.features.shared_systems import SharedSystem
 from rslm.inner.newton_steps import ENOUGH, SETTLED
-from rslm.inner.shared_systems import SharedSystem
-from rslm.inner.weighted import has_kinks, has_structure
+from rslm.inner.obstacles import has_kinks, has_structure
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Bilinear
 from rslm.problem import Problem

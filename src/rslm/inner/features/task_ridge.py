@@ -11,8 +11,8 @@ from typing import cast
 import numpy as np
 
 from rslm.inner.base import InnerSolution, InnerSolver
-from rslm.inner.kronecker import kronecker_preconditioner
-from rslm.inner.weighted import has_structure
+from rslm.inner.features.kronecker import kronecker_preconditioner
+from rslm.inner.obstacles import has_structure
 from rslm.kernels import Solved
 from rslm.measurements import Tasks
 from rslm.problem import Problem

@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.inner.base import ColumnsSolution
+from rslm.inner.entries.leverage import leverages
+from rslm.inner.entries.newton import sums_of
+from rslm.inner.entries.weighted import STIFFEST, WeightedColumns
 from rslm.inner.kept import nearest, worst_violation
-from rslm.inner.leverage import leverages
-from rslm.inner.newton import sums_of
 from rslm.inner.newton_steps import ENOUGH, SETTLED, UPHILL
-from rslm.inner.weighted import STIFFEST, WeightedColumns, has_kinks, not_entries
+from rslm.inner.obstacles import has_kinks, not_entries
 from rslm.kernels import Bound, Columns, Factors, Piece, bound, padded
 from rslm.kernels.scratch import scratch_like
 from rslm.losses.checked import CheckedLoss

@@ -23,10 +23,10 @@ from typing import Any, cast
 import numpy as np
 
 from rslm.inner.base import InnerSolution, InnerSolver
-from rslm.inner.linear_systems import WIDEST, Banded, Iterative, System, Theta, penalty_product
+from rslm.inner.linear.systems import WIDEST, Banded, Iterative, System, Theta, penalty_product
 from rslm.inner.newton_steps import ENOUGH, SETTLED, step_length
+from rslm.inner.obstacles import has_kinks
 from rslm.inner.terms import middle_of
-from rslm.inner.weighted import has_kinks
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped

@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from rslm.inner.weighted import WeightedColumns, WeightedSolution, not_entries_alone
+from rslm.inner.entries.weighted import WeightedColumns, WeightedSolution
+from rslm.inner.obstacles import not_entries_alone
 from rslm.kernels import box_curvature
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rslm.inner.base import ColumnsSolution, InnerSolver
-from rslm.inner.leverage import leverages
+from rslm.inner.entries.leverage import leverages
 from rslm.kernels import Columns, Factors
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
@@ -55,26 +55,6 @@ class WeightedColumns(InnerSolver):
     def free(self) -> None:
         """Free the memory that is kept for later points."""
         self.spare.clear()
-
-
-def not_entries_alone(problem: Problem) -> str | None:
-    """The obstacle of solvers for entries without structure."""
-    return has_structure(problem) or not_entries(problem)
-
-
-def has_structure(problem: Problem) -> str | None:
-    """The obstacle of solvers that do not support structures."""
-    return None if problem.structure.form == "free" else f"does not support {problem.structure!r}"
-
-
-def has_kinks(problem: Problem) -> str | None:
-    """The obstacle of solvers that need a second derivative of the loss."""
-    return None if problem.loss.smooth else f"needs a second derivative, {problem.loss!r} has kinks"
-
-
-def not_entries(problem: Problem) -> str | None:
-    """The obstacle of solvers for entries only."""
-    return None if "entries" in problem.data.traits else f"needs entries, the problem has {problem.data!r}"
 
 
 class WeightedSolution(ColumnsSolution):

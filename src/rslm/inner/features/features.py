@@ -14,12 +14,12 @@ from typing import Any, cast
 import numpy as np
 
 from rslm.inner.base import InnerSolution, InnerSolver
-from rslm.inner.coordinate_descent import CoordinateDescent
-from rslm.inner.coupled import Coupled, CoupledSolution
-from rslm.inner.kronecker import kronecker_preconditioner
-from rslm.inner.newton import Newton
-from rslm.inner.ridge import Ridge
-from rslm.inner.weighted import has_structure
+from rslm.inner.entries.coordinate_descent import CoordinateDescent
+from rslm.inner.entries.newton import Newton
+from rslm.inner.entries.ridge import Ridge
+from rslm.inner.features.coupled import Coupled, CoupledSolution
+from rslm.inner.features.kronecker import kronecker_preconditioner
+from rslm.inner.obstacles import has_structure
 from rslm.measurements import Bilinear, Tasks
 from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped

@@ -15,8 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 from rslm.inner.base import ColumnsSolution
-from rslm.inner.leverage import leverages
-from rslm.inner.weighted import WeightedColumns, not_entries_alone
+from rslm.inner.entries.leverage import leverages
+from rslm.inner.entries.weighted import WeightedColumns
+from rslm.inner.obstacles import not_entries_alone
 from rslm.kernels import Factors, Solved
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem

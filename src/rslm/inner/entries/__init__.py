@@ -1,0 +1,1 @@
+"""Inner solvers for observed entries."""

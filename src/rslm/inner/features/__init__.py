@@ -1,0 +1,1 @@
+"""Inner solvers for tasks and for side information."""

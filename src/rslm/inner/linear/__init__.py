@@ -1,0 +1,1 @@
+"""The inner solver for linear structure."""
