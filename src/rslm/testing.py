@@ -374,7 +374,9 @@ def _check_conjugate(loss: Loss, y: Floats, w: Floats, gradient: Floats, tol: fl
                     bool(room.flat[k] >= -tol),
                     f"conjugate of {loss!r} violates Fenchel–Young's inequality by {missed:.1e}: it is "
                     f"{conjugate.flat[k]:.6g} at y = {y.flat[k]:.6g}, w = {place.flat[k]:.6g}, s = {s.flat[k]:.6g}, "
-                    + ("so value is below −conjugate(y, 0)" if s.flat[k] == 0 else "and must be larger, or inf"),
+                    + (
+                        "so value is below −conjugate(y, 0)" if s.flat[k] == 0 else "too small (inf outside its domain)"
+                    ),
                 )
     # Between two gradients of one entry the conjugate is finite and not above the chord; at a kink nothing else bounds
     # it from above.

@@ -423,7 +423,7 @@ def test_what_is_no_client(client):
 
 
 def test_workers_forget_what_a_fit_has_left(client, monkeypatch):
-    monkeypatch.setattr("rslm.distributed.cluster.LOOKING", 1e-4)  # as if workers were slow: every wait is cut off
+    monkeypatch.setattr("rslm.distributed.cluster.POLL", 1e-4)  # as if workers were slow: every wait is cut off
     matrix = distribute(ratings(), client)
     MatrixCompletion(2, C=20.0, bounds=(1, 5), random_state=0, tol=TOL).fit(matrix, client=client)
     assert matrix.cluster.each("kept") == [0] * len(matrix.parts)
