@@ -327,8 +327,6 @@ def test_what_a_killed_process_leaves_is_taken_away(path):
 class Own(Loss):
     """Whose name does not show its parameter."""
 
-    quadratic = True
-
     def __init__(self, factor):
         self.factor = factor
 

@@ -368,10 +368,10 @@ def in_place(f, y, w):
         (changed(Square(), conjugate=lambda f, y, s: f(y, s) - (s == 0)), "value is below −conjugate"),
         (changed(Logistic(), conjugate=lambda f, y, s: f(y, s) + np.where(s == 0, np.nan, 0)), "not a number"),
         # Domains of a conjugate that are too large: by much, by little, and beyond all slopes near 0.
-        (changed(Absolute(), conjugate=lambda f, y, s: s * y), "must be larger, or inf"),
-        (changed(Absolute(), conjugate=lambda f, y, s: f(y, s / 1.001) * 1.001), "must be larger, or inf"),
-        (changed(Hinge(), conjugate=lambda f, y, s: s * y), "must be larger, or inf"),
-        (changed(Huber(50.0), conjugate=lambda f, y, s: s * y + 0.5 * s**2), "must be larger, or inf"),
+        (changed(Absolute(), conjugate=lambda f, y, s: s * y), "inf outside its domain"),
+        (changed(Absolute(), conjugate=lambda f, y, s: f(y, s / 1.001) * 1.001), "inf outside its domain"),
+        (changed(Hinge(), conjugate=lambda f, y, s: s * y), "inf outside its domain"),
+        (changed(Huber(50.0), conjugate=lambda f, y, s: s * y + 0.5 * s**2), "inf outside its domain"),
         # Too small: inf where the supremum, at the kink, is finite.
         (changed(Absolute(), conjugate=lambda f, y, s: np.where(np.abs(s) < 0.9, np.inf, f(y, s))), "Fenchel|chord"),
         (changed(Absolute(), conjugate=lambda f, y, s: f(y, s) + 1e-3 * (1 - s**2)), "above the chord"),
