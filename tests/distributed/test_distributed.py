@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-
 from distributed import Client, LocalCluster
+
 from rslm import (
     MatrixCompletion,
     MultiTaskClassifier,

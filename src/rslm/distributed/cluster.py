@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from distributed import Client as RealClient
+from distributed import KilledWorker, get_worker, wait
 from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
-from distributed import Client as RealClient
-from distributed import KilledWorker, get_worker, wait
 from rslm.distributed.shard import ForgottenError, add, ask
 from rslm.runtime.interrupts import current_interrupt, interrupted, raise_if_stopped
 from rslm.runtime.log import logger
