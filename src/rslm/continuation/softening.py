@@ -25,7 +25,7 @@ from rslm.runtime.types import Floats
 from rslm.structures import Box, Multipliers, SoftBox
 
 FIRST = 3.0  # curvature of the first soft bounds, relative to that of an observed entry
-SPARSE = 1e3  # if W has more entries than this per observed entry, bounds are stiffer, so that fewer are violated
+SPARSE = 1e3  # entries of W per observed entry, above which the first bounds are stiffer, so that fewer are violated
 STIFFER = 5.0  # factor from one stage to the next
 NEGLIGIBLE = 3e-3  # share of the objective that keeping the bounds may add in the end
 PART = 0.4  # largest share of that for violating soft bounds

@@ -136,10 +136,14 @@ class StructuredDuals(Duals):
         return _frobenius_squared(self.gram, self.problem.shape[0])
 
     def support(self) -> float:
-        return self.S.support(self.z)
+        return self.S.support(self.z) + self._correction[1]
 
     def infeasibility(self) -> float:
-        return self.S.correction(self.z)[0]
+        return self._correction[0]
+
+    @cached_property
+    def _correction(self) -> tuple[float, float]:
+        return self.S.correction(self.z)
 
 
 def dual_gram(

@@ -16,7 +16,7 @@ class StructuredDual(Products, Protocol):
     """The dual matrix S of a problem with linear structure."""
 
     def support(self, z: Floats) -> float:
-        """⟨S + E − M*z, W₀⟩, with the correction E: the part of the dual value that comes from an affine structure."""
+        """⟨S − M*z, W₀⟩: the part of the dual value that comes from an affine structure."""
 
     def correction(self, z: Floats) -> tuple[float, float]:
         """‖E‖_F, from above, and ⟨E, W₀⟩ for the least E with P*(S + E) = P*(M*z), which makes S feasible."""

@@ -21,7 +21,7 @@ from rslm.measurements.features import FeatureMatrix
 from rslm.runtime.types import Floats, Indices64
 
 OFFSET = 1e3  # value of the constant feature for intercepts, where they are not eliminated: see `lift`
-WIDE = 4  # a d × T array is wasteful if it has more entries than this times the feature values of all observations
+WIDE = 4  # entries of a d × T array per feature value of the observations, above which it wastes memory
 
 
 class Tasks(Measurement):

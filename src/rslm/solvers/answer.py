@@ -212,7 +212,7 @@ def at_no_parameters(problem: Problem, evaluation: Evaluation) -> Candidate | No
     If the rank is below that of every matrix with the structure, no small change may lead to a good one.
     """
     linear = problem.structure.linear
-    if linear is None or linear.offset is None:
+    if linear is None or linear.offset is None or not linear.formable:
         return None
     value = value_at(problem, np.zeros(linear.size))
     if not evaluation.primal(problem) - value > WORSE * abs(value):

@@ -31,5 +31,6 @@ def cost_of_bounds(shape: tuple[int, int], rank: int, threads: int) -> str | Non
 
 def cost_of_generic(problem: Problem) -> str | None:
     """A warning if only the generic inner solver fits and the data are large; otherwise None."""
-    relaxed = stand_in(problem).problem
-    return slow(problem) if chosen(relaxed) is Generic else None
+    if not problem.data.at_hand:
+        return None
+    return slow(problem) if chosen(stand_in(problem).problem) is Generic else None

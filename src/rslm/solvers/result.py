@@ -15,7 +15,6 @@ from rslm.runtime.types import Floats
 
 History = dict[str, Any]
 
-FORMED = 1e6  # entries of W up to which it is formed
 NEGLIGIBLE = 1e-7  # singular values this small relative to the largest one are 0, up to the accuracy of the solver
 
 
@@ -53,7 +52,7 @@ class Result:
     def numerical_rank(self) -> int:
         """The number of singular values of W that are not negligible."""
         linear = self.problem.structure.linear
-        if self.parameters is None or linear is None or np.prod(linear.shape, dtype=float) > FORMED:
+        if self.parameters is None or linear is None or not linear.formable:
             s = singular_values(self.left, self.V)
         else:  # which U Vᵀ is only near
             s = np.linalg.svd(linear.whole_matrix(self.parameters), compute_uv=False)

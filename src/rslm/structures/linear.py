@@ -47,6 +47,12 @@ class LinearStructure(Structure):
     def shape_of(self, data: Observed) -> tuple[int, int]:
         return self.shape
 
+    @property
+    def formable(self) -> bool:
+        """Whether W is so small that it may be formed for its singular values."""
+        d, T = self.shape
+        return float(d) * T * min(d, T) <= FORMABLE
+
     def simplest(self, shape: tuple[int, int]) -> None:
         return None
 
@@ -278,6 +284,7 @@ class Linear(LinearStructure):
         return f"Linear({self.shape}, {self.size})"
 
 
+FORMABLE = 2e8  # multiplications; about a tenth of a second
 PROBES = 30  # random vectors from which the diagonal of P*P is estimated
 
 

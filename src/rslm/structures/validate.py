@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rslm.structures.penalty import Penalty
 
 CLOSE = 1e-8  # relative difference of two numbers that must be equal
-FORMED = 250_000  # entries up to which P(w) is formed to check `gram`
 ENTRIES = 8  # of P(w), to check `place`
 
 
@@ -38,7 +37,7 @@ def validate_linear(structure: LinearStructure) -> None:
             "depends on cannot be found: leave it out"
         )
     gram = returned(structure, "gram", lambda: structure.gram(w), (n,))
-    if d * T <= FORMED:
+    if structure.formable:
         other = rng.standard_normal(n)
         P, Q = (structure.times(x, np.eye(T)) for x in (w, other))
         both = float(np.linalg.norm(P) * np.linalg.norm(Q))

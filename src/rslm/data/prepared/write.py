@@ -194,7 +194,7 @@ def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, re
 
 
 def _ranges(indptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Ranges of at least one row, each with at most SHARD entries unless a single row has more."""
+    """Ranges of rows with at most SHARD entries each; a row that is larger has a range of its own."""
     first, rows = 0, len(indptr) - 1
     while first < rows:
         last = int(np.searchsorted(indptr, indptr[first] + SHARD, side="right")) - 1

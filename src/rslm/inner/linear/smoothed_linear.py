@@ -37,7 +37,6 @@ Map = Callable[[Floats], Floats]
 MOST_STEPS = 200
 FREE = 1e-6  # negligible penalty of intercepts: a column with all errors far from kinks has no other curvature
 SAFE = 1.01  # for what conjugate gradients leave of a correction
-FORMED = 2e8  # largest number of multiplications for which W is formed to compute its singular values
 
 
 class Measured:
@@ -287,8 +286,7 @@ class SmoothedSolution(InnerSolution):
         if P.offset is None:
             return 0.0
         S = self.times(np.eye(P.shape[1]))
-        of_data = float(np.sum(z * measured.offset))
-        return float(np.sum(P.offset_matrix() * S)) - of_data + self.correction(z)[1]
+        return float(np.sum(P.offset_matrix() * S)) - float(np.sum(z * measured.offset))
 
     def correction(self, z: Floats) -> tuple[float, float]:
         P, theta, measured = self._solver.structure, self._theta, self._solver.measured
@@ -306,11 +304,14 @@ class SmoothedSolution(InnerSolution):
         return delta * len(self._theta.U) * self.penalty + 0.5 * self._off_low_rank / delta
 
     def trace_norm_term(self) -> float:
+        return self._trace_norm_term
+
+    @cached_property
+    def _trace_norm_term(self) -> float:
         """½‖W‖_*² if W is small enough to be formed, otherwise the upper bound ½ trace(Θ)⟨Θ⁻¹W, W⟩."""
         P = self._solver.structure
         bound = self._theta.trace * (self.penalty + self.noise)
-        d, T = P.shape
-        if float(d) * T * min(d, T) > FORMED:
+        if not P.formable:
             return bound
         return min(bound, 0.5 * float(np.linalg.norm(P.whole_matrix(self.parameters), "nuc")) ** 2)
 

@@ -21,7 +21,7 @@ struct Group {
 // Whether the current call should stop; checked by all threads that work on it.
 RSLM_INLINE bool over(const Pattern &c) { return c.watch && c.watch->look(); }
 
-constexpr int64_t FEW = 1 << 12; // if no group has more entries, only every sixteenth group checks whether to stop
+constexpr int64_t FEW = 1 << 12; // groups up to this size are fast: only every sixteenth checks whether to stop
 
 // make() builds the work function of a thread; work(shard, group, sum) adds to a rows × 4 Q array, one per shard unless `apart`. Writes the
 // sum over all shards to `out`, unless that is null.
