@@ -147,7 +147,7 @@ def derivative_errors(problem, rng):
     return gradient, float(np.linalg.norm(moved - at[0].hessian_product(xi))) / (float(np.linalg.norm(moved)) + size)
 
 
-def cell(loss_name, measurement, structure_name, weighted, solver, seed=0):
+def cell(loss_name, measurement, structure_name, weighted, solver, seed=0, max_iter=2000, max_time=4.0):
     """One combination; a refusal is an outcome too."""
     rng = np.random.default_rng([seed, *(ord(c) for c in loss_name + measurement + structure_name), weighted])
     loss, atom = LOSSES[loss_name]
@@ -160,7 +160,7 @@ def cell(loss_name, measurement, structure_name, weighted, solver, seed=0):
     except (TypeError, ValueError) as refusal:
         return Found(f"refused: {refusal}")
     began = time.perf_counter()
-    result = solve(problem, min(D, T), random_state=0, max_iter=2000, max_time=4.0, solver=solver, n_threads=1)
+    result = solve(problem, min(D, T), random_state=0, max_iter=max_iter, max_time=max_time, solver=solver, n_threads=1)
     seconds = time.perf_counter() - began
     best, certificate = optimum(atom, y, predicted, structure, p, q), result.certificate
     beyond = 0.0

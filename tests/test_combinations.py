@@ -33,3 +33,19 @@ def test_solved_and_certified(loss, measurement, structure, weighted, solver):
         assert found.above < 2e-3  # with kinks, or at the tolerance of conjugate gradients
     elif solver == "trust-region" and loss in SMOOTH:  # others may take longer than a test
         pytest.fail(f"not converged: {found}")
+
+
+@pytest.mark.parametrize(
+    ("loss", "measurement", "structure", "weighted"),
+    [
+        ("absolute", "entries", "W ≥ 0", False),  # most errors are at a kink, so that rounding decides the answer
+        ("absolute", "tasks", "W ≥ 0", False),  # with bounds that stay soft, all errors would look like rounding errors
+        ("absolute", "bilinear", "W ≥ 0", False),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # CVXPY's, of accuracy
+def test_kinks_and_bounds_are_certified(loss, measurement, structure, weighted):
+    """Within the iterations that take a second, not those that take a minute."""
+    found = cell(loss, measurement, structure, weighted, "trust-region", max_iter=400, max_time=None)
+    assert found.outcome == "certified"
+    assert found.above < 2e-6

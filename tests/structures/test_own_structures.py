@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rslm import Problem, solve
-from rslm.losses import Square
+from rslm import Objective, Problem, solve
+from rslm.evaluation.dual import StructuredDuals
+from rslm.losses import Logistic, Square
 from rslm.measurements import Entries
-from rslm.structures import Affine, Hankel, Linear, Penalty, Structure, Symmetric, Toeplitz
+from rslm.structures import Affine, Hankel, Linear, Penalty, Smoothed, Structure, Symmetric, Toeplitz
 from rslm.testing import check_penalty, check_structure
 
 RNG = np.random.default_rng(0)
@@ -150,3 +151,30 @@ def test_a_rank_below_that_of_the_offset():
         assert value <= np.nansum((Y - structure.offset) ** 2) + 0.5 * 14.0**2 + 1e-9
         assert result.certificate.primal == pytest.approx(value, rel=1e-9)
         assert result.numerical_rank() == 4
+
+
+def test_dual_variables_that_are_not_feasible_are_corrected():
+    """S + E with the least E for which P*(S + E) = P*(M*z), also in the part of the dual value that the offset has."""
+    offset = np.random.default_rng(1).standard_normal((4, 4))
+    structure, data = Affine(Symmetric(4), offset), Entries(Y)
+    problem = Problem(Square(), data, structure, C=1.0)
+    smoothed = Problem(Square(), data, Smoothed(structure, 1e-2), C=1.0)
+    solution = Objective(smoothed).evaluate(np.random.default_rng(2).standard_normal((4, 2)) / 3.0).solution
+    z = 1.5 * solution.dual()
+    S, Z = solution.times(np.eye(4)), np.zeros((4, 4))
+    Z[data.places()] = z
+    symmetric = 0.5 * ((Z - S) + (Z - S).T)  # the least correction is the symmetric part of what is missing
+    duals = StructuredDuals(problem, z, 1, solution)
+    assert np.linalg.norm(symmetric) > 0.1  # or the test would say nothing
+    assert np.linalg.norm(symmetric) <= duals.infeasibility() <= 1.02 * np.linalg.norm(symmetric)
+    assert duals.support() == pytest.approx(np.sum((S + symmetric - Z) * offset), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [35, 38, 41])
+def test_an_offset_of_rank_one_is_no_saddle(seed):
+    """The first guess has the rank of the offset; columns of U that are 0 would stay so."""
+    rng = np.random.default_rng(seed)
+    B, offset = rng.standard_normal((9, 2)), np.outer(rng.standard_normal(3), rng.standard_normal(3))
+    data = Entries(np.sign(rng.standard_normal((3, 3))))
+    result = solve(Problem(Logistic(), data, Affine(Linear((3, 3), 2, B), offset), C=5.0), 3, random_state=0)
+    assert result.certificate.relative_gap < 1e-6

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm.continuation.stage import stirred
 from rslm.evaluation.objective import Objective
 from rslm.losses.checked import usual_size
 from rslm.runtime.interrupts import raise_if_stopped
@@ -38,6 +37,4 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     if size == 0.0:  # all data are zero, so any point will do
         U = left[:, :rank]
         size = float(np.linalg.norm(U))
-    U = U / size
-    # With a linear structure, a start of lower rank is a saddle point: columns of U that are 0 would stay 0.
-    return U if problem.structure.linear is None else stirred(U)
+    return U / size
