@@ -33,7 +33,8 @@ ONLY = {
     "losses": {"runtime.types", "kernels"},
     "measurements": {"runtime.types", "kernels", "data"},
     "structures": {"runtime.types", "runtime", "kernels"},
-    "problem": {"runtime.types", "runtime", "kernels", "losses", "measurements", "structures"},
+    "location": {"runtime.types", "runtime"},
+    "problem": {"runtime.types", "runtime", "kernels", "losses", "measurements", "structures", "location"},
     "linalg": {"runtime.types", "runtime", "kernels"},
     "cli": {"rslm", "estimators", "data", "datasets", "distributed", "report", "storage"},
 }
@@ -167,6 +168,7 @@ def test_what_is_allowed_passes(path, source):
 
 # `isinstance` on our own classes that validates what a user has given.
 VALIDATION = {
+    ("problem.py", "Location"),
     ("cli/predict.py", "Completion"): "the model file that a user names",
     ("data/observed.py", "ObservedMatrix"): "data in any form",
     ("distributed/matrix.py", "DistributedMatrix"): "data in any form",

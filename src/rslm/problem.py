@@ -1,17 +1,23 @@
 """The objective, stated once.
 
-    minimise over W in D:   C · Σ_p ℓ(y_p, (M W)_p)  +  ½ ‖diag(√p) W diag(√q)‖_*²
+    minimise over W in D:   C · Σ_p ω_p ℓ(y_p, (M W)_p)  +  ½ ‖diag(√p) W diag(√q)‖_*²
 
-with a loss ℓ, a measurement M and a structure D; p and q are the row and column weights, 1 unless given.
+with a loss ℓ, a measurement M with weights ω of its observations, and a structure D; p and q are the row and column
+weights; all weights are 1 unless given. With a location, mean, effects and covariates are added to the predictions and
+their ridges to the objective (`rslm.location`); then D holds the predictions, location included.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from rslm.location import Effects, Location
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Measurement
@@ -20,6 +26,8 @@ from rslm.runtime.types import Floats
 from rslm.structures import Free, Structure
 
 LARGEST_RATIO = 4e15  # of loss to trace norm: above it, the trace norm is smaller than rounding errors of the loss
+SWEEPS = 50  # alternating means over rows and columns, which leave what neither can explain
+COLLINEAR = 1e-9  # a covariate is collinear with others if at most this share of it is left
 PROBES = 16  # targets at which the functions of a loss are tried out
 
 
@@ -40,6 +48,8 @@ class Problem:
         Weight of the loss relative to the trace norm; larger fits the data more closely.
     row_weights, column_weights : arrays of length d and T, optional
         Weights p and q of a weighted trace norm.
+    location : Location, optional
+        Mean, row effects, column effects and covariates that are added to the predictions; None for none.
     """
 
     loss: Loss
@@ -48,6 +58,7 @@ class Problem:
     C: float
     row_weights: Floats | None
     column_weights: Floats | None
+    location: Location | None
 
     def __init__(
         self,
@@ -57,8 +68,9 @@ class Problem:
         C: float = 1.0,
         row_weights: Floats | None = None,
         column_weights: Floats | None = None,
+        location: Location | None = None,
     ) -> None:
-        parts = loss, data, Free() if structure is None else structure, C, row_weights, column_weights
+        parts = loss, data, Free() if structure is None else structure, C, row_weights, column_weights, location
         for field, part in zip(fields(self), parts, strict=True):
             object.__setattr__(self, field.name, part)
         if not isinstance(self.loss, Loss):
@@ -72,6 +84,12 @@ class Problem:
         self.structure.check_form()
         self.data.validate(self.structure)
         self.structure.check(self.data)
+        if self.location is not None:
+            self._check_location(self.location)
+            if self.location.mean and (
+                self.location.columns == 0.0 or (self.location.rows == 0.0 and self._rows_are_entries)
+            ):
+                object.__setattr__(self, "location", self.location.without_mean())
         if not 0 < as_float(self.C) < math.inf:
             raise ValueError(f"C must be a positive finite number; got {self.C!r}")
         if not LEAST <= as_float(self.C) <= LARGEST:
@@ -86,6 +104,48 @@ class Problem:
             given = getattr(self, name)
             if given is not None:
                 object.__setattr__(self, name, _checked_weights(name, given, length))
+
+    def _check_location(self, location: Location) -> None:
+        if not isinstance(location, Location):
+            raise TypeError(f"location must be None or a Location; got {location!r}")
+        if self.structure.form not in ("free", "bounds", "soft bounds"):
+            raise ValueError(f"a location can be combined with bounds, but not with {self.structure!r}")
+        if self.data.intercept:
+            raise ValueError("the data have intercepts; with a location, use Location(columns=0) for them instead")
+        if not self.data.locatable:
+            raise ValueError(f"a location needs entries, or tasks with features; got {self.data!r}")
+        if location.covariates is not None:
+            check_covariates(location, self.data)
+            if self.structure.box is not None:
+                raise ValueError(
+                    "bounds hold for all entries, but covariates are known only for the observed ones; leave one out"
+                )
+
+    @property
+    def _rows_are_entries(self) -> bool:
+        """Whether row effects are added to predictions, not to coefficients."""
+        return "entries" in self.data.traits
+
+    @cached_property
+    def extended(self) -> Problem:
+        """The problem whose W includes effects: with a row for the constant, where the data have none.
+
+        Inner solvers solve it at [U, a, b + μ a]; see `rslm.inner.located`.
+        """
+        if self.location is None:
+            return self
+        data, _ = self.data.located()
+        added = data.shape[0] - self.shape[0]
+        p = self.row_weights
+        return self._copy(data=data, row_weights=p if p is None else np.append(p, np.ones(added)))
+
+    def _copy(self, **changes: Any) -> Problem:
+        """A copy with valid `changes`, which are not checked again."""
+        other = copy.copy(self)
+        other.__dict__.pop("extended", None)
+        for name, value in changes.items():
+            object.__setattr__(other, name, value)
+        return other
 
     @property
     def row_scale(self) -> Floats:
@@ -116,14 +176,52 @@ class Problem:
                 f"lost in rounding errors. Use at most {most:.3g}; a much smaller C fits the data as well"
             )
 
-    def predict(self, U: Floats, V: Floats, n_threads: int, intercepts: Floats | None = None) -> Floats:
-        """M W for W = U Vᵀ, with the rows of U divided by √p, plus the `intercepts` where there are any."""
-        w = self.data.apply(U if self.row_weights is None else U * self.row_scale, V, n_threads)
+    def predict(
+        self, U: Floats, V: Floats, n_threads: int, intercepts: Floats | None = None, effects: Effects | None = None
+    ) -> Floats:
+        """M W for W = U Vᵀ, with the rows of U divided by √p, plus `intercepts` or `effects` where there are any."""
+        X = U if self.row_weights is None else U * self.row_scale
+        if effects is not None:
+            return self.data.with_effects(X, V, effects, n_threads) + self.of_covariates(effects.coefficients)
+        w = self.data.apply(X, V, n_threads)
         return w if intercepts is None else np.asarray(w + self.data.by_column(intercepts))
+
+    def of_covariates(self, coefficients: Floats) -> Floats | float:
+        """x_pᵀβ of every observation; 0 without covariates."""
+        X = None if self.location is None else self.location.covariates
+        return 0.0 if X is None else np.asarray(X @ coefficients)
 
     def penalty(self, U: Floats, V: Floats) -> float:
         """The penalty of the structure on W = U Vᵀ, with the rows of U divided by √p."""
         return self.structure.penalty(U * self.row_scale, V)
+
+
+def check_covariates(location: Location, data: Measurement) -> None:
+    """Raise an error if a covariate has the wrong length, or can be replaced by others or by effects."""
+    X = location.covariates
+    assert X is not None
+    if not data.at_hand:
+        raise ValueError("covariates need observations in this process")
+    if len(X) != len(data):
+        raise ValueError(f"covariates must have a row for each of the {len(data)} observations; got {len(X)}")
+    parts: list[str] = ["the mean"] if location.mean else []
+    of_groups = [data.groups(side) for side, ridge in enumerate((location.rows, location.columns)) if ridge == 0.0]
+    parts += [name for name, ridge in (("rows", location.rows), ("columns", location.columns)) if ridge == 0.0]
+    left = X - X.mean(axis=0) if location.mean else X.copy()
+    for _ in range(SWEEPS if len(of_groups) > 1 else 1):
+        for groups in of_groups:
+            counts = np.maximum(np.bincount(groups), 1)
+            for k in range(X.shape[1]):
+                left[:, k] -= (np.bincount(groups, left[:, k]) / counts)[groups]
+    sizes = np.linalg.norm(X, axis=0)
+    for k in range(X.shape[1]):
+        rest = left[:, k] - left[:, :k] @ np.linalg.lstsq(left[:, :k], left[:, k])[0] if k else left[:, k]
+        if not float(np.linalg.norm(rest)) > COLLINEAR * sizes[k]:
+            others = [*parts, *(f"covariate {j}" for j in range(k))]
+            raise ValueError(
+                f"covariate {k} is collinear with {' and '.join(others) if others else 'nothing: it is 0'}, so its "
+                "coefficient is not determined; leave it out, or penalise the effects"
+            )
 
 
 def _checked_weights(name: str, given: Floats, length: int) -> Floats:

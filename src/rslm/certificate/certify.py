@@ -77,6 +77,12 @@ def _best_dual(duals: DualSums, square: float) -> tuple[float, float]:
         return duals.conjugate_part(alpha) + (alpha * support - 0.5 * alpha**2 * square if alpha > 0 else 0.0)
 
     most = 1.0 - 2.0 * duals.rounding()  # rounding must not take z out of the domain of the conjugate
+    less = duals.rounding()
+    while not math.isfinite(duals.conjugate_part(most)):  # corrections of z have taken it out
+        less *= 4.0
+        most = 1.0 - less
+        if less >= 1.0:
+            return duals.conjugate_part(0.0), 0.0
     found = {alpha: dual(alpha) for alpha in (0.0, 0.5 * most, most)}
     # For most losses the dual is a parabola in α. Then its vertex is the answer, with the predicted value.
     below, middle, above = found.values()

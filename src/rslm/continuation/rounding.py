@@ -77,7 +77,7 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
             reached = yield replace(rounded, last=True, sharp=True)
             while errors.may_explain(reached.certificate, delta) and delta * reach > LEAST_FOR_GAP * usual:
                 delta *= SLOWER  # small widths need a start near the solution
-                finer = Stage(problem, last=True, sharp=True, limit=LIMIT_FOR_GAP, start=stirred(reached.evaluation.U))
+                finer = Stage(problem, last=True, sharp=True, limit=LIMIT_FOR_GAP, start=stirred(reached.evaluation))
                 reached = yield _rounded(finer, delta)
                 errors = Errors(problem, interval, reached.evaluation)
             return

@@ -40,7 +40,7 @@ def narrowing_stages(path: Stages, from_data: bool) -> Stages:
         reached = yield smoothed(stage, delta)
         while stage.last and _may_explain(reached) and delta > LEAST:
             delta = max(LEAST, delta * FASTER)
-            finer = replace(stage, limit=LIMIT_FOR_GAP, start=stirred(reached.evaluation.U))
+            finer = replace(stage, limit=LIMIT_FOR_GAP, start=stirred(reached.evaluation))
             reached = yield smoothed(finer, delta)
         stage = advance(path, reached)
 

@@ -78,7 +78,7 @@ def bounded_stages(problem: Problem, path: Stages, from_data: bool) -> Stages:
         reached = yield softened
         while reached.certificate is not None and epsilon > least and _may_explain(reached):
             expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
-            finer = replace(stage, limit=LIMIT, start=stirred(reached.evaluation.U))
+            finer = replace(stage, limit=LIMIT, start=stirred(reached.evaluation))
             reached = yield soft(finer, box, epsilon, expected)
         start = None
         stage = advance(path, reached)
@@ -96,6 +96,8 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
 
     Without bounds, rows with few observed entries are small, and then most columns violate lower bounds above 0 by far.
     """
+    if evaluation.effects is not None:  # which have taken the predictions near the bounds
+        return evaluation.point
     X, V = evaluation.U * scale, evaluation.V
     average = V.mean(axis=0)
     square = float(average @ average)

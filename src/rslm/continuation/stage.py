@@ -68,12 +68,13 @@ def advance(path: Stages, reached: Reached) -> Stage | None:
         return None
 
 
-def stirred(U: Floats) -> Floats:
-    """U with a little noise in its (almost) zero singular directions, which a less relaxed problem may need."""
+def stirred(evaluation: Evaluation) -> Floats:
+    """The point with a little noise in the (almost) zero singular directions of U, which a finer stage may need."""
+    U = evaluation.U
     _, values, right = np.linalg.svd(U, full_matrices=False)
     lost = values <= STIRRED * values[0]
     if not lost.any():
-        return U
+        return evaluation.point
     noise = np.random.default_rng(0).standard_normal((len(U), np.count_nonzero(lost)))
     U = U + (noise * (STIRRED / float(np.linalg.norm(noise)))) @ right[lost]
-    return np.asarray(U / np.linalg.norm(U))
+    return evaluation.at(U / np.linalg.norm(U))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rslm.evaluation.effects import effects_alone
 from rslm.evaluation.objective import Objective
 from rslm.losses.checked import usual_size
 from rslm.runtime.interrupts import raise_if_stopped
@@ -17,13 +18,16 @@ OVERSAMPLING = 4
 def initial_point(objective: Objective, rank: int, random_state: int | np.random.Generator | None) -> Floats:
     """U ∝ u_i √σ_i from the leading singular triplets, by randomised subspace iteration.
 
+    With a location it begins at the best effects without W, and the triplets are those of what they leave.
+
     A few passes with a block of vectors cost less than the many passes of a Lanczos method with one, and the start
     need not be accurate.
     """
     problem = objective.problem
     rng = np.random.default_rng(random_state)
     usual = usual_size(problem.data.sample(SAMPLE))
-    gram = objective.guess(usual)
+    effects = None if problem.location is None else effects_alone(problem, objective.n_threads)
+    gram = objective.guess(usual, effects)
     X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING, 128)))
     for _ in range(PASSES):
         raise_if_stopped()
@@ -37,4 +41,4 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     if size == 0.0:  # all data are zero, so any point will do
         U = left[:, :rank]
         size = float(np.linalg.norm(U))
-    return U / size
+    return objective.point(U / size, effects)

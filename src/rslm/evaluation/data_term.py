@@ -11,8 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from rslm.evaluation.dual import Duals, DualSums, StructuredDuals, balanced, conjugate_part, dual_gram, sum_in_blocks
+from rslm.evaluation.effects import residual_duals
+from rslm.evaluation.feasible import feasible
 from rslm.inner.base import InnerSolution
 from rslm.inner.linear.smoothed_linear import observed_parameters
+from rslm.location import Effects
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
@@ -29,6 +32,9 @@ class Factored(Protocol):
 
     @property
     def intercepts(self) -> Floats | None: ...
+
+    @property
+    def effects(self) -> Effects | None: ...
 
     @property
     def solution(self) -> InnerSolution | None:
@@ -50,8 +56,11 @@ class DataTerm(Protocol):
     def duals(self, W: Factored) -> DualSums:
         """The dual variables of the inner solution that W comes from."""
 
-    def guess(self, usual: float) -> Callable[[Floats], Floats]:
-        """X ↦ Y YᵀX for a first guess Y of W; `usual` is the median size of the targets."""
+    def guess(self, usual: float, effects: Effects | None = None) -> Callable[[Floats], Floats]:
+        """X ↦ Y YᵀX for a first guess Y of W; `usual` is the median size of the targets.
+
+        With a location, W is what the `effects` leave.
+        """
 
 
 class LocalTerm:
@@ -62,11 +71,23 @@ class LocalTerm:
 
     def predictions(self, W: Factored) -> Floats:
         known = None if W.solution is None else W.solution.predictions
-        return self.problem.predict(W.U, W.V, self.n_threads, W.intercepts) if known is None else known
+        if known is not None:
+            return known
+        return self.problem.predict(W.U, W.V, self.n_threads, W.intercepts, W.effects)
 
     def value(self, W: Factored) -> float:
-        y, w, loss = self.problem.data.values, self.predictions(W), self.problem.loss
-        return self.problem.C * sum_in_blocks(lambda at: loss.value(y[at].astype(np.float64), w[at]), len(y))
+        y, w, loss, weights = (
+            self.problem.data.values,
+            self.predictions(W),
+            self.problem.loss,
+            self.problem.data.weights,
+        )
+
+        def of_block(at: slice) -> Floats:
+            losses = loss.value(y[at].astype(np.float64), w[at])
+            return losses if weights is None else np.asarray(losses * weights[at])
+
+        return self.problem.C * sum_in_blocks(of_block, len(y))
 
     def least_loss(self) -> float:
         return conjugate_part(self.problem, np.zeros(len(self.problem.data)), 0.0)
@@ -83,9 +104,14 @@ class LocalTerm:
             z = balanced(problem, z)
         if solution.structured_dual is not None:
             return StructuredDuals(problem, z, self.n_threads, solution.structured_dual)
-        return Duals(problem, z, self.n_threads, solution.multipliers(), (W.U * problem.row_scale, W.V))
+        multipliers = solution.multipliers()
+        if problem.location is not None:
+            z = feasible(problem, z, multipliers, self.n_threads)
+        return Duals(problem, z, self.n_threads, multipliers, (W.U * problem.row_scale, W.V))
 
-    def guess(self, usual: float) -> Callable[[Floats], Floats]:
+    def guess(self, usual: float, effects: Effects | None = None) -> Callable[[Floats], Floats]:
+        if effects is not None:
+            return dual_gram(self.problem, residual_duals(self.problem, effects, self.n_threads), self.n_threads)
         problem, data, linear = self.problem, self.problem.data, self.problem.structure.linear
         values = CheckedLoss(problem.loss).guess(data.values, usual)
         if data.intercept:

@@ -49,7 +49,7 @@ class DualSums(Protocol):
         """The minimum of ⟨a, W⟩ within the bounds, Σ lower a⁺ − upper a⁻; or ⟨S − M*z, W₀⟩ of an affine structure."""
 
     def quadratic(self) -> float:
-        """⟨W, 𝓛W⟩, which is twice the conjugate of the penalty at 𝓛W."""
+        """Twice the conjugate of penalties other than the trace norm: ⟨W, 𝓛W⟩, or that of the effects."""
 
     def infeasibility(self) -> float:
         """An upper bound on the norm of the smallest change of S that makes it feasible."""
@@ -116,7 +116,29 @@ class Duals:
         return float(a[up] @ lower[rows[up], columns[up]]) + float(a[down] @ upper[rows[down], columns[down]])
 
     def quadratic(self) -> float:
+        if self.problem.location is not None:
+            return self._of_effects
         return 0.0 if self._factors is None else 2.0 * self.problem.structure.penalty(*self._factors)
+
+    @cached_property
+    def _of_effects(self) -> float:
+        """‖S 1‖²/ρ_r + ‖Sᵀa‖²/ρ_c, of those effects that are penalised."""
+        location, (data, a), total = self.problem.location, self.problem.data.located(), 0.0
+        assert location is not None
+        (d, T), threads = self.problem.shape, self.n_threads
+        bounds = None if self.multipliers is None or not len(self.multipliers.values) else self.multipliers
+        if location.rows:
+            S1 = data.adjoint_times(self.z, np.ones((T, 1)), threads)[:d, 0]
+            if bounds is not None:
+                S1 = S1 + bounds.entries.scatter(bounds.values, np.ones((T, 1)), threads)[:, 0]
+            total += float(S1 @ S1) / location.rows
+        if location.columns:
+            left = np.ascontiguousarray(a[:, None])
+            Sa = data.adjoint_transposed_times(self.z, left, threads)[:, 0]
+            if bounds is not None:
+                Sa = Sa + bounds.entries.gather(bounds.values, left, threads)[:, 0]
+            total += float(Sa @ Sa) / location.columns
+        return total
 
     def infeasibility(self) -> float:
         return 0.0
@@ -179,11 +201,16 @@ def largest_singular_value_squared(duals: DualSums, U: Floats) -> tuple[float, s
 
 
 def conjugate_part(problem: Problem, z: Floats, alpha: float) -> float:
-    """−C Σ ℓ*(y, −αz/C)."""
-    y, C, conjugate = problem.data.values, problem.C, problem.loss.conjugate
-    return -C * sum_in_blocks(
-        lambda at: np.asarray(conjugate(y[at].astype(np.float64), z[at].astype(np.float64) * (-alpha / C))), len(y)
-    )
+    """−C Σ ω ℓ*(y, −αz/Cω)."""
+    y, C, conjugate, weights = problem.data.values, problem.C, problem.loss.conjugate, problem.data.weights
+
+    def of_block(at: slice) -> Floats:
+        s = z[at].astype(np.float64) * (-alpha / C)
+        if weights is None:
+            return np.asarray(conjugate(y[at].astype(np.float64), s))
+        return np.asarray(weights[at] * conjugate(y[at].astype(np.float64), s / weights[at]))
+
+    return -C * sum_in_blocks(of_block, len(y))
 
 
 def balanced(problem: Problem, z: Floats) -> Floats:

@@ -13,6 +13,8 @@ from rslm.evaluation.dual import DualSums
 from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
 from rslm.linalg.low_rank import nuclear_norm
+from rslm.location import Effects
+from rslm.location.packing import Packing
 from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.threads import thread_count
@@ -25,12 +27,13 @@ ROUNDING = 1e3  # rounding error of a sum relative to that of one number, at mos
 class Evaluation:
     """The objective at one point U. Everything is Euclidean; the solvers add the geometry of the manifold."""
 
-    def __init__(self, U: Floats, solution: InnerSolution, objective: Objective) -> None:
-        self.U = U
+    def __init__(self, point: Floats, solution: InnerSolution, objective: Objective) -> None:
+        self.point = point  #: U, or with a location the array of a `Packing`
+        self.U = point if objective.packing is None else objective.packing.parts(point)[0]
         self.solution = solution
         self._objective = objective
         self.value = math.inf if math.isnan(solution.value) else solution.value  #: g(U)
-        self.gradient = solution.gradient  #: ∇g(U)
+        self.gradient = solution.gradient  #: ∇g by the point
         self.violation_cost = solution.violation_cost  #: the part of the value paid for violating soft bounds
         rounding = np.finfo(float).eps * max(1e-300, abs(self.value))
         self.noise = ROUNDING * (rounding + solution.noise)  #: rounding errors of the value
@@ -42,8 +45,8 @@ class Evaluation:
 
     def hessian_product(self, xi: Floats) -> Floats:
         """The directional derivative D∇g(U)[ξ]."""
-        if xi.shape != self.U.shape:
-            raise ValueError(f"the direction must have the shape of U, {self.U.shape}; got {xi.shape}")
+        if xi.shape != self.point.shape:
+            raise ValueError(f"the direction must have the shape of the point, {self.point.shape}; got {xi.shape}")
         raise_if_stopped()
         self._objective.hessian_products += 1
         return self.solution.derivative(xi)
@@ -52,6 +55,27 @@ class Evaluation:
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """η ↦ B⁻¹η with a row-wise approximation B of the Hessian."""
         return self.solution.preconditioner()
+
+    @property
+    def effects(self) -> Effects | None:
+        """The values of the location; None where there is none."""
+        return self.solution.effects
+
+    def at(self, U: Floats) -> Floats:
+        """This point with another U."""
+        packing = self._objective.packing
+        return U if packing is None else packing.with_U(self.point, U)
+
+    @property
+    def gradient_size(self) -> float:
+        """What the Riemannian gradient is compared with, in units of the objective: ‖∇g‖ by U.
+
+        The gradient by effects vanishes at a solution, and that by U may: with a location the objective counts too.
+        """
+        packing = self._objective.packing
+        if packing is None:
+            return float(np.linalg.norm(self.gradient))
+        return max(float(np.linalg.norm(self.gradient[: len(self.U), :-1])), abs(self.value))
 
     def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
         """The approximation B of the Hessian, as `InnerSolution.row_curvature`."""
@@ -110,7 +134,8 @@ def primal(problem: Problem, W: Factored, of_data: float, trace_norm_term: float
     if trace_norm_term is None:
         q = problem.column_weights
         trace_norm_term = 0.5 * nuclear_norm(W.U, W.V if q is None else W.V * np.sqrt(q)[:, None]) ** 2
-    return of_data + trace_norm_term + problem.penalty(W.U, W.V)
+    of_effects = 0.0 if problem.location is None or W.effects is None else W.effects.cost(problem.location)
+    return of_data + trace_norm_term + of_effects + problem.penalty(W.U, W.V)
 
 
 def value_at(problem: Problem, w: Floats) -> float:
@@ -121,7 +146,8 @@ def value_at(problem: Problem, w: Floats) -> float:
     predicted = w[problem.data.index_in(linear)] if problem.data.parameters is not None else problem.data.of_matrix(W)
     W = W if p is None else np.sqrt(p)[:, None] * W
     W = W if q is None else W * np.sqrt(q)
-    loss = float(np.sum(problem.loss.value(np.asarray(problem.data.values, dtype=np.float64), predicted)))
+    losses = problem.loss.value(np.asarray(problem.data.values, dtype=np.float64), predicted)
+    loss = float(np.sum(losses if problem.data.weights is None else losses * problem.data.weights))
     return problem.C * loss + 0.5 * float(np.linalg.norm(W, "nuc")) ** 2
 
 
@@ -142,6 +168,7 @@ class Objective:
         self.n_threads = thread_count(n_threads)
         self.evaluations = 0
         self.hessian_products = 0
+        self.packing = None if problem.location is None else Packing.of(problem)
         self.inner = choose(problem, self.n_threads)
         if after is not None and type(after.inner) is type(self.inner):
             self.inner.warm = after.inner.warm
@@ -168,16 +195,30 @@ class Objective:
         """Free the memory that is kept for later points."""
         self.inner.free()
 
-    def guess(self, usual: float) -> Callable[[Floats], Floats]:
-        """X ↦ Y YᵀX for a first guess Y of W; `usual` is the median size of the targets."""
-        return term_of(self.problem, self.n_threads).guess(usual)
+    def guess(self, usual: float, effects: Effects | None = None) -> Callable[[Floats], Floats]:
+        """X ↦ Y YᵀX for a first guess Y of W; `usual` is the median size of the targets.
+
+        With a location, W is what the `effects` leave.
+        """
+        return term_of(self.problem, self.n_threads).guess(usual, effects)
+
+    def point(self, U: Floats, effects: Effects | None = None) -> Floats:
+        """The point of U and, if the problem has a location, of `effects`; None for no effects."""
+        return U if self.packing is None else self.packing.packed(U, effects)
 
     def evaluate(self, U: Floats) -> Evaluation:
-        """Solve the inner problem at U, of shape (d, r); U need not be of norm 1."""
+        """Solve the inner problem at U, of shape (d, r); U need not be of norm 1.
+
+        With a location, give a `point`.
+        """
         U = np.array(U, dtype=np.float64, order="C")  # a copy: the evaluation must not change when U does
-        d = self.problem.shape[0]
-        if U.ndim != 2 or U.shape[0] != d or U.shape[1] < 1:
-            raise ValueError(f"U must have shape ({d}, r) with r ≥ 1; got {U.shape}")
+        d = self.problem.shape[0] if self.packing is None else len(self.packing.scales)
+        least = 1 if self.packing is None else 2
+        if U.ndim != 2 or U.shape[0] != d or U.shape[1] < least:
+            what = f"U must have shape ({d}, r) with r ≥ 1"
+            if self.packing is not None:
+                what = f"with a location, the point must have shape ({d}, r + 1): use Objective.point(U, effects)"
+            raise ValueError(f"{what}; got {U.shape}")
         raise_if_stopped()
         self.evaluations += 1
         return Evaluation(U, self.inner.solve(U), self)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from rslm.linalg.products import Products
+from rslm.location import Effects
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 from rslm.structures import Multipliers
@@ -32,6 +33,7 @@ class InnerSolution(ABC):
     noise: float = 0.0  #: rounding error of the value, where it is larger than that of a sum
     predictions: Floats | None = None  #: M W, where W is not U Vᵀ
     parameters: Floats | None = None  #: w of a linear structure
+    effects: Effects | None = None  #: the values of the location
     structured_dual: StructuredDual | None = None  #: S of a linear structure; None where S = M*z + multipliers
 
     @abstractmethod
@@ -53,6 +55,14 @@ class InnerSolution(ABC):
         says whether active bounds count.
         """
         raise TypeError("row_curvature is available only for observed entries")
+
+    def column_curvature(self) -> Floats:
+        """Σ C ω ℓ'' over the observations of every column."""
+        raise TypeError(f"{type(self).__name__} does not support a location")
+
+    def along_offset(self, offset: Floats) -> tuple[Floats, Floats]:
+        """The derivatives of the gradient and of the dual variables as predictions move along an `offset`."""
+        raise TypeError(f"{type(self).__name__} does not support covariates")
 
     def multipliers(self) -> Multipliers | None:
         """The multipliers of the bounds; None where there are no bounds."""
@@ -95,6 +105,8 @@ class InnerSolver(ABC):
 
     #: What is kept of the last solution for a warm start; None for a cold start.
     warm: Any = None
+    #: What covariates add to the prediction of every observation; set before `solve`.
+    offset: Floats | None = None
     #: Whether the accuracy of a solution depends on the gradient at the previous one.
     tightens: ClassVar[bool] = False
 

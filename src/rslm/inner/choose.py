@@ -11,6 +11,7 @@ from rslm.inner.features.features import Features
 from rslm.inner.features.task_ridge import TaskRidge
 from rslm.inner.generic import Generic
 from rslm.inner.linear.smoothed_linear import SmoothedLinear
+from rslm.inner.located import Located
 from rslm.problem import Problem
 
 #: The first one without an obstacle is used: specialised solvers come first, the generic one last.
@@ -28,7 +29,7 @@ CANDIDATES: tuple[type[InnerSolver], ...] = (
 
 def chosen(problem: Problem) -> type[InnerSolver] | None:
     """The first solver that can solve the problem; None if there is none, or if the data are in other processes."""
-    return next((c for c in CANDIDATES if problem.data.at_hand and c.obstacle(problem) is None), None)
+    return next((c for c in CANDIDATES if problem.data.at_hand and c.obstacle(problem.extended) is None), None)
 
 
 def has_solver(problem: Problem) -> bool:
@@ -42,6 +43,7 @@ def choose(problem: Problem, n_threads: int) -> InnerSolver:
     if remote is not None:
         return remote
     if (candidate := chosen(problem)) is not None:
-        return candidate(problem, n_threads)
+        solver = candidate(problem.extended, n_threads)
+        return solver if problem.location is None else Located(problem, solver, n_threads)
     obstacles = "; ".join(f"{c.__name__}: {c.obstacle(problem)}" for c in CANDIDATES)
     raise ValueError(f"no inner solver fits this problem. {obstacles}")

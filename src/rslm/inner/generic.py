@@ -27,7 +27,8 @@ from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.kept import Kept, kept_bounds
 from rslm.inner.newton_steps import ENOUGH, SETTLED, step_length
 from rslm.inner.obstacles import has_kinks
-from rslm.inner.terms import BoundsTerm, LossState, LossTerm, PenaltyTerm, State, Term
+from rslm.inner.tail import Tail
+from rslm.inner.terms import Adjoint, BoundsTerm, LossState, LossTerm, PenaltyTerm, State, Term
 from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.linalg.products import Products
 from rslm.problem import Problem
@@ -52,6 +53,7 @@ class Generic(InnerSolver):
         self.q: Floats = (np.ones(T) if problem.column_weights is None else problem.column_weights)[:, None]
         self.loss = LossTerm(problem, n_threads)
         self.intercept = problem.data.intercept
+        self.tail = Tail.of(problem)
         self.coupled = problem.data.couples_columns or problem.structure.couples_columns
         self.bounds = self.penalty = None
         if problem.structure.form == "soft bounds":
@@ -60,6 +62,14 @@ class Generic(InnerSolver):
             self.penalty = PenaltyTerm(cast(Smooth, problem.structure))
         self.warm: Floats | None = None  # V and b at the last point
 
+    def ridges(self, width: int) -> Floats:
+        """The ridge of every column of V, or of every column and coordinate if there is a location."""
+        counts: Floats = np.ones(len(self.q))
+        if self.tail.columns == 0.0:
+            data = self.problem.data
+            counts = self.problem.C * np.bincount(data.groups(1), minlength=data.shape[1])
+        return self.tail.ridges(self.q[:, 0], 1.0, width, counts, pinned=0.0).reshape(len(self.q), -1)
+
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
         if problem.structure.form not in ("free", "soft bounds", "penalty"):
@@ -67,7 +77,7 @@ class Generic(InnerSolver):
         return has_kinks(problem)
 
     def solve(self, U: Floats) -> GenericSolution:
-        X, shape = U * self.scale, (len(self.q), U.shape[1] + self.intercept)
+        X, shape = self.tail.scaled(U, self.scale), (len(self.q), U.shape[1] - self.tail.pinned + self.intercept)
         warm = self.warm if self.warm is not None and self.warm.shape == shape else np.zeros(shape)
         point = Point(self, X, warm)
         if not math.isfinite(point.value):  # the warm start is too far away
@@ -110,24 +120,31 @@ class Point:
     def __init__(self, solver: Generic, X: Floats, Z: Floats) -> None:
         self.solver, self.X, self.Z = solver, X, Z
         self.V, self.b = self.parted(Z)
-        self.loss: LossState = solver.loss.at(X, self.V, self.b)
+        self.q = solver.ridges(X.shape[1])
+        self.loss: LossState = solver.loss.at(X, self.V, self.b, solver.offset)
         self.bounds = None if solver.bounds is None else solver.bounds.at(X, self.V, self.b)
         others: list[Term] = [] if solver.penalty is None else [solver.penalty]
         self.states: list[State] = [self.loss, *(term.at(X, self.V, self.b) for term in others)]
         self.states += [] if self.bounds is None else [self.bounds]
-        self.square = float(np.sum(solver.q * self.V * self.V))
+        self.square = solver.tail.square(solver.q[:, 0], self.V)
         of_intercepts = 0.0 if self.b is None else FREE * float(np.sum(np.square(self.b)))
         self.value = sum(state.value for state in self.states) + 0.5 * (self.square + of_intercepts)
+        self.value += solver.tail.cost(self.V)
         self.descent = self.joined(
-            sum((s.transposed_times(X) for s in self.states), -solver.q * self.V),
+            sum((s.transposed_times(X) for s in self.states), -self.q * self.V),
             None if self.b is None else self.loss.sums() - FREE * self.b,
         )
 
-    def parted(self, Z: Floats) -> tuple[Floats, Floats | None]:
-        """V and b."""
+    def parted(self, Z: Floats, constant: float = 1.0) -> tuple[Floats, Floats | None]:
+        """V, whose pinned coordinate is not in Z, and b."""
+        if self.solver.tail.pinned:
+            return np.column_stack([Z, np.full(len(Z), constant)]), None
         return (np.ascontiguousarray(Z[:, :-1]), Z[:, -1].copy()) if self.solver.intercept else (Z, None)
 
     def joined(self, V: Floats, b: Floats | None) -> Floats:
+        """The inverse of `parted`."""
+        if self.solver.tail.pinned:
+            return np.ascontiguousarray(V[:, :-1])
         return V if b is None else np.column_stack([V, b])
 
     def moved(self, A: Floats, B: Floats, b: Floats | None) -> list[Products]:
@@ -170,9 +187,9 @@ class System:
 
     def _product(self, Z: Floats) -> Floats:
         point = self.point
-        V, b = point.parted(Z)
+        V, b = point.parted(Z, 0.0)
         moved = point.moved(point.X, V, b)
-        of_V = sum((-m.transposed_times(point.X) for m in moved), point.solver.q * V)
+        of_V = sum((-m.transposed_times(point.X) for m in moved), point.q * V)
         sums = point.sums(moved[0])
         return point.joined(of_V, None if sums is None or b is None else FREE * b - sums)
 
@@ -193,7 +210,7 @@ class System:
         return lambda Z: (inverse @ Z.ravel()).reshape(shape)
 
     def _precondition(self, Z: Floats) -> Floats:
-        V, b = self.point.parted(Z)
+        V, b = self.point.parted(Z, 0.0)
         of_V = ((V @ self._vectors) * self._inverse) @ self._vectors.T
         return self.point.joined(of_V, None if b is None else self._of_intercepts * b)
 
@@ -208,7 +225,7 @@ class GenericSolution(InnerSolution):
         self._solver, self._U, self._point, self._system = solver, U, point, system
         self.V, self.value = point.V, point.value
         self.violation_cost = 0.0 if point.bounds is None else point.bounds.value
-        self.gradient = -solver.scale * sum(s.times(point.V) for s in point.states)
+        self.gradient = solver.tail.scaled(-np.asarray(sum(s.times(point.V) for s in point.states)), solver.scale)
 
     def intercepts(self) -> Floats | None:
         middle = self._solver.loss.middle
@@ -216,26 +233,42 @@ class GenericSolution(InnerSolution):
 
     def derivative(self, xi: Floats) -> Floats:
         solver, point = self._solver, self._point
-        dX = solver.scale * xi
+        dX = solver.tail.scaled(xi, solver.scale)
         along = point.moved(dX, point.V, None if point.b is None else np.zeros_like(point.b))
         of_V = sum((m.transposed_times(point.X) for m in along), np.zeros_like(point.V))
         of_V = sum((s.transposed_times(dX) for s in point.states), of_V)
-        dV, db = point.parted(self._system.solve(point.joined(of_V, point.sums(along[0]))))
+        dV, db = point.parted(self._system.solve(point.joined(of_V, point.sums(along[0]))), 0.0)
         moved = point.moved(np.hstack([dX, point.X]), np.hstack([point.V, dV]), db)
         total = sum(m.times(point.V) for m in moved) + sum(s.times(dV) for s in point.states)
-        return np.asarray(-solver.scale * total)
+        return solver.tail.scaled(-np.asarray(total), solver.scale)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """All rows are solved with κ VᵀV + |V|² I, for the average curvature κ of an entry."""
-        V, point = self.V, self._point
+        V, point, tail = self.V, self._point, self._solver.tail
         B = float(np.mean(point.curvature())) * V.T @ V
-        B += max(point.square, np.finfo(float).tiny) * np.eye(V.shape[1])
+        B += np.diag(tail.diagonal(max(point.square, np.finfo(float).tiny), V.shape[1]))
+        if tail.columns is not None:  # this column of U does not move
+            B[tail.rank(V.shape[1])] = B[:, tail.rank(V.shape[1])] = np.eye(V.shape[1])[tail.rank(V.shape[1])]
         inverse = np.linalg.inv(B)
         inverse = 0.5 * (inverse + inverse.T)
         return lambda eta: eta @ inverse
 
     def dual(self) -> Floats:
         return self._point.loss.z
+
+    def along_offset(self, offset: Floats) -> tuple[Floats, Floats]:
+        solver, point, loss = self._solver, self._point, self._point.loss
+        first = Adjoint(loss.data, -loss.D * offset, solver.n_threads)
+        right = point.joined(first.transposed_times(point.X), first.sums() if solver.intercept else None)
+        dV, db = point.parted(self._system.solve(right), 0.0)
+        moved = point.moved(point.X, dV, db)
+        total = sum(m.times(point.V) for m in (first, *moved)) + sum(s.times(dV) for s in point.states)
+        dz = first.z + loss.term.change(point.X, dV, db, loss.D)
+        return solver.tail.scaled(-np.asarray(total), solver.scale), dz
+
+    def column_curvature(self) -> Floats:
+        data, D = self._solver.problem.data, self._point.loss.D
+        return np.bincount(data.groups(1), D, data.shape[1]).astype(np.float64)
 
     def multipliers(self) -> Multipliers | None:
         bounds = self._point.bounds
@@ -244,6 +277,9 @@ class GenericSolution(InnerSolution):
     def within_bounds(self) -> tuple[Floats, Kept] | None:
         solver, box, b = self._solver, self._solver.problem.structure.box, self._point.b
         if box is None:
+            return None
+
+        if solver.tail.width:  # `Located` moves predictions into the bounds
             return None
 
         def value(X: Floats, V: Floats) -> float:

@@ -10,6 +10,13 @@ def not_entries_alone(problem: Problem) -> str | None:
     return has_structure(problem) or not_entries(problem)
 
 
+def has_effects(problem: Problem) -> str | None:
+    """The obstacle of solvers that support neither a location nor weights of observations."""
+    if problem.location is not None:
+        return f"does not support {problem.location!r}"
+    return None if problem.data.weights is None else "does not support weights of observations"
+
+
 def has_structure(problem: Problem) -> str | None:
     """The obstacle of solvers that do not support structures."""
     return None if problem.structure.form == "free" else f"does not support {problem.structure!r}"

@@ -73,11 +73,12 @@ def middle_of(problem: Problem) -> Floats | None:
 
 
 class LossTerm:
-    """C Σ ℓ(y, M W + b)."""
+    """C Σ ω ℓ(y, M W + b)."""
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         self.data, self.C, self.loss, self.threads = problem.data, problem.C, CheckedLoss(problem.loss), n_threads
         self.y = np.asarray(problem.data.values, dtype=np.float64)
+        self.weights: Floats | float = 1.0 if problem.data.weights is None else problem.data.weights
         self.middle = middle_of(problem)  # intercepts are relative to it
         self._constant = 0.0 if self.middle is None else problem.data.by_column(self.middle)
 
@@ -85,25 +86,31 @@ class LossTerm:
         w = self.data.apply(X, V, self.threads)
         return w if b is None else np.asarray(w + self.data.by_column(b))
 
-    def at(self, X: Floats, V: Floats, b: Floats | None) -> LossState:
-        return LossState(self, self.apply(X, V, b) + self._constant)
+    def at(self, X: Floats, V: Floats, b: Floats | None, offset: Floats | None = None) -> LossState:
+        """The loss at X Vᵀ with intercepts b; an `offset` is added to the predictions."""
+        w = self.apply(X, V, b) + self._constant
+        return LossState(self, w if offset is None else w + offset)
+
+    def change(self, A: Floats, B: Floats, b: Floats | None, D: Floats) -> Floats:
+        """The derivative of the dual variables along A Bᵀ and b, for a curvature D."""
+        return np.asarray(-D * self.apply(A, B, b))
 
 
 class LossState(Adjoint):
     def __init__(self, term: LossTerm, w: Floats) -> None:
         self.term, self.w = term, w
         with np.errstate(all="ignore"):  # overflow means that a step is too long
-            self.value = term.C * float(np.sum(term.loss("value", term.y, w)))
-            z = -term.C * term.loss("gradient", term.y, w)
+            self.value = term.C * float(np.sum(term.weights * term.loss("value", term.y, w)))
+            z = -term.C * term.weights * term.loss("gradient", term.y, w)
         super().__init__(term.data, z, term.threads)
 
     @cached_property
     def D(self) -> Floats:
-        """C ℓ'' of every observation."""
-        return np.asarray(self.term.C * self.term.loss("hessian", self.term.y, self.w))
+        """C ω ℓ'' of every observation."""
+        return np.asarray(self.term.C * self.term.weights * self.term.loss("hessian", self.term.y, self.w))
 
     def moved(self, A: Floats, B: Floats, b: Floats | None) -> Adjoint:
-        return Adjoint(self.data, -self.D * self.term.apply(A, B, b), self.threads)
+        return Adjoint(self.data, self.term.change(A, B, b, self.D), self.threads)
 
     def curvature(self) -> float:
         d, T = self.data.shape

@@ -75,8 +75,10 @@ class Columns:
     def evaluate(
         self,
         y: Floats,
+        weight: Floats | None,
         U: Floats,
         ridge: Floats,
+        pinned: bool,
         V: Floats,
         factors: Floats,
         residual: Floats,
@@ -104,6 +106,7 @@ class Columns:
         y: Floats,
         U: Floats,
         ridge: Floats,
+        pinned: bool,
         V: Floats,
         factors: Floats,
         residual: Floats,
@@ -137,9 +140,28 @@ class Columns:
         threads: int,
         /,
     ) -> None: ...
-    def regress(self, y: Floats, U: Floats, ridge: Floats, V: Floats, factors: Floats, threads: int, /) -> None: ...
+    def regress(
+        self,
+        y: Floats,
+        weight: Floats | None,
+        U: Floats,
+        ridge: Floats,
+        pinned: bool,
+        V: Floats,
+        factors: Floats,
+        threads: int,
+        /,
+    ) -> None: ...
     def residuals(
-        self, y: Floats, U: Floats, V: Floats, residual: Floats, by_rows: Floats, threads: int, /
+        self,
+        y: Floats,
+        weight: Floats | None,
+        U: Floats,
+        V: Floats,
+        residual: Floats,
+        by_rows: Floats,
+        threads: int,
+        /,
     ) -> float: ...
     def scatter(self, s: Floats, V: Floats, by_rows: Floats, threads: int, /) -> None: ...
     def gather(self, s: Floats, X: Floats, by_columns: Floats, threads: int, /) -> None: ...

@@ -54,6 +54,13 @@ class Factors:
         )  # so that the kernel's pivots are positive
         return parts.factorise(rows, least, threads)
 
+    def pin(self, inverse: float) -> None:
+        """Set the last element of the inverse diagonals, where no other coordinate is coupled to the last one.
+
+        0 keeps the last coordinate of every solution at 0.
+        """
+        self.data.reshape(-1, self.rank * (self.rank + 1) // 2, LANES)[:, -1] = inverse
+
     def solve(self, rhs: Floats, threads: int) -> Floats:
         """Solve the system of every column for its row of `rhs`."""
         solution = np.empty((self.columns, self.rank))
@@ -63,13 +70,13 @@ class Factors:
 
 @dataclass(frozen=True)
 class Solved:
-    """Results of the ridge regressions of all columns: v_t minimises |y_t − X_t v|² + ridge_t |v|²."""
+    """Results of the ridge regressions of all columns: v_t minimises Σ weight (y_t − X_t v)² + ridge_t |v|²."""
 
-    squares: float  #: Σ_t |y_t − X_t v_t|²
+    squares: float  #: Σ weight (y − X v)²
     V: Floats  #: (columns, rank)
-    residual: Floats  #: y − X v at every entry, in the precision of y
+    residual: Floats  #: weight · (y − X v) at every entry, in the precision of y
     by_rows: Floats  #: (rows, rank): row i is Σ_t residual_it v_t
-    factors: Factors  #: of X_tᵀX_t + ridge_t
+    factors: Factors  #: of X_tᵀ diag(weight) X_t + ridge_t
 
 
 @dataclass(frozen=True)
@@ -172,10 +179,22 @@ class Columns:
         numbers = sparse.csc_array((np.arange(self.entries), self.index, self.indptr), shape=self.shape)
         return np.asarray(numbers.tocsr().data)
 
-    def evaluate(self, y: Floats, U: Floats, ridge: Floats, threads: int, scratch: Solved | None = None) -> Solved:
+    def evaluate(
+        self,
+        y: Floats,
+        U: Floats,
+        ridge: Floats,
+        threads: int,
+        scratch: Solved | None = None,
+        *,
+        weight: Floats | None = None,
+        pinned: bool = False,
+    ) -> Solved:
         """Solve the ridge regressions of all columns on the rows of `U`.
 
-        `scratch` is an earlier result that is no longer needed, as scratch: its residual and factors are overwritten.
+        `ridge` has one number per column, or one per column and coordinate; an infinite one keeps a coordinate at 0. If
+        `pinned`, the last coordinate of every v is 1 instead, and its ridge should be infinite. `weight` has one number
+        per entry. `scratch` is an earlier result that is no longer needed: its residual and factors are overwritten.
         """
         rows, columns = self.shape
         rank = U.shape[1]
@@ -184,30 +203,45 @@ class Columns:
         residual = scratch_like(y) if scratch is None else scratch.residual
         factors = Factors.scratch(columns, rank) if scratch is None else scratch.factors
         V, by_rows = np.empty((columns, rank)), np.empty((rows, rank))
-        squares = self._native.evaluate(y, _c(U), ridge, V, factors.data, residual, by_rows, threads)
+        squares = self._native.evaluate(y, weight, _c(U), ridge, pinned, V, factors.data, residual, by_rows, threads)
         return Solved(squares, V, residual, by_rows, factors)
 
     def regress(
-        self, y: Floats, U: Floats, ridge: Floats, threads: int, scratch: Factors | None = None
+        self,
+        y: Floats,
+        U: Floats,
+        ridge: Floats,
+        threads: int,
+        scratch: Factors | None = None,
+        *,
+        weight: Floats | None = None,
+        pinned: bool = False,
     ) -> tuple[Floats, Factors]:
         """The first half of `evaluate`: V and the factors; `scratch` is scratch for the factors."""
         V = np.empty((self.shape[1], U.shape[1]))
         if scratch is None or (scratch.columns, scratch.rank) != V.shape:
             scratch = Factors.scratch(*V.shape)
-        self._native.regress(y, _c(U), ridge, V, scratch.data, threads)
+        self._native.regress(y, weight, _c(U), ridge, pinned, V, scratch.data, threads)
         return V, scratch
 
     def residuals(
-        self, y: Floats, U: Floats, V: Floats, threads: int, scratch: Floats | None = None
+        self,
+        y: Floats,
+        U: Floats,
+        V: Floats,
+        threads: int,
+        scratch: Floats | None = None,
+        *,
+        weight: Floats | None = None,
     ) -> tuple[float, Floats, Floats]:
         """The second half of `evaluate` for any V: squares, residual (in `scratch`, if given) and by_rows."""
         residual, by_rows = scratch_like(y) if scratch is None else scratch, np.empty(U.shape)
-        squares = self._native.residuals(y, _c(U), _c(V), residual, by_rows, threads)
+        squares = self._native.residuals(y, weight, _c(U), _c(V), residual, by_rows, threads)
         return squares, residual, by_rows
 
-    def derivative(self, solved: Solved, U: Floats, dU: Floats, threads: int) -> Floats:
-        """The directional derivative of −`by_rows` when U moves along `dU`."""
-        return self.weighted_derivative(solved.residual, None, U, solved.V, solved.factors, dU, threads)
+    def derivative(self, solved: Solved, U: Floats, dU: Floats, threads: int, weight: Floats | None = None) -> Floats:
+        """The directional derivative of −`by_rows` when U moves along `dU`; `weight` as in `evaluate`."""
+        return self.weighted_derivative(solved.residual, weight, U, solved.V, solved.factors, dU, threads)
 
     def weighted_derivative(
         self,
@@ -239,6 +273,7 @@ class Columns:
         scratch: Solved | None = None,
         *,
         centred: bool = False,
+        pinned: bool = False,
     ) -> Solved:
         """`evaluate` with the rows of x U instead of those of U; `by_rows` of the result is xᵀ times it, by features.
 
@@ -251,7 +286,7 @@ class Columns:
         factors = Factors.scratch(columns, rank) if scratch is None else scratch.factors
         V, by_features = np.empty((columns, rank)), np.empty(U.shape)
         squares = self._native.evaluate_tasks(
-            x._native, centred, y, _c(U), ridge, V, factors.data, residual, by_features, threads
+            x._native, centred, y, _c(U), ridge, pinned, V, factors.data, residual, by_features, threads
         )
         return Solved(squares, V, residual, by_features, factors)
 

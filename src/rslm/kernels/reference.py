@@ -8,15 +8,23 @@ from rslm.kernels.columns import Columns, Piece
 from rslm.runtime.types import Floats, Indices32
 
 
-def evaluate(c: Columns, y: Floats, U: Floats, ridge: Floats) -> tuple[float, Floats, Floats, Floats]:
-    """Return Σ residual², V, the residual of every entry, and Σ_t residual_it v_t by rows."""
-    V, residual, by_rows = np.zeros((c.shape[1], U.shape[1])), np.zeros(c.entries), np.zeros(U.shape)
+def evaluate(
+    c: Columns, y: Floats, U: Floats, ridge: Floats, weight: Floats | None = None, pinned: bool = False
+) -> tuple[float, Floats, Floats, Floats]:
+    """Return Σ weight (y − X v)², V, weight (y − X v) of every entry, and Σ_t of it times v_t by rows."""
+    V, s, by_rows = np.zeros((c.shape[1], U.shape[1])), np.zeros(c.entries), np.zeros(U.shape)
+    weight, squares = np.ones(c.entries) if weight is None else weight, 0.0
     for t, (rows, at) in enumerate(_columns(c)):
-        X = U[rows]
-        V[t] = np.linalg.solve(X.T @ X + ridge[t] * np.eye(U.shape[1]), X.T @ y[at])
-        residual[at] = y[at] - X @ V[t]
-        np.add.at(by_rows, rows, np.outer(residual[at], V[t]))
-    return float(residual @ residual), V, residual, by_rows
+        X, ridges = U[rows], np.broadcast_to(ridge[t], U.shape[1])
+        free = np.isfinite(ridges)  # the other coordinates are 0, or 1 for the last one if it is pinned
+        V[t, -1] = float(pinned)
+        M = (X[:, free].T * weight[at]) @ X[:, free] + np.diag(ridges[free])
+        V[t, free] = np.linalg.solve(M, X[:, free].T @ (weight[at] * (y[at] - X[:, ~free] @ V[t, ~free])))
+        error = y[at] - X @ V[t]
+        s[at] = weight[at] * error
+        squares += float(s[at] @ error)
+        np.add.at(by_rows, rows, np.outer(s[at], V[t]))
+    return squares, V, s, by_rows
 
 
 def derivative(c: Columns, y: Floats, U: Floats, ridge: Floats, dU: Floats) -> Floats:

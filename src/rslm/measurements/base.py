@@ -26,6 +26,7 @@ class Measurement(ABC):
     """Linear functions of W, of shape (d, T), with the values observed through them."""
 
     values: Floats  #: one per observation
+    weights: Floats | None = None  #: the weight of every observation in the loss; None where all are 1
     #: Every column has an intercept, which is added to its predictions and not penalised.
     intercept: bool = False
     #: What specialised inner solvers can rely on: "entries", "features", "tasks", "sides".
@@ -156,6 +157,27 @@ class Measurement(ABC):
         counts = np.maximum(self.sums_by_column(np.ones(len(self))), 1.0)
         return np.asarray(values - self.by_column(self.sums_by_column(values) / counts))
 
+    # ---- location ----------------------------------------------------------------------------------------------------
+
+    #: Whether there is a vector a for which M(a cᵀ) is c_t at every observation of column t.
+    locatable: bool = False
+
+    def located(self) -> tuple[Measurement, Floats]:
+        """A measurement for which the vector a exists, with a further row of W if need be, and a."""
+        raise TypeError(f"{type(self).__name__} has no location")
+
+    def with_effects(self, X: Floats, V: Floats, effects: Any, threads: int) -> Floats:
+        """M(W + a cᵀ + (b + μ a) 1ᵀ) for W = X Vᵀ and `effects` with mean μ, rows b and columns c."""
+        data, a = self.located()
+        left = np.zeros((len(a), X.shape[1] + 2))
+        left[: len(X), :-2], left[:, -2], left[:, -1] = X, a, effects.mean * a
+        left[: len(X), -1] += effects.rows
+        return data.apply(left, np.column_stack([V, effects.columns, np.ones(len(V))]), threads)
+
+    def groups(self, side: int) -> Indices64:
+        """The row (`side` 0) or column (1) of W that each observation belongs to."""
+        raise TypeError(f"{type(self).__name__} has no rows and columns of observations")
+
     # ---- fingerprints, and observations in other processes -----------------------------------------------------------
 
     def arrays(self) -> dict[str, list[NDArray[Any]]]:
@@ -169,7 +191,8 @@ class Measurement(ABC):
 
     def fingerprint(self) -> dict[str, str]:
         """Checksums of `arrays`, by name."""
-        return {name: checksums(*arrays) for name, arrays in self.arrays().items()}
+        arrays = self.arrays() | ({} if self.weights is None else {"weights": [self.weights]})
+        return {name: checksums(*parts) for name, parts in arrays.items()}
 
     def remote_solver(self, problem: Any) -> Any:
         """The inner solver of a `problem` with observations in other processes; None where they are at hand."""

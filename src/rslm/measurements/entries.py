@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data import ObservedMatrix
@@ -24,6 +25,7 @@ class Entries(Measurement):
 
     traits = frozenset({"entries"})
     couples_columns = False
+    locatable = True
 
     def __init__(self, Y: Any) -> None:
         by_columns = ObservedMatrix.from_any(Y).transposed()
@@ -65,6 +67,12 @@ class Entries(Measurement):
             return self.columns.gram(values, X, threads, Y)
 
         return gram
+
+    def located(self) -> tuple[Entries, Floats]:
+        return self, np.ones(self.shape[0])
+
+    def groups(self, side: int) -> Indices64:
+        return self.places()[side]
 
     def index_in(self, structure: Any) -> Indices64 | None:
         index: Indices64 | None = structure.place(*self.places())

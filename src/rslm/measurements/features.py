@@ -54,6 +54,13 @@ class FeatureMatrix:
         """The mean of every feature."""
         return np.asarray(self.X.mean(axis=0), dtype=np.float64).ravel()
 
+    @cached_property
+    def with_constant(self) -> FeatureMatrix:
+        """X with one more column, which is 1."""
+        ones: Any = np.ones((self.shape[0], 1))
+        stacked: Any = sparse.hstack([self.X, sparse.csr_array(ones)], format="csr") if self.sparse else None
+        return FeatureMatrix(stacked if self.sparse else np.hstack([self.X, ones]))
+
     def times(self, U: Floats, threads: int) -> Floats:
         """X U."""
         if self.sparse and U.shape[1] <= MOST_RANK:

@@ -40,6 +40,7 @@ class Tasks(Measurement):
 
     traits = frozenset({"features", "tasks"})
     couples_columns = False
+    locatable = True
 
     def __init__(self, X: Any, y: Any, tasks: Any, *, intercept: bool = False) -> None:
         codes = np.asarray(tasks)
@@ -105,7 +106,7 @@ class Tasks(Measurement):
 
     def of_rows(self) -> Entries:
         """The same observations, as entries of F Vᵀ."""
-        return Entries.of_columns(self.columns, self.values)
+        return Entries.of_columns(self.columns, self.values)._copy(weights=self.weights)
 
     @cached_property
     def narrow(self) -> bool:
@@ -223,6 +224,17 @@ class Tasks(Measurement):
         if d * T > max(self.features.stored, len(self)):
             return None
         return self.columns.features_of_tasks(self.rows, z, threads)
+
+    def located(self) -> tuple[Tasks, Floats]:
+        """The same tasks with one more feature, which is 1, and the unit vector of that feature."""
+        features = self.features.with_constant
+        other = self._copy(features=features, rows=features.rows(), narrow=self.narrow)
+        return other, np.eye(1, features.shape[1], features.shape[1] - 1)[0]
+
+    def groups(self, side: int) -> Indices64:
+        if side == 0:
+            raise TypeError("an observation of a task belongs to no row of W")
+        return self.places()[1]
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row of X and task of every observation."""

@@ -14,6 +14,7 @@ from rslm.continuation.stage import Stage
 from rslm.evaluation.data_term import LocalTerm
 from rslm.evaluation.objective import Evaluation, Objective, primal, value_at
 from rslm.kernels import Stopped
+from rslm.location import Effects
 from rslm.problem import Problem
 from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.outcome import Outcome
@@ -35,6 +36,7 @@ class Answer:
     V: Floats
     parameters: Floats | None
     intercepts: Floats | None
+    effects: Effects | None
     value: float
     outcome: Outcome
     certificate: Certificate
@@ -60,7 +62,7 @@ def answer(
     if stage is None or not stage.answers:
         stage = stand_in(problem)
         objective = Objective(stage.problem, objective.n_threads)
-        point = Point(objective.evaluate(point.U))
+        point = Point(objective.evaluate(point.x))
     evaluation = point.evaluation
     kept = evaluation.within_bounds()
     found: Evaluation | Candidate = kept
@@ -84,7 +86,8 @@ def answer(
         why = "bounds are not kept" if problem.structure.box is not None else "objective is not a finite number"
         certificate, outcome = no_certificate(problem, kept, tol, f"the {why}"), Outcome.FAILED
     certificate = replace(certificate, relaxations=stage.relaxations)
-    return Answer(found.U, found.V, parameters, found.intercepts, found.value, outcome, certificate)
+    parts = found.U, found.V, parameters, found.intercepts, found.effects, found.value
+    return Answer(*parts, outcome, certificate)
 
 
 def answer_after_stop(
@@ -121,7 +124,7 @@ def answer_after_stop(
             if wanted and bounds and loop.problem is not None:
                 # Dual variables of the problem without bounds are feasible too, with multipliers of 0.
                 free = None if stage is not None else Objective(replace(problem, structure=Free()), loop.n_threads)
-                evaluation = loop.point.evaluation if free is None else free.evaluate(loop.point.U)
+                evaluation = loop.point.evaluation if free is None else free.evaluate(loop.point.x)
                 certificate = certify(problem, evaluation, tol, False, kept.primal(problem))
     except (Stopped, KeyboardInterrupt):
         pass
@@ -130,7 +133,8 @@ def answer_after_stop(
         certificate = bare_certificate(kept.value, least, rank, tol, why)
     if not kept.within:
         outcome = Outcome.FAILED
-    return Answer(kept.U, kept.V, kept.parameters, kept.intercepts, kept.value, outcome, certificate)
+    parts = kept.U, kept.V, kept.parameters, kept.intercepts, kept.effects, kept.value
+    return Answer(*parts, outcome, certificate)
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,7 @@ class Candidate:
     value: float = math.inf
     within: bool = True  #: whether W keeps the bounds
     parameters: Floats | None = None  #: of a linear structure
+    effects: Effects | None = None
     solution: None = None
 
     def _of_data(self, problem: Problem) -> float:
@@ -165,7 +170,7 @@ def simplest(problem: Problem, rank: int, n_threads: int) -> Candidate | None:
     None if it may not have rank 1, because bounds vary by rows and by columns, or if the data are in other processes.
     """
     found, (d, T) = problem.structure.simplest(problem.shape), problem.shape
-    if found is None or not problem.data.at_hand:
+    if found is None or not problem.data.at_hand or problem.location is not None:
         return None
     U, V = np.full((d, rank), 1.0 / math.sqrt(d * rank)), np.zeros((T, rank))
     left = found[0] / problem.row_scale
@@ -183,8 +188,11 @@ def quick_candidate(problem: Problem, rank: int, loop: Loop) -> Candidate:
     kept = Candidate(np.full((d, rank), 1.0 / math.sqrt(d * rank)), np.zeros((T, rank)), None, loop.n_threads)
     if evaluation is not None:
         kept = replace(kept, U=evaluation.U, V=evaluation.V, intercepts=evaluation.intercepts, value=evaluation.value)
+        kept = replace(kept, effects=evaluation.effects)
     elif problem.data.intercept:
         kept = replace(kept, intercepts=np.zeros(T))
+    elif problem.location is not None:
+        kept = replace(kept, effects=Effects.none(problem.shape, problem.location.n_covariates))
     if (linear := structure.linear) is not None:
         if evaluation is not None:
             return replace(kept, value=evaluation.primal(problem), parameters=evaluation.solution.parameters)

@@ -100,7 +100,7 @@ class Loop:
             else:
                 outcome = self._iterate(present, [*criteria, self.patience])
             if outcome in STAGE_DONE:
-                self.ended.append(Ended(self.point.U, outcome, self.iteration))
+                self.ended.append(Ended(self.point.x, outcome, self.iteration))
                 self._at_end = True
         except KeyboardInterrupt:
             if self.problem is None:  # there is no point yet
@@ -119,10 +119,10 @@ class Loop:
             if not self._depends_on_path:
                 self._note()
             elif self.iteration % COLD_START_EVERY == 0:
-                self._replace(self._cold_start(self.point.U))
+                self._replace(self._cold_start(self.point.x))
                 self._note()
         if outcome in STAGE_DONE and self._depends_on_path:
-            self._replace(self._cold_start(self.point.U))
+            self._replace(self._cold_start(self.point.x))
         return outcome
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Loop:
 
     def _note(self) -> None:
         if self.checkpoint is not None:
-            self.checkpoint.note(self._snapshot(Present(self.point.U, self.method.state(), self.patience.state())))
+            self.checkpoint.note(self._snapshot(Present(self.point.x, self.method.state(), self.patience.state())))
 
     def _snapshot(self, present: Present | None) -> Snapshot:
         seconds = time.perf_counter() - self.began

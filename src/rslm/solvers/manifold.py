@@ -59,3 +59,34 @@ class Tangent:
         moved = self.U / size + xi / size if size > FAR else self.U + xi
         length = norm(moved)
         return moved / length if length > 0 else self.U.copy()  # 0 only if rounding errors made ξ equal to −U
+
+
+class ProductTangent:
+    """The tangent space at U and effects: that at U times all effects, which are the last column of the point."""
+
+    def __init__(self, x: Floats, U: Floats) -> None:
+        self.x, self.of_U = x, Tangent(U)
+        self._d = len(U)
+
+    def _joined(self, U: Floats, like: Floats) -> Floats:
+        out = like.copy()
+        out[: self._d, :-1] = U
+        return out
+
+    def project(self, X: Floats) -> Floats:
+        """The orthogonal projection of any array of the shape of the point."""
+        return self._joined(self.of_U.project(X[: self._d, :-1]), X)
+
+    def gradient(self, euclidean: Floats) -> Floats:
+        """The Riemannian gradient."""
+        return self.project(euclidean)
+
+    def hessian(self, euclidean: Floats, derivative: Floats, xi: Floats) -> Floats:
+        """The Riemannian Hessian along ξ, from ∇g and D∇g[ξ]."""
+        at = slice(self._d), slice(-1)
+        return self._joined(self.of_U.hessian(euclidean[at], derivative[at], xi[at]), derivative)
+
+    def retract(self, xi: Floats) -> Floats:
+        if not np.isfinite(xi).all():  # such a step leads nowhere
+            return self.x.copy()
+        return self._joined(self.of_U.retract(xi[: self._d, :-1]), self.x + xi)

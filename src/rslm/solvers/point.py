@@ -7,18 +7,20 @@ from functools import cached_property
 
 from rslm.evaluation.objective import Evaluation
 from rslm.runtime.types import Floats
-from rslm.solvers.manifold import Tangent, norm
+from rslm.solvers.manifold import ProductTangent, Tangent, norm
 
 Evaluate = Callable[[Floats], "Point"]
 
 
 class Point:
-    """U with g(U), its Riemannian gradient, Hessian products and preconditioner."""
+    """A point x, which is U or U and effects, with g, its Riemannian gradient, Hessian products and preconditioner."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.evaluation = evaluation
-        self.U = evaluation.U
-        self.tangent = Tangent(self.U)
+        self.x = evaluation.point
+        self.tangent: Tangent | ProductTangent = (
+            Tangent(self.x) if evaluation.effects is None else ProductTangent(self.x, evaluation.U)
+        )
         self.value = evaluation.value
         self.gradient = self.tangent.gradient(evaluation.gradient)
         self.gradient_norm = norm(self.gradient)
@@ -26,7 +28,7 @@ class Point:
     @cached_property
     def relative_gradient(self) -> float:
         """‖grad g‖ / ‖∇g‖: independent of scale and of the start, so that a good warm start ends at once."""
-        euclidean = norm(self.evaluation.gradient)
+        euclidean = self.evaluation.gradient_size
         return self.gradient_norm / euclidean if euclidean > 0 else 0.0
 
     def hessian(self, xi: Floats) -> Floats:

@@ -9,6 +9,8 @@ import numpy as np
 
 from rslm.certificate import Certificate
 from rslm.linalg.low_rank import singular_values
+from rslm.location import Effects
+from rslm.location.packing import Packing
 from rslm.problem import Problem
 from rslm.runtime.outcome import Outcome
 from rslm.runtime.types import Floats
@@ -27,6 +29,7 @@ class Result:
     V: Floats  #: (T, r)
     parameters: Floats | None  #: w of a linear structure: W = P(w), which U Vᵀ is near
     intercepts: Floats | None  #: of the columns
+    effects: Effects | None  #: the values of the location
     value: float  #: g(U)
     outcome: Outcome
     certificate: Certificate
@@ -37,6 +40,11 @@ class Result:
     def converged(self) -> bool:
         """Whether the outcome means convergence."""
         return self.outcome.converged
+
+    @property
+    def point(self) -> Floats:
+        """Where another fit of the same shape may start: U, or U and the effects."""
+        return self.U if self.effects is None else Packing.of(self.problem).packed(self.U, self.effects)
 
     @property
     def left(self) -> Floats:

@@ -18,8 +18,10 @@ from rslm.continuation.growing_c import ENOUGH
 from rslm.continuation.path import stages
 from rslm.continuation.stage import Reached, Stage, advance
 from rslm.continuation.start import initial_point
+from rslm.evaluation.effects import effects_alone
 from rslm.evaluation.objective import Objective
 from rslm.kernels import Stopped
+from rslm.location.packing import Packing
 from rslm.problem import Problem
 from rslm.runtime.interrupts import deferred_interrupts
 from rslm.runtime.log import logger
@@ -47,6 +49,7 @@ from rslm.solvers.trust_region import TrustRegion
 SOLVERS: dict[str, Callable[[bool], Method]] = {"trust-region": TrustRegion, "conjugate-gradient": ConjugateGradient}
 
 MOST_RANK = 128
+EFFECTS = 2
 MOST_WITHOUT_GAIN = 2  # the path ends after this many last stages in a row without a better answer
 SHARPER = 1e-2  # relative gradient at which a sharp stage ends, in units of `tol`
 MAY_BE_STATIONARY = (Outcome.STALLED, Outcome.STAGE_LIMIT, Outcome.ITERATIONS)  # a sharp stage may be within `tol`
@@ -117,7 +120,7 @@ def solve(
         single_threaded_blas(),
         np.errstate(over="ignore", invalid="ignore"),
     ):
-        U = None if start is None else _checked_start(start, problem, rank)
+        U = None if start is None else _checked_start(start, problem, rank, thread_count(n_threads))
         file = None
         if checkpoint is not None:
             file = Checkpoint(checkpoint, settings_of(problem, rank, solver, tol, random_state), COLUMNS)
@@ -147,7 +150,7 @@ def solve(
                     stopped = outcome
                     break
                 point, new = loop.point, None
-                U, continues = point.U, outcome in STAGE_DONE
+                U, continues = point.x, outcome in STAGE_DONE
                 if outcome in MAY_BE_STATIONARY and point.relative_gradient <= tol:
                     outcome = Outcome.STATIONARY
                 if found is not None and not continues:  # the previous answer is the best one
@@ -184,7 +187,7 @@ def solve(
     outcome = found.outcome
     if found.certificate.relative_gap <= tol and outcome is not Outcome.INTERRUPTED:  # callers must see an interrupt
         outcome = Outcome.CERTIFIED
-    parts = found.U, found.V, found.parameters, found.intercepts, found.value
+    parts = found.U, found.V, found.parameters, found.intercepts, found.effects, found.value
     return Result(problem, *parts, outcome, found.certificate, loop.history(), loop.iteration)
 
 
@@ -204,9 +207,10 @@ def _report_cost(problem: Problem, rank: int, threads: int) -> None:
 def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, max_time: float | None) -> None:
     if not hasattr(problem, "check_conditioning"):
         raise TypeError(f"problem must be a Problem; got {problem!r}")
-    largest = min(*problem.shape, MOST_RANK)
+    tail = 0 if problem.location is None else EFFECTS  # which the kernels treat as two more columns
+    largest = min(*problem.shape, MOST_RANK - tail)
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= largest:
-        why = "the smaller side of the data" if largest < MOST_RANK else "the largest that the kernels support"
+        why = "the smaller side of the data" if largest < MOST_RANK - tail else "the largest that the kernels support"
         raise ValueError(f"rank must be a whole number from 1 to {largest}, {why}; got {rank!r}")
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}; got {solver!r}")
@@ -217,10 +221,14 @@ def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, 
     problem.check_conditioning()
 
 
-def _checked_start(start: Floats, problem: Problem, rank: int) -> Floats:
+def _checked_start(start: Floats, problem: Problem, rank: int, n_threads: int) -> Floats:
+    if problem.location is not None and np.shape(start) == (len(Packing.of(problem).scales), rank + 1):
+        return np.array(start, dtype=np.float64)  # a point of an earlier result
     if np.asarray(start).dtype.kind not in "fiub":
         raise TypeError(f"start must be an array of real numbers; got {start!r}")
     U = np.array(start, dtype=np.float64)
     if U.shape != (problem.shape[0], rank) or not np.isfinite(U).all() or norm(U) == 0:
         raise ValueError(f"start must be a finite non-zero array of shape {(problem.shape[0], rank)}; got {U.shape}")
-    return U / norm(U)
+    if problem.location is None:
+        return U / norm(U)
+    return Packing.of(problem).packed(U / norm(U), effects_alone(problem, n_threads))

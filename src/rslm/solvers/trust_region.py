@@ -110,7 +110,7 @@ def agreement(before: float, after: float, predicted: float, noise: float) -> fl
 def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelStep:
     """Minimise the quadratic model within the `radius`, if there is one, to the `tolerance`."""
     limit = math.inf if radius is None else radius**2
-    eta, h_eta = np.zeros_like(point.U), np.zeros_like(point.U)
+    eta, h_eta = np.zeros_like(point.x), np.zeros_like(point.x)
     residual = point.gradient
     precondition = point.precondition
     z = precondition(residual)

@@ -102,8 +102,7 @@ class Layout:
             return self.data.with_values(without_tiny(self.data.values.astype(np.float64) / self.scale))
 
     def problem(self) -> Problem:
-        weights = {"row_weights": self._p, "column_weights": self._q}
-        return Problem(self.loss, self._measurement(), self._structure(), C=self.C, **weights)
+        return Problem(self.loss, self._measurement(), self._structure(), self.C, self._p, self._q)
 
     def _measurement(self) -> Measurement:
         data = self._scaled()

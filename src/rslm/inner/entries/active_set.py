@@ -8,6 +8,8 @@ or, where the bounds are softened by ε, with (1/2ε) Σ_j distance² added (`st
 one more entry of the column, with s = distance/ε and the curvature 1/ε; the multipliers are a = C s. With hard bounds,
 the limit of large curvature, s keeps x_jᵀv at the bound, also when U changes.
 
+With a location, the row effects are subtracted from the bounds, so that the pinned coordinate of V takes no part.
+
 For a quadratic loss this is one quadratic problem. For other losses there is one in every Newton step: its centre is
 the Newton point, its matrix the Hessian of the column. Along such a step the objective of the column is convex; the
 full step is taken if the objective does not rise at its end.
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -26,7 +28,7 @@ from numpy.typing import NDArray
 from rslm.inner.base import ColumnsSolution
 from rslm.inner.entries.leverage import leverages
 from rslm.inner.entries.newton import sums_of
-from rslm.inner.entries.weighted import STIFFEST, WeightedColumns
+from rslm.inner.entries.weighted import STIFFEST, WeightedColumns, sums_by_column
 from rslm.inner.kept import nearest, worst_violation
 from rslm.inner.newton_steps import ENOUGH, SETTLED, UPHILL
 from rslm.inner.obstacles import has_kinks, not_entries
@@ -61,6 +63,7 @@ class ActiveSet(WeightedColumns):
         # The systems of the square loss are divided by ℓ'' = 2: s = y − w, with the curvature 1.
         self.unit = 2.0 * self.C if self.quadratic else self.C
         self.ridge = self.q / self.unit
+        self.offset: Floats | None = None  # row effects at the last point
         self.stiffness, self.shift, self.expected = math.inf, None, 0.0
         if problem.structure.form == "soft bounds":
             soft = cast(SoftBox, problem.structure)
@@ -75,37 +78,74 @@ class ActiveSet(WeightedColumns):
     def obstacle(problem: Problem) -> str | None:
         if problem.structure.box is None:
             return "needs bounds"
+        if problem.location is not None and problem.location.covariates is not None:
+            return "does not support covariates"
         return not_entries(problem) or has_kinks(problem)
 
     def solve(self, U: Floats) -> ActiveSolution:
-        X = U * self.scale
-        solution = self._solve_quadratic(X) if self.quadratic else self._solve_smooth(X)
+        frame = self._frame(U)
+        solution = self._solve_quadratic(frame) if self.quadratic else self._solve_smooth(frame)
         if math.isfinite(solution.value):
             self.warm = solution.bound
         return solution
 
-    def _bound(self, X: Floats, centre: Floats, factors: Factors, before: Bound | None) -> Bound:
+    def _frame(self, U: Floats) -> Frame:
+        X = self.tail.scaled(U, self.scale)
+        if not self.tail.pinned:
+            return Frame(U, X, None, self.lower, self.upper)
+        offset = X[:, -1].copy()
+        X[:, -1] = 0.0
+        if self.warm is not None and not (self.offset is not None and np.array_equal(offset, self.offset)):
+            self.warm = replace(self.warm, margin=np.full(len(self.warm.V), -np.inf))  # those of other bounds
+        self.offset = offset
+        return Frame(U, X, offset[self.columns.index], _lowered(self.lower, offset), _lowered(self.upper, offset))
+
+    def _bound(self, frame: Frame, centre: Floats, factors: Factors, before: Bound | None) -> Bound:
         # The first point is never given up, however far it is: there is no other to return to.
         never = self.warm is None or self.stiffness == math.inf
         most = None if before is None or never else FAR * (len(before.s) + len(self.y))
-        return bound(
-            X, centre, factors, self.lower, self.upper, self.stiffness, self.n_threads, before, self.shift, most
-        )
+        stiffness, threads = self.stiffness, self.n_threads
+        if self.tail.pinned:  # any number will do: the coordinate is not coupled to others
+            factors.pin(1.0)
+        b = bound(frame.X, centre, factors, frame.lower, frame.upper, stiffness, threads, before, self.shift, most)
+        if self.tail.pinned:
+            factors.pin(0.0)
+        return b
 
     def begin_at(self, U: Floats, V: Floats) -> None:
         """Warm-start the next solution from V, without any active bounds."""
-        self.warm = Bound.nothing(U * self.scale, V)
+        self.warm = Bound.nothing(self._frame(U).X, V)
 
-    def _solve_quadratic(self, X: Floats) -> ActiveSolution:
-        scratch = self.spare.pop() if self.spare else (None, None)
-        centre, factors = self.columns.regress(self.y, X, self.ridge, self.n_threads, scratch[1])
-        b = self._bound(X, centre, factors, self.warm)
-        squares, residual, by_rows = self.columns.residuals(self.y, X, b.V, self.n_threads, scratch[0])
-        return ActiveSolution(self, b, residual, None, factors, squares, by_rows)
+    def _solve_quadratic(self, frame: Frame) -> ActiveSolution:
+        scratch, X = self.spare.pop() if self.spare else (None, None), frame.X
+        y = self.y if frame.offset is None else self.y - frame.offset
+        ridges, pinned, weight = self.ridges(X.shape[1]), self.tail.pinned, self.weights
+        centre, factors = self.columns.regress(y, X, ridges, self.n_threads, scratch[1], weight=weight, pinned=pinned)
+        b = self._bound(frame, centre, factors, self.warm)
+        squares, residual, by_rows = self.columns.residuals(y, X, b.V, self.n_threads, scratch[0], weight=weight)
+        return ActiveSolution(self, frame, b, residual, weight, factors, squares, by_rows)
 
-    def _solve_smooth(self, X: Floats) -> ActiveSolution:
+    def _solve_smooth(self, frame: Frame) -> ActiveSolution:
         with np.errstate(all="ignore"):  # overflow means that a step is too long
-            return SmoothColumns(self, X).solve()
+            return SmoothColumns(self, frame).solve()
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rows of U and the bounds at one point, both relative to the row effects."""
+
+    U: Floats
+    X: Floats
+    offset: Floats | None  #: the row effect of every entry; None where there are none
+    lower: Floats
+    upper: Floats
+
+
+def _lowered(plane: Floats, offset: Floats) -> Floats:
+    """The bounds minus the row effects; a plane whose columns are equal stays one in memory."""
+    if plane.strides[1] == 0:
+        return np.broadcast_to(plane[:, :1] - offset[:, None], plane.shape)
+    return np.asarray(plane - offset[:, None])
 
 
 class ActiveSolution(ColumnsSolution):
@@ -114,6 +154,7 @@ class ActiveSolution(ColumnsSolution):
     def __init__(
         self,
         solver: ActiveSet,
+        frame: Frame,
         b: Bound,
         s: Floats,
         curvature: Floats | None,
@@ -121,15 +162,16 @@ class ActiveSolution(ColumnsSolution):
         loss: float,
         by_rows: Floats,
     ) -> None:
-        self.solver, self.bound, self.V = solver, b, b.V
+        self.solver, self.frame, self.bound, self.V = solver, frame, b, b.V
         self._s: Floats | None = s
         self._D, self._factors = curvature, factors
-        self.weighted_square = float(np.einsum("t,tk,tk->", solver.q, b.V, b.V))  # ‖UᵀS‖²
+        self.weighted_square = solver.tail.square(solver.q, b.V)  # ‖UᵀS‖²
         self.violation_cost = 0.5 * solver.unit * (float(b.s @ b.s) - solver.expected) / solver.stiffness
-        self.value = solver.C * loss + 0.5 * self.weighted_square + self.violation_cost
+        self.value = solver.C * loss + 0.5 * self.weighted_square + self.violation_cost + solver.tail.cost(b.V)
         if b.excess.any():  # for some column there is no v within the bounds
             self.value = math.inf
-        self.gradient: Floats = -solver.unit * solver.scale * (by_rows + b.entries.scatter(b.s, b.V, solver.n_threads))
+        total = by_rows + b.entries.scatter(b.s, b.V, solver.n_threads)
+        self.gradient: Floats = solver.tail.scaled(-solver.unit * total, solver.scale)
 
     @property
     def s(self) -> Floats:
@@ -140,7 +182,7 @@ class ActiveSolution(ColumnsSolution):
     def derivative(self, xi: Floats) -> Floats:
         solver, s, b = self.solver, self.s, self.bound
         at, threads = b.entries, solver.n_threads
-        dX = xi * solver.scale
+        dX = solver.tail.scaled(xi, solver.scale)
         moved = at.predict(dX, self.V, threads)
         order, by_rows = at.row_order, at.by_rows
         # The contribution of the bounds to the right-hand side, ẋ s − x weight ẋᵀv; it is overwritten by v̇.
@@ -148,21 +190,23 @@ class ActiveSolution(ColumnsSolution):
         out = solver.columns.weighted_derivative(s, self._D, b.X, self.V, self._factors, dX, threads, dV)
         out += at.scatter(b.weight * (moved + at.predict(b.X, dV, threads)), self.V, threads)
         out -= at.scatter(b.s, dV, threads)
-        return solver.unit * solver.scale * out
+        return solver.tail.scaled(solver.unit * out, solver.scale)
 
     def _row_factors(self, more: tuple[Columns, Floats] | None) -> Factors:
         """Factors of Σ_t D_it v_t v_tᵀ + p_i ‖UᵀS‖²/C for every row i, with `more` entries if they are given."""
         solver, _ = self.solver, self.s  # raises an error if it has been released
-        shift = max(self.weighted_square, np.finfo(float).tiny) / solver.unit
+        ridges = solver.row_ridges(max(self.weighted_square, np.finfo(float).tiny), self.V.shape[1])
         D = None if self._D is None else self._D[solver.columns.row_order]
-        return solver.columns.by_rows.factorise(self.V, solver.p * shift, solver.n_threads, D, more=more)
+        return solver.columns.by_rows.factorise(self.V, ridges, solver.n_threads, D, more=more)
+
+    def column_curvature(self) -> Floats:
+        D = np.ones(len(self.solver.y)) if self._D is None else self._D
+        return self.solver.unit * sums_by_column(self.solver.columns, D)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """Row i is solved with B_i = (C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I, where active bounds count as entries."""
         solver, at = self.solver, self.bound.entries
-        factors = self._row_factors((at.by_rows, self.bound.weight[at.row_order]))
-        weight = (solver.p / solver.unit)[:, None]
-        return lambda eta: weight * factors.solve(eta, solver.n_threads)
+        return solver.solved_rows(self._row_factors((at.by_rows, self.bound.weight[at.row_order])))
 
     def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
         """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, where active `bounds` count as entries, and ‖UᵀS‖²."""
@@ -181,6 +225,8 @@ class ActiveSolution(ColumnsSolution):
         columns are moved that cost less than the rows whose bounds they violate, then the rows.
         """
         solver, X = self.hard_solver(), self.bound.X
+        if solver.tail.width:  # column effects can move every column into the bounds, unless the row effects are large
+            return self.frame.U, solver.solve(self.frame.U).moved_inside()
 
         def rows(V: Floats) -> Bound:
             return moved_within(V, X, self._row_factors(None), solver.lower.T, solver.upper.T, solver.n_threads)
@@ -200,15 +246,19 @@ class ActiveSolution(ColumnsSolution):
     def moved_inside(self) -> ActiveSolution:
         """This solution if it keeps its hard bounds, else one nearby that does; if there is none, its value is ∞."""
         solver, X = self.solver, self.bound.X
-        violation, allowed = worst_violation(X, self.V, solver.lower, solver.upper)
+        frame = self.frame
+        violation, allowed = worst_violation(X, self.V, frame.lower, frame.upper)
         if violation <= allowed or not math.isfinite(self.value):
             return self
-        V = nearest(X, self.V, solver.lower, solver.upper, solver.n_threads)
-        violation, allowed = worst_violation(X, V, solver.lower, solver.upper)
+        V = nearest(X, self.V, frame.lower, frame.upper, solver.n_threads)
+        if solver.tail.pinned:
+            V[:, -1] = 1.0
+        violation, allowed = worst_violation(X, V, frame.lower, frame.upper)
         w = solver.columns.predict(X, V, solver.n_threads)
-        loss = float(np.sum(solver.loss("value", solver.y.astype(np.float64), w)))
+        w = w if frame.offset is None else w + frame.offset
+        loss = float(np.sum(solver.weighted(solver.loss("value", solver.y.astype(np.float64), w))))
         by_rows = solver.columns.scatter(self.s, V, solver.n_threads)
-        moved = ActiveSolution(solver, replace(self.bound, V=V), self.s, self._D, self._factors, loss, by_rows)
+        moved = ActiveSolution(solver, frame, replace(self.bound, V=V), self.s, self._D, self._factors, loss, by_rows)
         if not violation <= allowed:
             moved.value = math.inf
         return moved
@@ -230,7 +280,7 @@ class ActiveSolution(ColumnsSolution):
         """
         solver = self.hard_solver() if solver is None else solver
         X, lower, upper = self.bound.X, solver.lower, solver.upper
-        factors = solver.columns.factorise(X, solver.ridge, solver.n_threads, self._D)
+        factors = solver.columns.factorise(X, solver.ridges(X.shape[1]), solver.n_threads, self._D)
         columns = moved_within(X, self.V, factors, lower, upper, solver.n_threads)
         del factors  # as large as the data where columns have few entries
         cheaper = costs_of_moving(columns, self.V) <= self._costs_of_rows(costs_of_rows)
@@ -250,8 +300,9 @@ class ActiveSolution(ColumnsSolution):
         w = solver.columns.predict(self.bound.X, self.V, solver.n_threads)
         rest = 1.0 - h * (1.0 if self._D is None else self._D)
         of_column = np.repeat(np.arange(len(self.V)), np.diff(solver.columns.indptr))
-        lower, upper = (plane[solver.columns.index, of_column] for plane in (solver.lower, solver.upper))
-        return np.asarray(np.clip(w - s * h / np.maximum(rest, STIFFEST), lower, upper))
+        lower, upper = (plane[solver.columns.index, of_column] for plane in (self.frame.lower, self.frame.upper))
+        found = np.clip(w - s * h / np.maximum(rest, STIFFEST), lower, upper)
+        return np.asarray(found if self.frame.offset is None else found + self.frame.offset)
 
     def dual(self) -> Floats:
         dual: Floats = np.multiply(self.s, self.solver.unit, out=scratch_like(self.s))
@@ -292,18 +343,25 @@ def costs_of_moving(b: Bound, before: Floats) -> Floats:
 class SmoothColumns:
     """The columns of a loss that is not quadratic, solved together at one U."""
 
-    def __init__(self, solver: ActiveSet, X: Floats) -> None:
+    def __init__(self, solver: ActiveSet, frame: Frame) -> None:
+        X = frame.X
         T, rank = solver.columns.shape[1], X.shape[1]
-        self.solver, self.X, self.x = solver, X, padded(X)
+        self.solver, self.frame, self.X, self.x = solver, frame, X, padded(X)
+        self.ridges = solver.ridges(rank)
+        ridges = np.broadcast_to(self.ridges.reshape(T, -1), (T, rank))
+        self.ridge = np.where(np.isfinite(ridges), ridges, 0.0)  # a pinned coordinate has no cost
         warm = solver.warm
         known = warm is not None and warm.V.shape == (T, rank)
         self.V: Floats = warm.V.copy() if warm is not None and known else np.zeros((T, rank))
+        if solver.tail.pinned:
+            self.V[:, -1] = 1.0
         self.counts = np.diff(solver.columns.indptr)
         self.y = solver.y.astype(np.float64)
-        self.w = self._products(self.V)
+        self.w = self._predictions()
         self.s = self._slopes(self.w)
         if not np.isfinite(self.s).all():  # the warm start is too far away
-            self.V[:], self.w[:] = 0.0, 0.0
+            self.V[:, : rank - solver.tail.pinned] = 0.0
+            self.w = self._predictions()
             self.s = self._slopes(self.w)
         self.factors = Factors.scratch(T, rank)
 
@@ -315,14 +373,14 @@ class SmoothColumns:
         shortest = np.full(len(self.V), np.inf)
         for count in range(MOST_STEPS):
             raise_if_stopped()
-            D = np.asarray(solver.loss("hessian", self.y, self.w))
-            b = solver._bound(self.X, self.V + self._newton_steps(D), self.factors, b)
+            D = solver.weighted(np.asarray(solver.loss("hessian", self.y, self.w)))
+            b = solver._bound(self.frame, self.V + self._newton_steps(D), self.factors, b)
             if np.isinf(b.excess).all():  # given up: see FAR
                 break
             step = b.V - self.V
             change = self._products(step)
-            square = self._sums(D * change**2) + solver.ridge * np.einsum("tk,tk->t", step, step)
-            size = self._sums(D * self.w**2) + solver.ridge * np.einsum("tk,tk->t", self.V, self.V)
+            square = self._sums(D * change**2) + np.einsum("tk,tk,tk->t", self.ridge, step, step)
+            size = self._sums(D * self.w**2) + np.einsum("tk,tk,tk->t", self.ridge, self.V, self.V)
             done |= (square <= ENOUGH**2 * size) | ((square <= SETTLED**2 * size) & (square >= before))
             # A start may violate hard bounds; then the full step is taken, wherever it leads.
             within = count > 0 or solver.stiffness < math.inf
@@ -333,14 +391,14 @@ class SmoothColumns:
             shortest = np.minimum(shortest, square)
             length[done] = 1.0  # the remaining error is due to rounding
             self.V += length[:, None] * step
-            self.w = self._products(self.V)
+            self.w = self._predictions()
             self.s = self._slopes(self.w)
             if bool((done | (tiny >= MOST_TINY) | (cycling >= MOST_CYCLING)).all()):
                 break
             before = square
-        loss = float(np.sum(solver.loss("value", self.y, self.w)))
+        loss = float(np.sum(solver.weighted(solver.loss("value", self.y, self.w))))
         by_rows = solver.columns.scatter(self.s, b.V, solver.n_threads)
-        return ActiveSolution(solver, b, self.s, D, self.factors, loss, by_rows)
+        return ActiveSolution(solver, self.frame, b, self.s, D, self.factors, loss, by_rows)
 
     def _newton_steps(self, D: Floats) -> Floats:
         solver, columns = self.solver, self.solver.columns
@@ -351,7 +409,7 @@ class SmoothColumns:
         def of_piece(piece: Piece) -> None:
             watch.raise_if_stopped()
             active = np.ones(piece.last - piece.first, dtype=np.uint8)
-            columns.newton_step(piece, active, self.x, self.s, D, self.V, solver.ridge, self.factors, step, decrement)
+            columns.newton_step(piece, active, self.x, self.s, D, self.V, self.ridges, self.factors, step, decrement)
 
         pieces = columns.pieces(PIECE)
         if len(pieces) == 1:  # starting a thread would only cost time
@@ -363,8 +421,8 @@ class SmoothColumns:
     def _lengths(self, b: Bound, step: Floats, change: Floats, square: Floats, worth: NDArray[np.bool_]) -> Floats:
         """The step length of every column: 1 unless the objective rises at the end of the step."""
         solver = self.solver
-        inward = solver.ridge * np.einsum("tk,tk->t", self.V, step)
-        outward = solver.ridge * np.einsum("tk,tk->t", step, step)
+        inward = np.einsum("tk,tk,tk->t", self.ridge, self.V, step)
+        outward = np.einsum("tk,tk,tk->t", self.ridge, step, step)
         length = np.ones(len(step))
         slope = inward + outward - self._sums(self._slopes(self.w + change) * change)
         if solver.stiffness < math.inf:
@@ -382,6 +440,7 @@ class SmoothColumns:
             entries = np.flatnonzero(np.repeat(mine, self.counts))
             w = self.w[entries] + np.repeat(length[far], self.counts[far]) * change[entries]
             slopes = -np.asarray(solver.loss("gradient", self.y[entries], w)) * change[entries]
+            slopes = slopes if solver.weights is None else slopes * solver.weights[entries]
             here = inward[far] + length[far] * outward[far]
             here -= sums_of(self.counts[far], slopes)
             if solver.stiffness < math.inf:
@@ -405,15 +464,19 @@ class SmoothColumns:
                 for k, t in enumerate(mine):
                     own = slice(*shift[0].indptr[t : t + 2])
                     w[k, shift[0].index[own]] -= shift[1][own]
-            distance = w - np.clip(w, solver.lower[:, mine].T, solver.upper[:, mine].T)
+            distance = w - np.clip(w, self.frame.lower[:, mine].T, self.frame.upper[:, mine].T)
             out[at] = solver.stiffness * np.einsum("tj,tj->t", distance, step[mine] @ self.X.T)
         return out
 
     def _products(self, V: Floats) -> Floats:
         return self.solver.columns.predict(self.X, V, self.solver.n_threads)
 
+    def _predictions(self) -> Floats:
+        w = self._products(self.V)
+        return w if self.frame.offset is None else w + self.frame.offset
+
     def _slopes(self, w: Floats) -> Floats:
-        return -np.asarray(self.solver.loss("gradient", self.y, w))
+        return -self.solver.weighted(np.asarray(self.solver.loss("gradient", self.y, w)))
 
     def _sums(self, values: Floats) -> Floats:
         return sums_of(self.counts, values)

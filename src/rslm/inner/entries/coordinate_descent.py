@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from rslm.inner.entries.weighted import WeightedColumns, WeightedSolution
-from rslm.inner.obstacles import not_entries_alone
+from rslm.inner.obstacles import has_effects, not_entries_alone
 from rslm.kernels import box_curvature
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
@@ -38,7 +38,7 @@ class CoordinateDescent(WeightedColumns):
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
         if problem.loss.interval is not None:
-            return not_entries_alone(problem)
+            return not_entries_alone(problem) or has_effects(problem)
         return f"needs a BoxDual loss, {problem.loss!r} is not"
 
     def solve(self, U: Floats) -> BoxSolution:

@@ -55,6 +55,13 @@ class Newton(WeightedColumns):
         self.warm = point.V
         return NewtonSolution(point, math.fsum(losses))
 
+    def begin(self, width: int) -> Floats:
+        """V where a cold start begins: 0, but for the pinned coordinate."""
+        V = np.zeros((self.columns.shape[1], width))
+        if self.tail.pinned:
+            V[:, -1] = 1.0
+        return V
+
 
 class NewtonSolution(WeightedSolution):
     """A solution with the curvature and the factors of the last Newton step."""
@@ -83,7 +90,8 @@ class NewtonPoint:
         T, rank = solver.columns.shape[1], X.shape[1]
         self.solver, self.watch = solver, current_interrupt()
         self.X, self.x = X, padded(X)
-        self.V: Floats = warm.copy() if warm is not None and warm.shape == (T, rank) else np.zeros((T, rank))
+        self.V: Floats = warm.copy() if warm is not None and warm.shape == (T, rank) else solver.begin(rank)
+        self.ridges = np.broadcast_to(solver.ridges(rank).reshape(T, -1), (T, rank))
         scratch = solver.spare.pop() if solver.spare else None
         if scratch is None or scratch[2].rank != rank:
             # In double precision also for float32 data, because steps are compared with rounding errors.
@@ -110,18 +118,28 @@ class NewtonPiece:
         self.y = solver.y[piece.entries].astype(np.float64)
         self.w, self.change = np.zeros(len(self.y)), np.zeros(len(self.y))
         # Views of the part that belongs to the piece; the kernels take the whole arrays.
-        self.V, self.ridge, self.step = point.V[piece.columns], solver.ridge[piece.columns], point.step[piece.columns]
+        self.V, self.step = point.V[piece.columns], point.step[piece.columns]
+        ridges = point.ridges[piece.columns]
+        self.ridge = np.where(np.isfinite(ridges), ridges, 0.0)  # a pinned coordinate has no cost
+        self.weight = None if solver.weights is None else solver.weights[piece.entries].astype(np.float64)
         self.s, self.D, self.decrement = point.s[piece.entries], point.D[piece.entries], point.decrement[piece.columns]
-        solver.columns.products(piece, self._active(), point.x, point.V, self.w)
-        self.s[:] = self._slopes(self.y, self.w)
+        self._predict()
+        self.s[:] = self._slopes(self.y, self.w, slice(None))
         self._begin_at_zero(~np.isfinite(Selection(self.counts, self.busy).sums(self.s)))
 
     def _begin_at_zero(self, lost: NDArray[np.bool_]) -> None:
         """Restart columns from 0 whose warm start is so far away that numbers overflow."""
         if lost.any():
             at = Selection(self.counts, lost)
-            self.V[at.columns], self.w[at.entries] = 0.0, 0.0
-            self.s[at.entries] = self._slopes(self.y[at.entries], self.w[at.entries])
+            self.V[at.columns] = self.solver.begin(self.V.shape[1])[:1]
+            self._predict()
+            self.s[at.entries] = self._slopes(self.y[at.entries], self.w[at.entries], at.entries)
+
+    def _predict(self) -> None:
+        """Set w for the present V, which includes row effects; what covariates add to predictions comes on top."""
+        self.solver.columns.products(self.piece, self._active(), self.point.x, self.point.V, self.w)
+        if self.solver.offset is not None:
+            self.w += self.solver.offset[self.piece.entries]
 
     def solve(self) -> float:
         point, piece, solver = self.point, self.piece, self.solver
@@ -130,7 +148,7 @@ class NewtonPiece:
         for count in range(MOST_STEPS):
             point.watch.raise_if_stopped()
             w = self.w[at.entries]
-            D = solver.functions("hessian", self.y[at.entries], w)
+            D = self._weighted(solver.functions("hessian", self.y[at.entries], w), at.entries)
             self.D[at.entries] = D
             active = self._active()
             solver.columns.newton_step(
@@ -140,7 +158,7 @@ class NewtonPiece:
                 point.s,
                 point.D,
                 point.V,
-                solver.ridge,
+                solver.ridges(point.V.shape[1]),
                 point.factors,
                 point.step,
                 point.decrement,
@@ -151,7 +169,7 @@ class NewtonPiece:
                 self._begin_at_zero(overflow)
                 continue
             V, decrement = self.V[at.columns], self.decrement[at.columns]
-            size = self.ridge[at.columns] * np.einsum("tk,tk->t", V, V) + at.sums(D * w * w)
+            size = np.einsum("tk,tk,tk->t", self.ridge[at.columns], V, V) + at.sums(D * w * w)
             settled = (decrement <= SETTLED**2 * size) & (decrement >= before[at.columns])
             self.busy[at.columns] &= (decrement > ENOUGH**2 * size) & ~settled & np.isfinite(decrement)
             before[at.columns] = decrement
@@ -162,18 +180,18 @@ class NewtonPiece:
             self.step[~self.busy] = 0.0
             solver.columns.products(piece, active, point.x, point.step, self.change)
             self._move(at, UPHILL if count < CAUTIOUS else 0.0)
-        return float(np.sum(solver.functions("value", self.y, self.w)))
+        return float(np.sum(self._weighted(solver.functions("value", self.y, self.w), slice(None))))
 
     def _move(self, at: Selection, uphill: float) -> None:
         """Move every busy column along its step."""
         y, before, change = self.y[at.entries], self.w[at.entries], self.change[at.entries]
         step, busy, slope = self.step[at.columns], self.busy[at.columns], -self.decrement[at.columns]
-        inward = self.ridge[at.columns] * np.einsum("tk,tk->t", self.V[at.columns], step)
-        square = self.ridge[at.columns] * np.einsum("tk,tk->t", step, step)
+        inward = np.einsum("tk,tk,tk->t", self.ridge[at.columns], self.V[at.columns], step)
+        square = np.einsum("tk,tk,tk->t", self.ridge[at.columns], step, step)
         length, high = busy.astype(np.float64), np.full(len(busy), np.inf)
         for _ in range(MOST_TRIALS):
             w = before + np.repeat(length, at.counts) * change
-            s = self._slopes(y, w)
+            s = self._slopes(y, w, at.entries)
             here = inward + length * square - at.sums(s * change)
             far = busy & ~(here <= -uphill * slope)  # also if it is NaN
             if not far.any():
@@ -186,12 +204,15 @@ class NewtonPiece:
             self.busy[at.columns] &= ~far
             length = np.where(far, 0.0, length)
             w = before + np.repeat(length, at.counts) * change
-            s = self._slopes(y, w)
+            s = self._slopes(y, w, at.entries)
         self.V[at.columns] += length[:, None] * step
         self.w[at.entries], self.s[at.entries] = w, s
 
-    def _slopes(self, y: Floats, w: Floats) -> Floats:
-        return -self.solver.functions("gradient", y, w)
+    def _slopes(self, y: Floats, w: Floats, entries: Any) -> Floats:
+        return -self._weighted(self.solver.functions("gradient", y, w), entries)
+
+    def _weighted(self, values: Floats, entries: Any) -> Floats:
+        return values if self.weight is None else values * self.weight[entries]
 
     def _active(self) -> NDArray[np.uint8]:
         """A flag for every group of eight columns: whether one of them is busy."""

@@ -11,12 +11,13 @@ The value is the primal one. In exact arithmetic it equals ½⟨y, z⟩, which w
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
 from rslm.inner.base import ColumnsSolution
 from rslm.inner.entries.leverage import leverages
-from rslm.inner.entries.weighted import WeightedColumns
+from rslm.inner.entries.weighted import WeightedColumns, sums_by_column
 from rslm.inner.obstacles import not_entries_alone
 from rslm.kernels import Factors, Solved
 from rslm.kernels.scratch import scratch_like
@@ -29,7 +30,8 @@ class Ridge(WeightedColumns):
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         super().__init__(problem, n_threads)
-        self.ridge = self.q / (2.0 * self.C)  # the systems are divided by ℓ'' = 2
+        self.unit = 2.0 * self.C  # the systems are divided by ℓ'' = 2
+        self.ridge = self.q / self.unit
         self.spare_factors: list[Factors] = []
 
     @staticmethod
@@ -38,13 +40,21 @@ class Ridge(WeightedColumns):
             return not_entries_alone(problem)
         return f"needs a quadratic loss, {problem.loss!r} is not"
 
+    @cached_property
+    def weights_by_rows(self) -> Floats | None:
+        """The weights in the order of `columns.by_rows`."""
+        return None if self.weights is None else self.weights[self.columns.row_order]
+
     def free(self) -> None:
         super().free()
         self.spare_factors.clear()
 
     def solve(self, U: Floats) -> RidgeSolution:
         scratch = self.spare.pop() if self.spare else None
-        solved = self.columns.evaluate(self.y, self.scaled(U), self.ridge, self.n_threads, scratch)
+        how = {"weight": self.weights, "pinned": self.tail.pinned}
+        X, ridges = self.scaled(U), self.ridges(U.shape[1])
+        y = self.y if self.offset is None else self.y - self.offset
+        solved = self.columns.evaluate(y, X, ridges, self.n_threads, scratch, **how)  # type: ignore[arg-type]
         return RidgeSolution(self, U, solved)
 
 
@@ -57,8 +67,8 @@ class RidgeSolution(ColumnsSolution):
         self._solved: Solved | None = solved
         self._row_factors: Factors | None = None
         self.V = solved.V
-        self.weighted_square: float = float(np.einsum("t,tk,tk->", solver.q, self.V, self.V))  # ‖UᵀS‖²
-        self.value = solver.C * solved.squares + 0.5 * self.weighted_square
+        self.weighted_square = solver.tail.square(solver.q, self.V)  # ‖UᵀS‖²
+        self.value = solver.C * solved.squares + 0.5 * self.weighted_square + solver.tail.cost(self.V)
         self.gradient: Floats = solver.of_rows(solved.by_rows, -2.0 * solver.C)
 
     @property
@@ -69,7 +79,7 @@ class RidgeSolution(ColumnsSolution):
 
     def derivative(self, xi: Floats) -> Floats:
         s = self._solver
-        moved = s.columns.derivative(self.solved, s.scaled(self._U), s.scaled(xi), s.n_threads)
+        moved = s.columns.derivative(self.solved, s.scaled(self._U), s.scaled(xi), s.n_threads, s.weights)
         return s.of_rows(moved, 2.0 * s.C)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
@@ -77,23 +87,36 @@ class RidgeSolution(ColumnsSolution):
         s, _ = self._solver, self.solved  # raises an error if it has been released
         if self._row_factors is None:
             scratch = s.spare_factors.pop() if s.spare_factors else None
-            shift = max(self.weighted_square, np.finfo(float).tiny)
+            ridges = s.row_ridges(max(self.weighted_square, np.finfo(float).tiny), self.V.shape[1])
             self._row_factors = s.columns.by_rows.factorise(
-                self.V, s.p * (shift / (2.0 * s.C)), s.n_threads, scratch=scratch
+                self.V, ridges, s.n_threads, s.weights_by_rows, scratch=scratch
             )
-        factors, weight = self._row_factors, (s.p / (2.0 * s.C))[:, None]
-        return lambda eta: weight * factors.solve(eta, s.n_threads)
+        return s.solved_rows(self._row_factors)
+
+    def column_curvature(self) -> Floats:
+        s = self._solver
+        of_columns = np.diff(s.columns.indptr) if s.weights is None else sums_by_column(s.columns, s.weights)
+        return np.asarray(s.unit * of_columns)
 
     def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
         """(2C/p_i) Σ_t v_t v_tᵀ of every row, and ‖UᵀS‖²."""
         s = self._solver
-        return s.columns.by_rows.grams(self.V, s.n_threads) * (2.0 * s.C / s.p)[:, None, None], self.weighted_square
+        grams = s.columns.by_rows.grams(self.V, s.n_threads, s.weights_by_rows)
+        return grams * (s.unit / s.p)[:, None, None], self.weighted_square
+
+    def along_offset(self, offset: Floats) -> tuple[Floats, Floats]:
+        s = self._solver
+        D = np.ones(len(offset)) if s.weights is None else s.weights
+        X = s.scaled(self._U)
+        return s.along_offset(offset, D, X, self.V, self.solved.residual, self.solved.factors)
 
     def left_out(self) -> Floats:
         s = self._solver
         h = leverages(s.columns, s.scaled(self._U), self.solved.factors, s.n_threads)
+        h = s.weighted(h)
         rest = np.maximum(1.0 - h, np.finfo(float).eps)  # 1 − h is 0 if the column fits the entry whatever its value
-        return np.asarray(s.y - self.solved.residual / rest)
+        errors = self.solved.residual if s.weights is None else self.solved.residual / s.weights
+        return np.asarray(s.y - errors / rest)
 
     def dual(self) -> Floats:
         residual = self.solved.residual

@@ -17,6 +17,7 @@ import numpy as np
 
 from rslm.inner.base import ColumnsSolution, InnerSolver
 from rslm.inner.entries.leverage import leverages
+from rslm.inner.tail import FREE, Tail
 from rslm.kernels import Columns, Factors
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
@@ -33,24 +34,63 @@ class WeightedColumns(InnerSolver):
         self.C = problem.C
         self.columns: Columns = problem.data.columns  # type: ignore[attr-defined]  # entries have a pattern
         self.y = problem.data.values
+        self.weights = problem.data.weights
+        self.tail = Tail.of(problem)
         self.n_threads = n_threads
         self.p = np.ones(d) if problem.row_weights is None else problem.row_weights
         self.q = np.ones(T) if problem.column_weights is None else problem.column_weights
         self.scale = problem.row_scale
         self._rows_are_weighted = problem.row_weights is not None
+        self.unit = self.C  # by which the systems of the columns are divided
         self.ridge: Floats = self.q / self.C
+        self._ridges: tuple[int, Floats] | None = None
+        self.free_ridge = 0.0 if problem.loss.quadratic else FREE
         self.spare: list[Any] = []  # memory of released points
 
     def scaled(self, U: Floats) -> Floats:
         """The rows of U divided by √p; U itself where rows have no weights."""
-        return U * self.scale if self._rows_are_weighted else U
+        return self.tail.scaled(U, self.scale) if self._rows_are_weighted else U
 
     def of_rows(self, sums: Floats, factor: float) -> Floats:
         """The derivative by U from the `sums` over rows of a kernel, times `factor`; `sums` is overwritten."""
         sums *= factor
         if self._rows_are_weighted:
-            sums *= self.scale
+            sums[:, : self.tail.rank(sums.shape[1])] *= self.scale
         return sums
+
+    def ridges(self, width: int) -> Floats:
+        """The ridge of every column, or of every column and coordinate if there is a location."""
+        if self._ridges is None or self._ridges[0] != width:
+            counts = np.diff(self.columns.indptr)
+            self._ridges = width, self.tail.ridges(self.ridge, self.unit, width, counts, self.free_ridge)
+        return self._ridges[1]
+
+    def row_ridges(self, shift: float, width: int) -> Floats:
+        """p_i · shift/unit for the rows of U, and the ridges of what a location adds."""
+        return self.tail.ridges_of_rows(self.p * (shift / self.unit), self.unit, width)
+
+    def solved_rows(self, factors: Factors) -> Callable[[Floats], Floats]:
+        """η ↦ B⁻¹η, from factors of B · p/unit for every row."""
+        if self.tail.width == 0:
+            weight = (self.p / self.unit)[:, None]
+            return lambda eta: weight * factors.solve(eta, self.n_threads)
+        root = np.repeat(np.sqrt(self.p)[:, None], factors.rank, axis=1)
+        root[:, self.tail.rank(factors.rank) :] = 1.0  # effects of rows are not scaled by their weights
+        return lambda eta: root * factors.solve(root * eta, self.n_threads) / self.unit
+
+    def weighted(self, values: Floats) -> Floats:
+        """The `values` of the observations times their weights."""
+        return values if self.weights is None else np.asarray(values * self.weights)
+
+    def along_offset(
+        self, offset: Floats, D: Floats, X: Floats, V: Floats, s: Floats, factors: Factors
+    ) -> tuple[Floats, Floats]:
+        """As `InnerSolution.along_offset`, from s and D of every entry: v̇ = −M⁻¹ XᵀD o, ṡ = −D (o + X v̇)."""
+        columns, threads = self.columns, self.n_threads
+        dV = factors.solve(columns.gather(-D * offset, X, threads), threads)
+        ds = -D * (offset + columns.predict(X, dV, threads))
+        moved = columns.scatter(ds, V, threads) + columns.scatter(s, dV, threads)
+        return self.of_rows(moved, -self.unit), self.unit * ds
 
     def free(self) -> None:
         """Free the memory that is kept for later points."""
@@ -63,8 +103,8 @@ class WeightedSolution(ColumnsSolution):
     def __init__(self, solver: WeightedColumns, X: Floats, V: Floats, s: Floats, loss: float) -> None:
         self.solver, self.X, self.V = solver, X, V
         self._s: Floats | None = s
-        self.weighted_square = float(np.einsum("t,tk,tk->", solver.q, V, V))  # ‖UᵀS‖²
-        self.value = solver.C * loss + 0.5 * self.weighted_square
+        self.weighted_square = solver.tail.square(solver.q, V)  # ‖UᵀS‖²
+        self.value = solver.C * loss + 0.5 * self.weighted_square + solver.tail.cost(V)
         self.gradient: Floats = solver.of_rows(solver.columns.scatter(s, V, solver.n_threads), -solver.C)
 
     @property
@@ -89,7 +129,7 @@ class WeightedSolution(ColumnsSolution):
     def factors(self) -> Factors:
         """Factors of X_tᵀ D_t X_t + q_t/C."""
         solver = self.solver
-        return solver.columns.factorise(self.X, solver.ridge, solver.n_threads, self.curvature)
+        return solver.columns.factorise(self.X, solver.ridges(self.X.shape[1]), solver.n_threads, self.curvature)
 
     def derivative(self, xi: Floats) -> Floats:
         solver, s = self.solver, self.s
@@ -101,12 +141,15 @@ class WeightedSolution(ColumnsSolution):
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """Row i is solved with B_i = (C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I."""
         solver, _ = self.solver, self.s  # raises an error if it has been released
-        shift = max(self.weighted_square, np.finfo(float).tiny) / solver.C
-        factors = solver.columns.by_rows.factorise(
-            self.V, solver.p * shift, solver.n_threads, self.broad_curvature_by_rows()
-        )
-        weight = (solver.p / solver.C)[:, None]
-        return lambda eta: weight * factors.solve(eta, solver.n_threads)
+        ridges = solver.row_ridges(max(self.weighted_square, np.finfo(float).tiny), self.V.shape[1])
+        D = self.broad_curvature_by_rows()
+        return solver.solved_rows(solver.columns.by_rows.factorise(self.V, ridges, solver.n_threads, D))
+
+    def column_curvature(self) -> Floats:
+        return sums_by_column(self.solver.columns, self.curvature) * self.solver.C
+
+    def along_offset(self, offset: Floats) -> tuple[Floats, Floats]:
+        return self.solver.along_offset(offset, self.curvature, self.X, self.V, self.s, self.factors)
 
     def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
         """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, and ‖UᵀS‖²."""
@@ -129,3 +172,9 @@ class WeightedSolution(ColumnsSolution):
         self._s = None
         for name in ("curvature", "factors"):
             self.__dict__.pop(name, None)
+
+
+def sums_by_column(columns: Columns, values: Floats) -> Floats:
+    """The sum of `values` over the entries of every column."""
+    ends = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    return np.asarray(ends[columns.indptr[1:]] - ends[columns.indptr[:-1]])

@@ -20,7 +20,7 @@ from rslm.inner.base import ColumnsSolution, InnerSolver
 from rslm.inner.entries.leverage import leverages
 from rslm.inner.features.shared_systems import SharedSystem
 from rslm.inner.newton_steps import ENOUGH, SETTLED
-from rslm.inner.obstacles import has_kinks, has_structure
+from rslm.inner.obstacles import has_effects, has_kinks, has_structure
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Bilinear
 from rslm.problem import Problem
@@ -47,7 +47,7 @@ class Coupled(InnerSolver):
             return "needs features of the columns"
         if problem.row_weights is not None or problem.column_weights is not None:
             return "does not support weights; give them to the indicators of the rows and columns"
-        return has_structure(problem) or has_kinks(problem)
+        return has_structure(problem) or has_kinks(problem) or has_effects(problem)
 
     def solve(self, F: Floats) -> CoupledSolution:
         shape = (self.side.width, F.shape[1])

@@ -20,6 +20,7 @@ from rslm.inner.entries.ridge import Ridge
 from rslm.inner.features.coupled import Coupled, CoupledSolution
 from rslm.inner.features.kronecker import kronecker_preconditioner
 from rslm.inner.obstacles import has_structure
+from rslm.inner.tail import Tail
 from rslm.measurements import Bilinear, Tasks
 from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped
@@ -60,6 +61,7 @@ class Features(InnerSolver):
 
     def solve(self, U: Floats) -> FeaturesSolution:
         F = self.data.lift(U, self.n_threads)
+        self._solver.offset = self.offset
         raise_if_stopped()
         return FeaturesSolution(self, U, self._solver.solve(F))
 
@@ -85,7 +87,8 @@ class FeaturesSolution(InnerSolution):
         data, of_rows = self._solver.data, self._of_rows
         if "tasks" in data.traits:
             features = cast(Tasks, data).features
-            return kronecker_preconditioner(features, data.columns, 2.0 * self._solver.C, self.V, self.V)
+            tail = Tail.of(self._solver.of_rows)
+            return kronecker_preconditioner(features, data.columns, 2.0 * self._solver.C, self.V, self.V, tail)
         of_rows, rows = cast(CoupledSolution, of_rows), cast(Bilinear, data).rows
         k = rows.features
         both: list[Callable[[Floats], Floats]] = []
@@ -97,6 +100,13 @@ class FeaturesSolution(InnerSolution):
         if len(both) == 1:
             return both[0]
         return lambda eta: np.concatenate([both[0](eta[:k]), both[1](eta[k:])])
+
+    def along_offset(self, offset: Floats) -> tuple[Floats, Floats]:
+        moved, dz = self._of_rows.along_offset(offset)
+        return self._solver.data.lower(moved, self._solver.n_threads), dz
+
+    def column_curvature(self) -> Floats:
+        return self._of_rows.column_curvature()
 
     def dual(self) -> Floats:
         return self._of_rows.dual()

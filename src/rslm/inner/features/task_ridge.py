@@ -13,6 +13,7 @@ import numpy as np
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.features.kronecker import kronecker_preconditioner
 from rslm.inner.obstacles import has_structure
+from rslm.inner.tail import Tail
 from rslm.kernels import Solved
 from rslm.measurements import Tasks
 from rslm.problem import Problem
@@ -26,6 +27,7 @@ class TaskRidge(InnerSolver):
         self.data, self.C, self.n_threads = cast(Tasks, problem.data), problem.C, n_threads
         self.q = np.ones(problem.shape[1]) if problem.column_weights is None else problem.column_weights
         self.ridge = self.q / (2.0 * self.C)  # the systems are divided by ℓ'' = 2
+        self.tail = Tail.of(problem)
         self.y = self.data.centred(self.data.values) if self.data.intercept else self.data.values
         self.spare: list[Solved] = []
 
@@ -35,8 +37,10 @@ class TaskRidge(InnerSolver):
             return "needs tasks"
         if not problem.loss.quadratic:
             return f"needs a quadratic loss, {problem.loss!r} is not"
-        if problem.row_weights is not None:
-            return "does not support row weights"
+        if problem.row_weights is not None or problem.data.weights is not None:
+            return "does not support weights"
+        if problem.location is not None and problem.location.covariates is not None:
+            return "does not support covariates"
         if (obstacle := has_structure(problem)) is not None:
             return obstacle
         return None if cast(Tasks, problem.data).narrow else "a task uses few of the features"
@@ -47,7 +51,9 @@ class TaskRidge(InnerSolver):
     def solve(self, U: Floats) -> TaskRidgeSolution:
         scratch = self.spare.pop() if self.spare else None
         data, threads = self.data, self.n_threads
-        solved = data.columns.evaluate_tasks(data.rows, self.y, U, self.ridge, threads, scratch, centred=data.intercept)
+        ridges = self.tail.ridges(self.ridge, 2.0 * self.C, U.shape[1], data.counts, free=0.0)
+        how = {"centred": data.intercept, "pinned": self.tail.pinned}
+        solved = data.columns.evaluate_tasks(data.rows, self.y, U, ridges, threads, scratch, **how)
         return TaskRidgeSolution(self, U, solved)
 
 
@@ -58,7 +64,7 @@ class TaskRidgeSolution(InnerSolution):
         self._solver, self._U = solver, U
         self._solved: Solved | None = solved
         self.V = solved.V
-        self.value = solver.C * solved.squares + 0.5 * float(np.einsum("t,tk,tk->", solver.q, self.V, self.V))
+        self.value = solver.C * solved.squares + 0.5 * solver.tail.square(solver.q, self.V) + solver.tail.cost(self.V)
         self.gradient: Floats = (-2.0 * solver.C) * solved.by_rows
 
     @property
@@ -81,8 +87,11 @@ class TaskRidgeSolution(InnerSolution):
         return (2.0 * s.C) * moved
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
-        data = self._solver.data
-        return kronecker_preconditioner(data.features, data.columns, 2.0 * self._solver.C, self.V, self.V)
+        s = self._solver
+        return kronecker_preconditioner(s.data.features, s.data.columns, 2.0 * s.C, self.V, self.V, s.tail)
+
+    def column_curvature(self) -> Floats:
+        return 2.0 * self._solver.C * self._solver.data.counts
 
     def dual(self) -> Floats:
         return (2.0 * self._solver.C) * self.solved.residual

@@ -25,7 +25,7 @@ import numpy as np
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.linear.systems import WIDEST, Banded, Iterative, System, Theta, penalty_product
 from rslm.inner.newton_steps import ENOUGH, SETTLED, step_length
-from rslm.inner.obstacles import has_kinks
+from rslm.inner.obstacles import has_effects, has_kinks
 from rslm.inner.terms import middle_of
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
@@ -146,7 +146,9 @@ class SmoothedLinear(InnerSolver):
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
-        return has_kinks(problem) if problem.structure.form == "smoothed" else "needs a smoothed linear structure"
+        if problem.structure.form != "smoothed":
+            return "needs a smoothed linear structure"
+        return has_kinks(problem) or has_effects(problem)
 
     def solve(self, U: Floats) -> SmoothedSolution:
         theta = Theta(U, self.delta)

@@ -6,9 +6,9 @@ namespace {
 
 using rslm::Part;
 
-template <int Q>
-double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, const Values &y, const double *U, int rank, const double *ridge,
-                double *V, double *factors, const Values &residual, double *by_rows) {
+template <int Q, bool WEIGHTED>
+double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, const Values &y, const Values &weight, const double *U, int rank,
+                const rslm::Ridge &ridge, bool pinned, double *V, double *factors, const Values &residual, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     double *u = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.sum_count() * c.rows) * width);
     pad<Q>(U, c.rows, rank, u);
@@ -20,10 +20,10 @@ double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, 
             if (part != Part::FOLLOW) {
                 for (int l = 0; l < group.lanes; l++) {
                     const int64_t t = group.column(l);
-                    systems.template collect<false>(Column<Q>{c, u, y, c.indptr[t], c.indptr[t + 1], NO_VALUES}, l);
+                    systems.template collect<WEIGHTED>(Column<Q>{c, u, y, c.indptr[t], c.indptr[t + 1], weight, true}, l);
                 }
-                systems.turn_and_factorise(group.shifts(ridge));
-                ::solve(rank, systems.factors(), systems.rhs());
+                systems.turn_and_factorise(group, ridge, pinned);
+                systems.solve(pinned);
                 const size_t size = size_t(triangle(rank)) * LANES;
                 std::memcpy(factors + size_t(group.g) * size, systems.factors(), sizeof(double) * size);
                 lanes_to_rows(systems.rhs(), rank, rows.data, padded);
@@ -38,9 +38,11 @@ double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, 
                 for (int64_t p = c.indptr[t]; p < end; p += LANES) {
                     const Batch<Q> batch(c, p, end);
                     const vec e = load_values(y, p, batch.n) - batch.products(u, v);
-                    store_values(residual, p, batch.n, e);
-                    square += e * e;
-                    const Spilled each = Spilled::of(e);
+                    vec s = e;
+                    if constexpr (WEIGHTED) s *= load_values(weight, p, batch.n);
+                    store_values(residual, p, batch.n, s);
+                    square += s * e;
+                    const Spilled each = Spilled::of(s);
                     batch.prefetch(sum);
                     for (int i = 0; i < batch.n; i++) {
                         Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
@@ -138,11 +140,13 @@ void predict_pairs(const int64_t *i, const int64_t *t, int64_t n, int threads, c
     each(threads, n, even(n, threads), [&] { return [&](int64_t p) { prediction[p] = dot(U + i[p] * rank, V + t[p] * rank, rank); }; });
 }
 
-double run_evaluate(Part part, const Pattern &c, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *ridge,
-                    double *V, double *factors, const Values &residual, double *by_rows) {
+double run_evaluate(Part part, const Pattern &c, Workspace &w, int threads, const Values &y, const Values &weight, const double *U, int rank,
+                    const rslm::Ridge &ridge, bool pinned, double *V, double *factors, const Values &residual, double *by_rows) {
     double squares = 0;
     with_quads(rank, [&](auto q) {
-        squares = evaluate<decltype(q)::value>(part, c, w, threads, y, U, rank, ridge, V, factors, residual, by_rows);
+        constexpr int Q = decltype(q)::value;
+        squares = (weight.f64 || weight.f32 ? evaluate<Q, true> : evaluate<Q, false>)(part, c, w, threads, y, weight, U, rank, ridge, pinned, V,
+                                                                                     factors, residual, by_rows);
     });
     return squares;
 }

@@ -11,9 +11,9 @@ struct Group {
     int lanes;
     Group(const Pattern &c, int64_t g) : g(g), lanes(c.columns - LANES * g < LANES ? int(c.columns - LANES * g) : LANES) {}
     int64_t column(int lane) const { return LANES * g + lane; }
-    vec shifts(const double *ridge) const { // 1 for the unused lanes of the last group
+    vec shifts(const rslm::Ridge &ridge, int k) const { // of coordinate k; 1 for the unused lanes of the last group
         vec s;
-        for (int l = 0; l < LANES; l++) s[l] = l < lanes ? ridge[column(l)] : 1.0;
+        for (int l = 0; l < LANES; l++) s[l] = l < lanes ? ridge.at(column(l), k) : 1.0;
         return s;
     }
 };

@@ -66,6 +66,13 @@ struct FeatureRows {
     int64_t rows, features;
 };
 
+// One ridge per column, or one per column and coordinate. An infinite one keeps a coordinate at 0.
+struct Ridge {
+    const double *data;
+    int64_t each; // numbers per column
+    double at(int64_t column, int k) const { return data[each == 1 ? column : column * each + k]; }
+};
+
 // A loss in its dual form: ℓ(e) = max over lower ≤ s ≤ upper of s e − ε|s| − ½ δ s²; if `mirrored`, the interval is
 // −upper ≤ s ≤ −lower for negative targets.
 struct Box {
@@ -121,11 +128,12 @@ enum class Part { ALL, SOLVE, FOLLOW };
 
 struct Kernels {
     const char *name;
-    // For every column t, with x the rows of U at its entries: v minimises |y − X v|² + ridge_t |v|².
-    // Writes v, the factors of XᵀX + ridge, y − X v, and Σ_t (y − X v)_i v by rows i; returns Σ |y − X v|².
+    // For every column t, with x the rows of U at its entries: v minimises (y − X v)ᵀ W (y − X v) + ridge_t |v|², with a weight W of
+    // every entry, or W = 1 if there is none; if `pinned`, the last coordinate of v is 1 instead. Writes v, the factors of
+    // XᵀWX + ridge, s = W (y − X v), and Σ_t s_i v by rows i; returns Σ (y − X v)ᵀ W (y − X v).
     // Part SOLVE computes only v and the factors, part FOLLOW the rest for a given v.
-    double (*evaluate)(Part, const Pattern &, Workspace &, int threads, const Values &y, const double *U, int rank, const double *ridge,
-                       double *V, double *factors, const Values &residual, double *by_rows);
+    double (*evaluate)(Part, const Pattern &, Workspace &, int threads, const Values &y, const Values &weight, const double *U, int rank,
+                       const Ridge &, bool pinned, double *V, double *factors, const Values &residual, double *by_rows);
     // The derivative of the above along dU: v̇ = factor⁻¹(dXᵀ residual − Xᵀ W dX v), rows Σ_t W (dX v + X v̇)_i v − residual_i v̇,
     // with a weight W of every entry, or W = 1 if there is none. If `dV` is given, its content is added to the right-hand side of v̇,
     // and it is overwritten by v̇.
@@ -134,11 +142,11 @@ struct Kernels {
     // Factors of XᵀWX + ridge for every column, with a weight W of every entry, or W = 1 if there is none. `more`, if given, are
     // further entries of the same columns, with weights.
     void (*factorise)(const Pattern &, Workspace &, int threads, const double *X, int rank, const Values &weight, const Pattern *more,
-                      const Values &more_weight, const double *ridge, double *factors);
+                      const Values &more_weight, const Ridge &, double *factors);
     // One Newton step for every column of the active groups among first … last − 1: factors of XᵀWX + ridge, step =
     // factor⁻¹(Xᵀz − ridge v), decrement = step · (Xᵀz − ridge v). `x` is padded. Runs in the calling thread.
     void (*newton)(const Pattern &, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const Values &z,
-                   const Values &weight, const double *V, const double *ridge, double *factors, double *step, double *decrement);
+                   const Values &weight, const double *V, const Ridge &, double *factors, double *step, double *decrement);
     // x_i r_t at the entries of the groups first … last − 1, where r_t is row t of R. `x` is padded. Runs in the calling thread.
     void (*products)(const Pattern &, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const double *R,
                      double *product);
@@ -171,7 +179,7 @@ struct Kernels {
     // `evaluate` and `derivative` with X_t U instead of the rows of U, for tasks whose rows are those of X at the entries of a column.
     // The sums are by features: Xᵀ times those by rows. If tasks are centred, the mean of X_t U is subtracted from it.
     double (*evaluate_tasks)(const Pattern &, const FeatureRows &, bool centred, Workspace &, int threads, const Values &y, const double *U, int rank,
-                             const double *ridge, double *V, double *factors, const Values &residual, double *by_features);
+                             const Ridge &, bool pinned, double *V, double *factors, const Values &residual, double *by_features);
     void (*derivative_tasks)(const Pattern &, const FeatureRows &, bool centred, Workspace &, int threads, const Values &residual, const double *U, int rank,
                              const double *V, const double *factors, const double *dU, double *by_features);
     // x_iᵀ U v_t at every entry, and X_tᵀ z_t by columns.

@@ -119,6 +119,7 @@ using Index = Array<const int32_t, 1>;
 using Pairs = Array<const int64_t, 1>;
 using Vector = Array<const double, 1>;
 using Matrix = Array<const double, 2>;
+using Coefficients = nb::ndarray<const double, nb::c_contig, nb::device::cpu>; // one per column, or one per column and coordinate
 using Flags = Array<const uint8_t, 1>;
 using CountsOut = Array<int32_t, 1>;
 using VectorOut = Array<double, 1>;
@@ -254,38 +255,47 @@ class Columns {
     int64_t entries() const { return pattern.entries(); }
     int64_t shard_count() const { return pattern.shard_count; }
 
-    double evaluate(const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V, const VectorOut &factors,
-                    const NumbersOut &residual, const MatrixOut &by_rows, int threads) {
+    rslm::Ridge ridge_of(const Coefficients &ridge, int64_t count, int rank) const {
+        const bool each = ridge.ndim() == 2;
+        require((ridge.ndim() == 1 || each) && int64_t(ridge.shape(0)) == count, "one ridge for every column is needed");
+        require(!each || int64_t(ridge.shape(1)) == rank, "one ridge for every coordinate is needed");
+        return {ridge.data(), each ? rank : 1};
+    }
+    double evaluate(const Numbers &y, const std::optional<Numbers> &weight, const Matrix &U, const Coefficients &ridge, bool pinned,
+                    const MatrixOut &V, const VectorOut &factors, const NumbersOut &residual, const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(U.shape(1));
         threads = useful_threads(threads, entries() * rank * rank);
-        const Values in = values_of(y, entries()), out = values_of(residual, entries());
+        const Values in = values_of(y, entries()), w = values_or_none(weight, entries()), out = values_of(residual, entries());
         require_shape(U, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
-        require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
+        const rslm::Ridge r = ridge_of(ridge, columns(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
-        return chosen->evaluate(Part::ALL, pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out, by_rows.data());
+        return chosen->evaluate(Part::ALL, pattern, workspace, threads, in, w, U.data(), rank, r, pinned, V.data(), factors.data(), out,
+                                by_rows.data());
     }
-    void regress(const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V, const VectorOut &factors, int threads) {
+    void regress(const Numbers &y, const std::optional<Numbers> &weight, const Matrix &U, const Coefficients &ridge, bool pinned,
+                 const MatrixOut &V, const VectorOut &factors, int threads) {
         const int rank = rank_of(U.shape(1));
         threads = useful_threads(threads, entries() * rank * rank);
-        const Values in = values_of(y, entries());
+        const Values in = values_of(y, entries()), w = values_or_none(weight, entries());
         require_shape(U, rows(), rank), require_shape(V, columns(), rank);
-        require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
+        const rslm::Ridge r = ridge_of(ridge, columns(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
-        chosen->evaluate(Part::SOLVE, pattern, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), {}, nullptr);
+        chosen->evaluate(Part::SOLVE, pattern, workspace, threads, in, w, U.data(), rank, r, pinned, V.data(), factors.data(), {}, nullptr);
     }
-    double residuals(const Numbers &y, const Matrix &U, const Matrix &V, const NumbersOut &residual, const MatrixOut &by_rows, int threads) {
+    double residuals(const Numbers &y, const std::optional<Numbers> &weight, const Matrix &U, const Matrix &V, const NumbersOut &residual,
+                     const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(U.shape(1));
         threads = useful_threads(threads, entries() * rank * 2);
-        const Values in = values_of(y, entries()), out = values_of(residual, entries());
+        const Values in = values_of(y, entries()), w = values_or_none(weight, entries()), out = values_of(residual, entries());
         require_shape(U, rows(), rank), require_shape(V, columns(), rank), require_shape(by_rows, rows(), rank);
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
         double *v = const_cast<double *>(V.data()); // only read in this part
-        return chosen->evaluate(Part::FOLLOW, pattern, workspace, threads, in, U.data(), rank, nullptr, v, nullptr, out, by_rows.data());
+        return chosen->evaluate(Part::FOLLOW, pattern, workspace, threads, in, w, U.data(), rank, {nullptr, 1}, false, v, nullptr, out, by_rows.data());
     }
     void derivative(const Numbers &residual, const std::optional<Numbers> &weight, const Matrix &U, const Matrix &V, const Vector &factors,
                     const Matrix &dU, const std::optional<MatrixOut> &dV, const MatrixOut &by_rows, int threads) {
@@ -300,18 +310,18 @@ class Columns {
         chosen->derivative(pattern, workspace, threads, in, w, U.data(), rank, V.data(), factors.data(), dU.data(),
                            dV ? dV->data() : nullptr, by_rows.data());
     }
-    double evaluate_tasks(const Features &x, bool centred, const Numbers &y, const Matrix &U, const Vector &ridge, const MatrixOut &V,
-                          const VectorOut &factors, const NumbersOut &residual, const MatrixOut &by_features, int threads) {
+    double evaluate_tasks(const Features &x, bool centred, const Numbers &y, const Matrix &U, const Coefficients &ridge, bool pinned,
+                          const MatrixOut &V, const VectorOut &factors, const NumbersOut &residual, const MatrixOut &by_features, int threads) {
         const int rank = rank_of(U.shape(1));
         require(x.rows.rows == rows(), "there must be features of every row");
         threads = useful_threads(threads, (entries() * rank + x.stored()) * rank);
         const Values in = values_of(y, entries()), out = values_of(residual, entries());
         require_shape(U, x.size(), rank), require_shape(V, columns(), rank), require_shape(by_features, x.size(), rank);
-        require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
+        const rslm::Ridge r = ridge_of(ridge, columns(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
-        return chosen->evaluate_tasks(pattern, x.rows, centred, workspace, threads, in, U.data(), rank, ridge.data(), V.data(), factors.data(), out,
+        return chosen->evaluate_tasks(pattern, x.rows, centred, workspace, threads, in, U.data(), rank, r, pinned, V.data(), factors.data(), out,
                                       by_features.data());
     }
     void derivative_tasks(const Features &x, bool centred, const Numbers &residual, const Matrix &U, const Matrix &V, const Vector &factors,
@@ -346,18 +356,18 @@ class Columns {
         chosen->features_of_tasks(pattern, x.rows, useful_threads(threads, x.stored()), in, by_columns.data());
     }
     void factorise(const Matrix &X, const std::optional<Numbers> &weight, const Columns *more, const std::optional<Numbers> &more_weight,
-                   const Vector &ridge, const VectorOut &factors, int threads) {
+                   const Coefficients &ridge, const VectorOut &factors, int threads) {
         const int rank = rank_of(X.shape(1));
         require(!more || (more->rows() == rows() && more->columns() == columns() && more_weight), "more entries must be of the same shape, with weights");
         const Values more_w = more ? values_of(*more_weight, more->entries()) : Values{nullptr, nullptr};
         threads = useful_threads(threads, (entries() + columns() * rank) * rank * rank);
         const Values w = values_or_none(weight, entries());
         require_shape(X, rows(), rank);
-        require(int64_t(ridge.shape(0)) == columns(), "one ridge for every column is needed");
+        const rslm::Ridge r = ridge_of(ridge, columns(), rank);
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
-        chosen->factorise(pattern, workspace, threads, X.data(), rank, w, more ? &more->pattern : nullptr, more_w, ridge.data(), factors.data());
+        chosen->factorise(pattern, workspace, threads, X.data(), rank, w, more ? &more->pattern : nullptr, more_w, r, factors.data());
     }
     void scatter(const Numbers &s, const Matrix &V, const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(V.shape(1));
@@ -413,15 +423,16 @@ class Columns {
         require_shape(x, rows() + 1, chosen->padded_width(rank));
     }
     void newton(int64_t first, int64_t last, const Flags &active, const Matrix &x, const Numbers &z, const Numbers &weight, const Matrix &V,
-                const Vector &ridge, const VectorOut &factors, const MatrixOut &step, const VectorOut &decrement) {
+                const Coefficients &ridge, const VectorOut &factors, const MatrixOut &step, const VectorOut &decrement) {
         const int rank = rank_of(V.shape(1));
         require_groups(first, last, active, x, rank);
         const Values in = values_of(z, entries()), w = values_of(weight, entries());
         require_shape(V, columns(), rank), require_shape(step, columns(), rank);
-        require(int64_t(ridge.shape(0)) == columns() && int64_t(decrement.shape(0)) == columns(), "one number for every column is needed");
+        const rslm::Ridge r = ridge_of(ridge, columns(), rank);
+        require(int64_t(decrement.shape(0)) == columns(), "one number for every column is needed");
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
-        chosen->newton(pattern, first, last, active.data(), x.data(), rank, in, w, V.data(), ridge.data(), factors.data(), step.data(),
+        chosen->newton(pattern, first, last, active.data(), x.data(), rank, in, w, V.data(), r, factors.data(), step.data(),
                        decrement.data());
     }
     void products(int64_t first, int64_t last, const Flags &active, const Matrix &x, const Matrix &R, const VectorOut &product) {
@@ -587,11 +598,11 @@ NB_MODULE(_native, m) {
         .def_prop_ro("entries", &Columns::entries)
         .def_prop_ro("shard_count", &Columns::shard_count)
         // Outputs are not converted: the results would be written to a copy and lost.
-        .def("evaluate", watched(&Columns::evaluate), IN, IN, IN, OUT, OUT, OUT, OUT, IN)
-        .def("regress", watched(&Columns::regress), IN, IN, IN, OUT, OUT, IN)
-        .def("residuals", watched(&Columns::residuals), IN, IN, IN, OUT, OUT, IN)
+        .def("evaluate", watched(&Columns::evaluate), IN, nb::arg().none(), IN, IN, IN, OUT, OUT, OUT, OUT, IN)
+        .def("regress", watched(&Columns::regress), IN, nb::arg().none(), IN, IN, IN, OUT, OUT, IN)
+        .def("residuals", watched(&Columns::residuals), IN, nb::arg().none(), IN, IN, OUT, OUT, IN)
         .def("derivative", watched(&Columns::derivative), IN, nb::arg().none(), IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, IN)
-        .def("evaluate_tasks", watched(&Columns::evaluate_tasks), IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
+        .def("evaluate_tasks", watched(&Columns::evaluate_tasks), IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
         .def("derivative_tasks", watched(&Columns::derivative_tasks), IN, IN, IN, IN, IN, IN, IN, OUT, IN)
         .def("predict_tasks", watched(&Columns::predict_tasks), IN, IN, IN, OUT, IN)
         .def("features_of_tasks", watched(&Columns::features_of_tasks), IN, IN, OUT, IN)

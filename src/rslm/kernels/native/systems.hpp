@@ -22,13 +22,15 @@ template <class T> struct Buffer {
     T *operator+(int64_t i) const { return data + i; }
 };
 
-// The entries p … end of a column, with the rows of a padded factor at them; `weight` where the sum is weighted.
+// The entries p … end of a column, with the rows of a padded factor at them; `weight` where the sum is weighted. Only the Gram matrix
+// is weighted, unless `weigh_all`.
 template <int Q> struct Column {
     const Pattern &c;
     const double *factor;
     const Values &y;
     int64_t p, end;
     const Values &weight;
+    bool weigh_all = false;
 };
 constexpr Values NO_VALUES = {nullptr, nullptr};
 RSLM_INLINE void put_value(const Values &y, int64_t p, double value) {
@@ -64,7 +66,7 @@ template <int Q> constexpr bool has_tile(int rows, int parts) {
     return found;
 }
 
-// Rows a … a + A − 1 of the Gram matrix, parts v … v + P − 1, followed by those of Xᵀy if RHS; only the Gram matrix is weighted.
+// Rows a … a + A − 1 of the Gram matrix, parts v … v + P − 1, followed by those of Xᵀy if RHS.
 // With `add`, the result is added to `out`.
 template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q> &column, int a, int v, double *out, bool add) {
     vec acc[A + RHS][P] = {};
@@ -76,7 +78,8 @@ template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q
 #pragma GCC unroll 4
         for (int j = 0; j < P; j++) x[j] = Row<Q>::part(u, v + j);
         if constexpr (RHS) {
-            const double y = value_at(column.y, p);
+            double y = value_at(column.y, p);
+            if (WEIGHTED && column.weigh_all) y *= value_at(column.weight, p);
 #pragma GCC unroll 4
             for (int j = 0; j < P; j++) acc[A][j] += y * x[j];
         }
@@ -114,14 +117,15 @@ RSLM_INLINE void run_tile(const Column<Q> &column, int a, int rows, int v, int p
 
 constexpr double ROUNDED = 0x1p-50; // relative size of the rounding errors in a pivot
 
-// M = RᵀR in place for eight systems; lane l of m[packed(i, j)] belongs to system l. The diagonal of R is inverted. No
-// eigenvalue is below `least`, so no pivot may be. A pivot that is smaller, or lost in rounding errors, is set to the smallest
-// value that keeps the rest of the matrix positive: r²/d for an r in its row and d on the diagonal below.
-RSLM_INLINE void factorise(int r, vec *m, const vec &least) {
+// M = RᵀR in place for eight systems; lane l of m[packed(i, j)] belongs to system l. The diagonal of R is inverted. M is a positive
+// semidefinite matrix plus the diagonal `least`, so no pivot may be below it. A pivot that is smaller, or lost in rounding errors, is
+// set to the smallest value that keeps the rest of the matrix positive: r²/d for an r in its row and d on the diagonal below. With an
+// infinite number on the diagonal, the inverse of M is zero in that row and column.
+RSLM_INLINE void factorise(int r, vec *m, const vec *least) {
     vec lowest[rslm::MOST_RANK];
     for (int k = 0; k < r; k++) {
         const vec noise = ROUNDED * m[packed(r, k, k)];
-        lowest[k] = pick(noise > least, noise, least);
+        lowest[k] = pick(noise > least[k], noise, least[k]);
     }
     for (int k = 0; k < r; k++) {
         vec *row = m + packed(r, k, k);
@@ -169,7 +173,8 @@ struct Systems {
     int r, collected_size = 0, fours_count = 0;
     bool with_rhs;
     Buffer<double> collected;
-    Buffer<vec> lanes; // packed triangle, right-hand side, padding (whose first element receives unused numbers)
+    Buffer<vec> lanes;  // packed triangle, right-hand side, padding (whose first element receives unused numbers)
+    Buffer<vec> shifts; // of the diagonal
     Buffer<Four> fours;
 
     static int size(int r, bool with_rhs) {
@@ -179,7 +184,7 @@ struct Systems {
     }
     Systems(int r, bool with_rhs)
         : r(r), collected_size(size(r, with_rhs)), with_rhs(with_rhs), collected(LANES * collected_size), lanes(triangle(r) + r + LANES),
-          fours(collected_size / 4) {
+          shifts(r), fours(collected_size / 4) {
         int at = 0;
         walk_tiles(r, [&](int a, int rows, int v, int parts) {
             for (int i = 0; i < rows + (with_rhs && a == 0); i++)
@@ -215,11 +220,19 @@ struct Systems {
             for (int k = 0; k < 4; k++) lanes[fours[f].to[k]] = four[k];
         }
     }
-    // `shift` is added to the diagonals.
-    void turn_and_factorise(const vec &shift) {
+    // Adds the ridge of the columns of a group to the diagonals. If the last coordinate is `pinned`, it is 1: its part of the
+    // right-hand side is moved to the other side.
+    template <class Group> void turn_and_factorise(const Group &group, const rslm::Ridge &ridge, bool pinned = false) {
         turn();
-        for (int i = 0; i < r; i++) lanes[packed(r, i, i)] += shift;
-        factorise(r, lanes.data, shift);
+        for (int k = 0; k < r; k++) lanes[packed(r, k, k)] += shifts[k] = group.shifts(ridge, k);
+        if (pinned)
+            for (int k = 0; k < r - 1; k++) rhs()[k] -= lanes[packed(r, k, r - 1)];
+        factorise(r, lanes.data, shifts.data);
+    }
+    // The solution of the systems, in the place of the right-hand side.
+    void solve(bool pinned = false) {
+        ::solve(r, factors(), rhs());
+        if (pinned) rhs()[r - 1] = vec{} + 1.0;
     }
 };
 

@@ -121,7 +121,7 @@ RSLM_INLINE Values shifted(const Values &y, int64_t p) { return {y.f64 ? y.f64 +
 
 template <int Q>
 double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centred, Workspace &workspace, int threads, const Values &y,
-                      const double *U, int rank, const double *ridge, double *V, double *factors, const Values &residual, double *by_features) {
+                      const double *U, int rank, const rslm::Ridge &ridge, bool pinned, double *V, double *factors, const Values &residual, double *by_features) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
     const Features x(rows_of_x);
     double *u = workspace.reserve(size_t(x.padded + 1) * width + 8 + size_t(c.shard_count * x.d) * width);
@@ -155,8 +155,8 @@ double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centr
                 const Pattern own{ends, counting.data, n, 1, nullptr, 0, 0, false};
                 systems.template collect<false>(Column<Q>{own, f, shifted(y, start), 0, n, NO_VALUES}, l);
             }
-            systems.turn_and_factorise(group.shifts(ridge));
-            ::solve(rank, systems.factors(), systems.rhs());
+            systems.turn_and_factorise(group, ridge, pinned);
+            systems.solve(pinned);
             const size_t size = size_t(triangle(rank)) * LANES;
             std::memcpy(factors + size_t(group.g) * size, systems.factors(), sizeof(double) * size);
             lanes_to_rows(systems.rhs(), rank, rows.data, padded);
@@ -287,10 +287,10 @@ void features_of_tasks(const Pattern &c, const FeatureRows &rows_of_x, int threa
 }
 
 double run_evaluate_tasks(const Pattern &c, const FeatureRows &x, bool centred, Workspace &w, int threads, const Values &y, const double *U,
-                          int rank, const double *ridge, double *V, double *factors, const Values &residual, double *by_features) {
+                          int rank, const rslm::Ridge &ridge, bool pinned, double *V, double *factors, const Values &residual, double *by_features) {
     double squares = 0;
     with_quads(rank, [&](auto q) {
-        squares = evaluate_tasks<decltype(q)::value>(c, x, centred, w, threads, y, U, rank, ridge, V, factors, residual, by_features);
+        squares = evaluate_tasks<decltype(q)::value>(c, x, centred, w, threads, y, U, rank, ridge, pinned, V, factors, residual, by_features);
     });
     return squares;
 }

@@ -1,11 +1,12 @@
 // The kernels for losses of varying curvature. They are independent of the loss, whose derivatives are given for every entry.
 #include "groups.hpp"
+#include <cmath>
 
 namespace {
 
 template <int Q>
 void newton(const Pattern &c, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const Values &z,
-            const Values &weight, const double *V, const double *ridge, double *factors, double *step, double *decrement) {
+            const Values &weight, const double *V, const rslm::Ridge &ridge, double *factors, double *step, double *decrement) {
     constexpr int padded = 8 * Row<Q>::N;
     Systems systems(rank, true);
     Buffer<double> rows(LANES * padded);
@@ -17,14 +18,15 @@ void newton(const Pattern &c, int64_t first, int64_t last, const uint8_t *active
             const int64_t t = group.column(l);
             systems.template collect<true>(Column<Q>{c, x, z, c.indptr[t], c.indptr[t + 1], weight}, l);
         }
-        const vec shift = group.shifts(ridge);
-        systems.turn_and_factorise(shift);
+        systems.turn_and_factorise(group, ridge);
         for (int k = 0; k < rank; k++) {
             vec v = {};
-            for (int l = 0; l < group.lanes; l++) v[l] = V[group.column(l) * rank + k];
-            rhs[k] = systems.rhs()[k] -= shift * v;
+            for (int l = 0; l < group.lanes; l++)
+                if (systems.shifts[k][l] < HUGE_VAL) v[l] = V[group.column(l) * rank + k]; // else the coordinate stays where it is
+                else v[l] = systems.shifts[k][l] = 0;
+            rhs[k] = systems.rhs()[k] -= systems.shifts[k] * v;
         }
-        ::solve(rank, systems.factors(), systems.rhs());
+        systems.solve();
         const size_t size = size_t(triangle(rank)) * LANES;
         std::memcpy(factors + size_t(g) * size, systems.factors(), sizeof(double) * size);
         vec square = {};
@@ -58,7 +60,7 @@ void products(const Pattern &c, int64_t first, int64_t last, const uint8_t *acti
 
 template <int Q, bool WEIGHTED>
 void factorise(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const Values &weight, const Pattern *more,
-               const Values &more_weight, const double *ridge, double *factors) {
+               const Values &more_weight, const rslm::Ridge &ridge, double *factors) {
     double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
     pad<Q>(X, c.rows, rank, x);
     each(threads, c.groups(), 16, [&] {
@@ -71,7 +73,7 @@ void factorise(const Pattern &c, Workspace &workspace, int threads, const double
                 if (more && more->indptr[t] < more->indptr[t + 1])
                     systems.template collect<true>(Column<Q>{*more, x, NO_VALUES, more->indptr[t], more->indptr[t + 1], more_weight}, l, true);
             }
-            systems.turn_and_factorise(group.shifts(ridge));
+            systems.turn_and_factorise(group, ridge);
             const size_t size = size_t(triangle(rank)) * LANES;
             std::memcpy(factors + size_t(g) * size, systems.factors(), sizeof(double) * size);
         };
@@ -150,7 +152,7 @@ void grams(const Pattern &c, Workspace &workspace, int threads, const double *X,
 }
 
 void run_newton(const Pattern &c, int64_t first, int64_t last, const uint8_t *active, const double *x, int rank, const Values &z,
-                const Values &weight, const double *V, const double *ridge, double *factors, double *step, double *decrement) {
+                const Values &weight, const double *V, const rslm::Ridge &ridge, double *factors, double *step, double *decrement) {
     with_quads(rank, [&](auto q) {
         newton<decltype(q)::value>(c, first, last, active, x, rank, z, weight, V, ridge, factors, step, decrement);
     });
@@ -160,7 +162,7 @@ void run_products(const Pattern &c, int64_t first, int64_t last, const uint8_t *
     with_quads(rank, [&](auto q) { products<decltype(q)::value>(c, first, last, active, x, rank, R, product); });
 }
 void run_factorise(const Pattern &c, Workspace &w, int threads, const double *X, int rank, const Values &weight, const Pattern *more,
-                   const Values &more_weight, const double *ridge, double *factors) {
+                   const Values &more_weight, const rslm::Ridge &ridge, double *factors) {
     with_quads(rank, [&](auto q) {
         constexpr int Q = decltype(q)::value;
         (weight.f64 || weight.f32 ? factorise<Q, true> : factorise<Q, false>)(c, w, threads, X, rank, weight, more, more_weight, ridge,

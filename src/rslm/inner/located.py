@@ -1,0 +1,175 @@
+"""Problems with a location: row effects, mean and covariates are variables beside U, column effects are part of V.
+
+With the vector a of `Measurement.located`, the predictions are those of
+
+    W + a cᵀ + (b + μ a) 1ᵀ = [X, a, b + μ a] [V, c, 1]ᵀ,
+
+so an inner solver is used at U⁺ = [U, a, b + μ a]. It finds V and c, and its gradient by the last column is −S 1:
+
+    ∂g/∂b = ρ_r b − S 1,    ∂g/∂μ = −aᵀS 1,    ∂g/∂β = −Xᵀz
+
+for the dual variables z of the observations and the covariates X. A point is an array of r + 1 columns (`Packing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rslm.inner.base import InnerSolution, InnerSolver
+from rslm.inner.tail import Tail
+from rslm.location import Effects
+from rslm.location.packing import Packing
+from rslm.problem import Problem
+from rslm.runtime.types import Floats
+from rslm.structures import Multipliers
+
+LITTLE = 1e-3  # least curvature by the mean, relative to that with fixed column effects
+
+
+class Located(InnerSolver):
+    """Inner solver for a problem with a location, by a `solver` of the extended problem."""
+
+    def __init__(self, problem: Problem, solver: InnerSolver, n_threads: int) -> None:
+        assert problem.location is not None
+        self.problem, self.location, self.n_threads = problem, problem.location, n_threads
+        self.solver, self.tail = solver, Tail.of(problem)
+        self.packing = Packing.of(problem)
+        self.a = problem.data.located()[1]
+        # Without any penalty a constant could be moved between row and column effects.
+        self.sum_is_zero = self.location.rows == 0.0 == self.location.columns and "entries" in problem.data.traits
+
+    @property
+    def warm(self) -> Any:
+        return self.solver.warm
+
+    @warm.setter
+    def warm(self, value: Any) -> None:
+        self.solver.warm = value
+
+    @staticmethod
+    def obstacle(problem: Problem) -> str | None:
+        return None if problem.location is not None else "needs a location"
+
+    def solve(self, U: Floats) -> LocatedSolution:
+        if (X := self.location.covariates) is not None:
+            self.solver.offset = X @ self.packing.parts(U)[3]
+        return LocatedSolution(self, U, self.solver.solve(self.extended(U)))
+
+    def extended(self, point: Floats, *, direction: bool = False) -> Floats:
+        """U⁺ at a point, or its derivative along a `direction`."""
+        U, b, mean, _ = self.packing.parts(point)
+        d, r = U.shape
+        out = np.zeros((len(self.a), r + self.tail.width))
+        out[:d, :r] = U
+        if self.tail.columns is not None and not direction:
+            out[:, r] = self.a
+        if self.tail.pinned:
+            out[:d, -1] = b
+            out[:, -1] += mean * self.a
+        return out
+
+    def reduced(self, gradient: Floats, b: Floats, z: Floats | None = None) -> Floats:
+        """A derivative by the point: from one by U⁺, the row effects b that are penalised, and dual variables z."""
+        d, r = self.problem.shape[0], self.tail.rank(gradient.shape[1])
+        last = gradient[:, -1] if self.tail.pinned else np.zeros(len(self.a))
+        of_rows = self.centred(last[:d] + self.tail.rows * b) if self.location.rows is not None else np.zeros(d)
+        of_mean = float(self.a @ last) if self.location.mean else 0.0
+        X = self.location.covariates
+        of_covariates = np.zeros(self.packing.covariates) if X is None or z is None else -(X.T @ z)
+        return self.packing.derivative(gradient[:d, :r], of_rows, of_mean, of_covariates)
+
+    def centred(self, rows: Floats) -> Floats:
+        """A change of the row effects that keeps their sum, where only that determines them."""
+        return rows - rows.mean() if self.sum_is_zero else rows
+
+    def begin_at(self, U: Floats, V: Floats) -> None:
+        """Not supported: column effects would be needed too."""
+
+    def free(self) -> None:
+        self.solver.free()
+
+
+class LocatedSolution(InnerSolution):
+    """A solution at one point, with derivatives by U, row effects, mean and coefficients."""
+
+    def __init__(self, solver: Located, point: Floats, inner: InnerSolution) -> None:
+        self._solver, self._point, self._inner = solver, point, inner
+        tail, location, packing = solver.tail, solver.location, solver.packing
+        _, self._b, mean, coefficients = packing.parts(point)
+        V = inner.V
+        self.V = np.ascontiguousarray(V[:, : tail.rank(V.shape[1])])
+        c = V[:, tail.rank(V.shape[1])].copy() if tail.columns is not None else np.zeros(len(V))
+        self.effects = Effects(mean, self._b, c, coefficients)
+        self.value = inner.value + 0.5 * tail.rows * float(self._b @ self._b)
+        z = None if location.covariates is None else inner.dual()
+        self.gradient = solver.reduced(inner.gradient, self._b, z)
+        self.violation_cost, self.noise = inner.violation_cost, inner.noise
+
+    def derivative(self, xi: Floats) -> Floats:
+        solver = self._solver
+        moved = self._inner.derivative(solver.extended(xi, direction=True))
+        out = solver.reduced(moved, solver.packing.parts(xi)[1])
+        if solver.location.covariates is None:
+            return out
+        # The Hessian is symmetric, so its columns by the coefficients are also its rows.
+        H, d = self._by_coefficients, solver.problem.shape[0] + 1
+        out += np.einsum("k,kij->ij", xi[d:, -1], H)
+        out[d:, -1] += np.einsum("kij,ij->k", H[:, :d], xi[:d])
+        return out
+
+    @cached_property
+    def _by_coefficients(self) -> Floats:
+        """The derivatives of the gradient by the coefficients of the covariates, as they are packed."""
+        solver, X = self._solver, self._solver.location.covariates
+        assert X is not None
+        none = np.zeros(solver.problem.shape[0])
+        scales = solver.packing.scales[solver.problem.shape[0] + 1 :]
+        found = (self._inner.along_offset(scale * X[:, k]) for k, scale in enumerate(scales))
+        return np.array([solver.reduced(moved, none, dz) for moved, dz in found])
+
+    def preconditioner(self) -> Callable[[Floats], Floats]:
+        """The one of the rows, and the curvature by the mean with the column effects eliminated."""
+        solver = self._solver
+        of_rows, packing, tail = self._inner.preconditioner(), solver.packing, solver.tail
+        curvature = self._inner.column_curvature()
+        least = LITTLE * float(curvature.sum())  # with column effects that are not penalised, any mean is optimal
+        if tail.columns is not None:
+            curvature = curvature * tail.columns / np.maximum(curvature + tail.columns, np.finfo(float).tiny)
+        of_mean = max(float(curvature.sum()), least, np.finfo(float).tiny)
+        at = slice(solver.problem.shape[0] + 1, None)
+        inverse = None if solver.location.covariates is None else np.linalg.pinv(self._by_coefficients[:, at, -1])
+
+        def solve(eta: Floats) -> Floats:
+            U, b, mean, _ = packing.gradient_parts(eta)
+            d, r = U.shape
+            extended = np.zeros((len(solver.a), r + tail.width))
+            extended[:d, :r] = U
+            if tail.pinned:
+                extended[:d, -1] = solver.centred(b)
+            found = of_rows(extended)
+            rows = solver.centred(found[:d, -1]) if solver.location.rows is not None else np.zeros(d)
+            out = packing.packed(found[:d, :r], Effects(mean / of_mean, rows, np.zeros(0), np.zeros(0)))
+            if inverse is not None:
+                out[at, -1] = inverse @ eta[at, -1]
+            return out
+
+        return solve
+
+    def dual(self) -> Floats:
+        return self._inner.dual()
+
+    def multipliers(self) -> Multipliers | None:
+        return self._inner.multipliers()
+
+    def within_bounds(self) -> tuple[Floats, InnerSolution] | None:
+        kept = self._inner.within_bounds()
+        if kept is None:
+            return None
+        return self._point, LocatedSolution(self._solver, self._point, kept[1])
+
+    def release(self) -> None:
+        self._inner.release()
