@@ -20,10 +20,12 @@ class Entries(Measurement):
     ----------
     Y : ObservedMatrix, scipy.sparse matrix or array
         The d × T matrix. Stored entries of a sparse matrix are observed, zeros included; NaN in an array is missing.
+        The weights of an ObservedMatrix become those of the observations.
     """
 
     traits = frozenset({"entries"})
     couples_columns = False
+    weights: Floats | None = None  #: one per observation, by which its loss is multiplied; None: all 1
 
     def __init__(self, Y: Any) -> None:
         by_columns = ObservedMatrix.from_any(Y).transposed()
@@ -37,15 +39,16 @@ class Entries(Measurement):
         return entries
 
     @classmethod
-    def of_columns(cls, columns: Columns, values: Floats) -> Entries:
-        """Entries with these values and an existing pattern (`columns`)."""
+    def of_columns(cls, columns: Columns, values: Floats, weights: Floats | None = None) -> Entries:
+        """Entries with these values and weights, and an existing pattern (`columns`)."""
         entries = cls.__new__(cls)
-        entries.columns, entries.values = columns, values
+        entries.columns, entries.values, entries.weights = columns, values, weights
         return entries
 
     def _set(self, by_columns: ObservedMatrix) -> None:
         self.columns = Columns(by_columns.indptr, by_columns.index, by_columns.shape[1])
         self.values: Floats = by_columns.values
+        self.weights = by_columns.weights
 
     def apply(self, X: Floats, V: Floats, threads: int = 1) -> Floats:
         return self.columns.predict(X, V, threads)
@@ -79,7 +82,9 @@ class Entries(Measurement):
         return parameters
 
     def arrays(self) -> dict[str, list[NDArray[Any]]]:
-        return {"values": [self.values], "positions": [self.columns.indptr, self.columns.index]}
+        arrays: dict[str, list[NDArray[Any]]] = {"values": [self.values]}
+        arrays["positions"] = [self.columns.indptr, self.columns.index]
+        return arrays if self.weights is None else arrays | {"weights": [self.weights]}
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row and column of every entry."""
