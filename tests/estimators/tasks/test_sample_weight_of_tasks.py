@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import accuracy_score, r2_score
 
-from rslm import MultiTaskClassifier, MultiTaskRegressor
+from rslm import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
 from rslm.data import ObservedMatrix
 from rslm.estimators.tasks.named_tasks import middles_of_tasks
 from rslm.measurements import Tasks
@@ -152,3 +152,29 @@ def test_scores():
     model = classifier().fit(X, CLASSES, TASKS)
     expected = accuracy_score(CLASSES, model.predict(X, TASKS), sample_weight=WEIGHTS)
     assert model.score(X, CLASSES, sample_weight=WEIGHTS, tasks=TASKS) == expected
+
+
+@pytest.mark.parametrize("complete", [True, pytest.param(False, marks=NOT_YET)])
+def test_reduced_rank_weight_2_is_the_row_twice(complete):
+    """Complete targets with the square loss are reduced to a few rows, where weights are factors of them."""
+    targets = X @ RNG.standard_normal((5, 3)) + 0.3 * RNG.standard_normal((100, 3))
+    if not complete:
+        targets[RNG.random(targets.shape) < 0.1] = np.nan
+    repeated = np.repeat(np.arange(100), WEIGHTS.astype(int))
+    one, other = (ReducedRankRegressor(rank=2, C=3.0, random_state=0, tol=1e-10) for _ in range(2))
+    one.fit(X, targets, sample_weight=WEIGHTS)
+    other.fit(X[repeated], targets[repeated])
+    assert one.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-9)
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-6)  # both converge to tol, not to the last bit
+    np.testing.assert_allclose(one.intercept_, other.intercept_, atol=1e-6)
+
+
+def test_reduced_rank_weight_0_is_not_there():
+    targets = np.where(RNG.random((100, 3)) < 0.1, np.nan, X @ RNG.standard_normal((5, 3)))
+    there = WEIGHTS > 0
+    found = ReducedRankRegressor(rank=2, random_state=0).fit(X, targets, there)
+    np.testing.assert_array_equal(
+        found.coef_, ReducedRankRegressor(rank=2, random_state=0).fit(X[there], targets[there]).coef_
+    )
+    with pytest.raises(ValueError, match="the first is -1 at row 0"):
+        ReducedRankRegressor().fit(X, targets, np.where(np.arange(100) == 0, -1.0, 1.0))
