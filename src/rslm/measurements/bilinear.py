@@ -57,7 +57,8 @@ class Bilinear(Measurement):
 
     def of_rows(self) -> Bilinear:
         """The same observations, with F in place of the features of the rows."""
-        return Bilinear.of_columns(self.columns, self.values, Side.plain(self.rows.size), self.cols, self.weights)
+        rows = Side.plain(self.rows.size)
+        return Bilinear.of_columns(self.columns, self.values, rows, self.cols)._copy(weights=self.weights)
 
     def lift(self, U: Floats, threads: int, *, direction: bool = False) -> Floats:
         """F = Ã U, by `threads` threads; the same for a point and for a `direction`."""

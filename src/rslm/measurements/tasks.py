@@ -126,7 +126,7 @@ class Tasks(Measurement):
 
     def of_rows(self) -> Entries:
         """The same observations, as entries of F Vᵀ."""
-        return Entries.of_columns(self.columns, self.values, self.weights)
+        return Entries.of_columns(self.columns, self.values)._copy(weights=self.weights)
 
     @cached_property
     def narrow(self) -> bool:
