@@ -30,7 +30,6 @@ class Bilinear(Measurement):
     """
 
     traits = frozenset({"features", "sides"})
-    weights: Floats | None = None  #: one per observation, by which its loss is multiplied; None: all 1
 
     def __init__(self, Y: Any, rows: Any = None, cols: Any = None) -> None:
         by_columns = ObservedMatrix.from_any(Y).transposed()
@@ -48,7 +47,8 @@ class Bilinear(Measurement):
         return data
 
     def _set(self, columns: Columns, values: Floats, rows: Side, cols: Side, weights: Floats | None) -> None:
-        self.columns, self.values, self.rows, self.cols, self.weights = columns, values, rows, cols, weights
+        self.columns, self.values, self.rows, self.cols = columns, values, rows, cols
+        self.weights: Floats | None = weights
 
     @property
     def shape(self) -> tuple[int, int]:

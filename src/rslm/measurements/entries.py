@@ -25,7 +25,6 @@ class Entries(Measurement):
 
     traits = frozenset({"entries"})
     couples_columns = False
-    weights: Floats | None = None  #: one per observation, by which its loss is multiplied; None: all 1
 
     def __init__(self, Y: Any) -> None:
         by_columns = ObservedMatrix.from_any(Y).transposed()
@@ -48,7 +47,7 @@ class Entries(Measurement):
     def _set(self, by_columns: ObservedMatrix) -> None:
         self.columns = Columns(by_columns.indptr, by_columns.index, by_columns.shape[1])
         self.values: Floats = by_columns.values
-        self.weights = by_columns.weights
+        self.weights: Floats | None = by_columns.weights
 
     def apply(self, X: Floats, V: Floats, threads: int = 1) -> Floats:
         return self.columns.predict(X, V, threads)

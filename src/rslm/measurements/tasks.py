@@ -42,7 +42,6 @@ class Tasks(Measurement):
 
     traits = frozenset({"features", "tasks"})
     couples_columns = False
-    weights: Floats | None = None  #: one per observation, by which its loss is multiplied; None: all 1
 
     def __init__(self, X: Any, y: Any, tasks: Any, *, intercept: bool = False, weights: Any = None) -> None:
         codes = np.asarray(tasks)
@@ -117,7 +116,8 @@ class Tasks(Measurement):
     ) -> None:
         self.features, self.intercept = X, intercept
         self.columns = Columns(indptr.astype(np.int64), index.astype(np.int32), X.shape[0])
-        self.values, self.weights = values, weights
+        self.values = values
+        self.weights: Floats | None = weights
 
     @property
     def shape(self) -> tuple[int, int]:
