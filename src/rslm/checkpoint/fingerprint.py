@@ -11,7 +11,7 @@ from rslm.runtime.version import __version__
 Settings = dict[str, str | float | None]
 
 SEED, ON_WORKERS = "random state", "values and positions"
-DATA = ("observations", "values", "positions", ON_WORKERS)
+DATA = ("observations", "values", "positions", "weights", ON_WORKERS)
 FOLLOWS = {  # if the key differs, these may differ as a consequence and are not reported
     "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns"),
     "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns"),

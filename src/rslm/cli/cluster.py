@@ -55,13 +55,14 @@ def complete_on_cluster(
     checkpoint: Path | None,
     before: int,
     json: bool,
+    weight: str | None = None,
 ) -> None:
     """Distribute the data, fit, and show how good the result is; `before`: iterations already in the checkpoint."""
     with connected(scheduler) as client:
         from rslm.distributed import distribute
 
         with console.status(f"Distributing {data} …"):
-            matrix = distribute(data, client, holdout=held, seed=shared["random_state"])
+            matrix = distribute(data, client, holdout=held, seed=shared["random_state"], weights=weight)
         n, m = matrix.shape
         console.print(f"{data}: distributed among {len(matrix.parts)} workers of {scheduler}")
         console.print(f"{n:,} × {m:,}, {len(matrix):,} entries to fit ({100 * len(matrix) / (n * m):.3g} %)")

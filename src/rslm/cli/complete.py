@@ -59,6 +59,7 @@ def complete(
     rows: o.Rows = None,
     cols: o.Cols = None,
     values: o.Values = None,
+    weight: o.Weight = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
     encoding: o.Encoding = None,
@@ -89,7 +90,7 @@ def complete(
                 f"{', '.join(given)} cannot be combined with --scheduler, as only the workers have the entries; leave "
                 f"{'it' if len(given) == 1 else 'them'} out"
             )
-        complete_on_cluster(console, data, scheduler, rank, c, held, shared, model, checkpoint, before, json)
+        complete_on_cluster(console, data, scheduler, rank, c, held, shared, model, checkpoint, before, json, weight)
         return
     with console.status(f"Reading {data} …"):
         source = read_source(
@@ -101,6 +102,7 @@ def complete(
             rows=rows,
             cols=cols,
             values=values,
+            weights=weight,
             variable=variable,
             duplicates=duplicates,  # type: ignore[arg-type]
         )
@@ -150,17 +152,17 @@ def complete(
 
 
 def rmse(model: Any, data: ObservedMatrix) -> float:
-    return root_mean_square(learned(model, data) - data.values)
+    return root_mean_square(learned(model, data) - data.values, data.weights)
 
 
-def root_mean_square(errors: NDArray[np.float64]) -> float:
+def root_mean_square(errors: NDArray[np.float64], weights: Any = None) -> float:
     """The root mean square, also if squares overflow."""
     size = float(np.abs(errors).max(initial=0.0))
-    return size * float(np.sqrt(np.mean((errors / size) ** 2))) if size > 0 else 0.0
+    return size * float(np.sqrt(np.average((errors / size) ** 2, weights=weights))) if size > 0 else 0.0
 
 
 def accuracy(model: Any, data: ObservedMatrix) -> float:
-    return float(np.mean((learned(model, data) > 0) == (data.values > 0)))
+    return float(np.average((learned(model, data) > 0) == (data.values > 0), weights=data.weights))
 
 
 def learned(model: Any, data: ObservedMatrix) -> NDArray[np.float64]:
@@ -173,12 +175,12 @@ def learned(model: Any, data: ObservedMatrix) -> NDArray[np.float64]:
 
 
 def held_out_facts(model: Completion, train: ObservedMatrix, test: ObservedMatrix) -> dict[str, float]:
-    """The error on held-out entries, and that of the simplest prediction."""
+    """The error on held-out entries, and that of the simplest prediction, both by weights if there are any."""
     if model.classes_ is not None:
-        ones = float(np.mean(test.values > 0))
-        guess = ones if np.mean(train.values > 0) > 0.5 else 1.0 - ones
+        ones = float(np.average(test.values > 0, weights=test.weights))
+        guess = ones if np.average(train.values > 0, weights=train.weights) > 0.5 else 1.0 - ones
         return {"held_out_accuracy": accuracy(model, test), "accuracy_of_the_more_frequent_class": guess}
-    mean = root_mean_square(test.values - train.values.mean())
+    mean = root_mean_square(test.values - np.average(train.values, weights=train.weights), test.weights)
     facts = {"held_out_RMSE": rmse(model, test), "RMSE_of_the_mean": mean}
     if model.loss != "square":  # a few gross errors may dominate the RMSE
         facts["held_out_median_error"] = float(np.median(np.abs(learned(model, test) - test.values)))

@@ -37,6 +37,7 @@ def certify(
     rows: o.Rows = None,
     cols: o.Cols = None,
     values: o.Values = None,
+    weight: o.Weight = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
     encoding: o.Encoding = None,
@@ -60,6 +61,7 @@ def certify(
         rows=rows,
         cols=cols,
         values=values,
+        weights=weight,
         variable=variable,
         duplicates=duplicates,  # type: ignore[arg-type]
     )

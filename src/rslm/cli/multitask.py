@@ -15,6 +15,7 @@ from rslm.cli import options as o
 from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data.files import read_table
+from rslm.data.files.table import NamedColumns
 
 
 def multitask(
@@ -31,6 +32,9 @@ def multitask(
         float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of each task to test on.")
     ] = 0.25,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows without a target.")] = False,
+    weight: Annotated[
+        str | None, typer.Option(help="The column of weights: weight 2 is the row twice, 0 leaves it out.")
+    ] = None,
     max_time: o.MaxTime = None,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the held-out part and of the start.")] = 0,
@@ -53,7 +57,11 @@ def multitask(
     if name == read.column(task):
         raise ValueError(f"{name!r} cannot be both the task and the target")
     aside = [read.column(c) for c in leave.split(",")] if leave else []
+    weights = None if weight is None else weights_of_rows(read, weight, [name, read.column(task)])
+    aside += [] if weight is None else [read.column(weight)]
     names, X = read.matrix(without=[read.column(task), name, *aside])
+    if weights is not None:  # a row of weight 0 is not there
+        labels, y, X, weights = (part[weights > 0] for part in (labels, y, X, weights))
     console.print(f"{table}: {read.how}")
     tasks, listed = len(set(labels.tolist())), ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
     console.print(f"{len(y):,} rows, {tasks:,} tasks, target {name!r}, {len(names)} features: {listed}")
@@ -62,16 +70,19 @@ def multitask(
     estimator = MultiTaskRegressor(min(rank, len(names)), c, loss=loss, random_state=seed, max_time=max_time)
     began = time.perf_counter()
     scaled, known = (X - mean) / size, test & ~np.isnan(y)  # features of equal variance
-    error = (lambda m: rmse(m, scaled[known], labels[known], y[known])) if known.any() else None
+    of_test = None if weights is None else weights[known]
+    error = (lambda m: rmse(m, scaled[known], labels[known], y[known], of_test)) if known.any() else None
     with remarks_on(console):
         estimator.set_callbacks(FitProgress(console, error, before=before))
-        train = {"tasks": labels[~test], "drop_missing": drop_missing}
+        train: dict[str, Any] = {"tasks": labels[~test], "drop_missing": drop_missing}
+        train["sample_weight"] = None if weights is None else weights[~test]
         estimator.fit(scaled[~test], y[~test], **train, checkpoint=checkpoint).unscaled(mean, size)
     facts: dict[str, Any] = {"rows": int((~test).sum()), "tasks": tasks, "rank": estimator.rank_, "C": float(c)}
     if known.any():
-        missed = rmse(estimator, X[known], labels[known], y[known])
+        missed = rmse(estimator, X[known], labels[known], y[known], of_test)
         facts |= {"held_out_rows": int(known.sum()), "held_out_RMSE": missed}
-        facts["part_explained"] = float(1 - missed**2 / np.var(y[known]))
+        spread = np.average((y[known] - np.average(y[known], weights=of_test)) ** 2, weights=of_test)
+        facts["part_explained"] = float(1 - missed**2 / spread)
     facts |= {"outcome": estimator.outcome_, "seconds": time.perf_counter() - began}
     facts["relative_gap"] = float(estimator.certificate_.relative_gap)
     if model is not None:
@@ -82,8 +93,26 @@ def multitask(
     end(console, estimator, checkpoint)
 
 
-def rmse(model: MultiTaskRegressor, X: NDArray[Any], labels: NDArray[Any], y: NDArray[Any]) -> float:
-    return float(np.sqrt(np.mean((model.predict(X, labels) - y) ** 2)))
+def weights_of_rows(table: NamedColumns, weight: str, taken: list[str]) -> NDArray[Any]:
+    name, weights = table.numbers(weight)
+    if name in taken:
+        raise ValueError(f"{name!r} cannot be the weight as well as the task or the target")
+    right = (weights >= 0) & (weights < np.inf)  # False where one is missing
+    if not right.all():
+        at = int(np.argmin(right))
+        found = "missing" if np.isnan(weights[at]) else f"{weights[at]:g}"
+        raise ValueError(
+            f"{table.name}: the weight of row {at + 1} is {found}, but a finite number ≥ 0 is needed; 0 leaves it out"
+        )
+    if not weights.any():
+        raise ValueError(f"{table.name}: all weights are zero, so no row is left")
+    return weights
+
+
+def rmse(
+    model: MultiTaskRegressor, X: NDArray[Any], labels: NDArray[Any], y: NDArray[Any], weights: Any = None
+) -> float:
+    return float(np.sqrt(np.average((model.predict(X, labels) - y) ** 2, weights=weights)))
 
 
 def held_out(labels: NDArray[Any], part: float, seed: int) -> NDArray[np.bool_]:

@@ -19,6 +19,14 @@ ModelFile = Annotated[Path, typer.Argument(help="A model that rslm has written."
 Rows = Annotated[str | None, typer.Option(help="Column of row ids: name or number.", rich_help_panel=READING)]
 Cols = Annotated[str | None, typer.Option(help="Column of column ids.", rich_help_panel=READING)]
 Values = Annotated[str | None, typer.Option(help="Column of values.", rich_help_panel=READING)]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        help="Column of weights: weight 2 is the entry twice, 0 leaves it out. Never guessed.",
+        rich_help_panel=READING,
+    ),
+]
 Delimiter = Annotated[str | None, typer.Option(help="Of a text table; guessed if not given.", rich_help_panel=READING)]
 Encoding = Annotated[
     str | None,

@@ -24,6 +24,7 @@ def prepare(
     rows: o.Rows = None,
     cols: o.Cols = None,
     values: o.Values = None,
+    weight: o.Weight = None,
     delimiter: o.Delimiter = None,
     header: o.Header = None,
     encoding: o.Encoding = None,
@@ -47,6 +48,7 @@ def prepare(
             rows=rows,
             cols=cols,
             values=values,
+            weights=weight,
             duplicates=duplicates,  # type: ignore[arg-type]
             memory=memory,
             force=force,

@@ -47,7 +47,8 @@ def check_lengths(**arrays: NDArray[Any]) -> None:
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"One row, one column and one value are needed for every entry, but {listed}.")
+        parts = "column, one value and one weight" if "weights" in lengths else "column and one value"
+        raise ValueError(f"One row, one {parts} are needed for every entry, but {listed}.")
     if not lengths["values"]:
         raise ValueError("Nothing is observed: values is empty. Give at least one entry.")
 

@@ -23,9 +23,11 @@ def compress(
     duplicates: Duplicates,
     row_ids: Ids | None = None,
     col_ids: Ids | None = None,
+    *,
+    finite: bool = True,
 ) -> tuple[Indices64, Indices32, Floats]:
-    if duplicates not in get_args(Duplicates):
-        raise ValueError(f"duplicates is {duplicates!r}, but must be 'error', 'sum', 'mean' or 'last'.")
+    """Compressed rows of entries in any order; without `finite`, their values are not checked."""
+    check_duplicates(duplicates)
     coo: Any = sparse.coo_array((values, (rows, cols)), shape=shape)
     coo.has_canonical_format = True  # else SciPy would sum repeated entries before they can be detected
     csr: Any = coo.tocsr()
@@ -34,7 +36,12 @@ def compress(
         csr = csr.tocsc().tocsr()  # a stable sort by column: repeated entries stay in the order given
     else:
         csr.sort_indices()
-    return canonical(csr.indptr, csr.indices, csr.data, duplicates, row_ids, col_ids)
+    return canonical(csr.indptr, csr.indices, csr.data, duplicates, row_ids, col_ids, finite=finite)
+
+
+def check_duplicates(duplicates: str) -> None:
+    if duplicates not in get_args(Duplicates):
+        raise ValueError(f"duplicates is {duplicates!r}, but must be 'error', 'sum', 'mean' or 'last'.")
 
 
 def canonical(
@@ -44,25 +51,24 @@ def canonical(
     duplicates: Duplicates = "error",
     row_ids: Ids | None = None,
     col_ids: Ids | None = None,
+    *,
+    finite: bool = True,
 ) -> tuple[Indices64, Indices32, Floats]:
     """Check the values of a matrix with sorted columns, and merge or refuse repeated entries."""
     indptr, index = indptr.astype(np.int64, copy=False), index.astype(np.int32, copy=False)
 
     def place(at: int) -> str:
-        row = int(np.searchsorted(indptr, at, side="right")) - 1
-        return f"row {show_id(row_ids, row)}, column {show_id(col_ids, int(index[at]))}"
+        return place_of(at, indptr, index, row_ids, col_ids)
 
-    finite = np.isfinite(values)
-    if not finite.all():
-        at = int(np.argmin(finite))
+    right = np.isfinite(values) if finite else np.ones(0, dtype=np.bool_)
+    if not right.all():
+        at = int(np.argmin(right))
         raise ValueError(
-            f"{len(values) - np.count_nonzero(finite)} of {len(values)} values are NaN or infinite: the first is "
+            f"{len(values) - np.count_nonzero(right)} of {len(values)} values are NaN or infinite: the first is "
             f"{values[at]} at {place(at)}. Leave entries without a value out (NaN means missing only in a dense "
             "array or DataFrame) and replace infinite ones."
         )
-    again = index[1:] == index[:-1]  # the next entry has the same column …
-    ends = indptr[1:-1]
-    again[ends[(ends > 0) & (ends < len(index))] - 1] = False  # … and is in the same row
+    again = repeats(indptr, index)
     if not again.any():
         return indptr, index, values
     if duplicates == "error":
@@ -81,24 +87,41 @@ def canonical(
     return np.searchsorted(first, indptr).astype(np.int64, copy=False), index[first], merged.astype(values.dtype)
 
 
-def from_sparse(X: Any) -> tuple[Indices64, Indices32, Floats, tuple[int, int]]:
+def place_of(at: int, indptr: Indices64, index: Indices32, row_ids: Ids | None, col_ids: Ids | None) -> str:
+    """Row and column of an entry, for messages."""
+    row = int(np.searchsorted(indptr, at, side="right")) - 1
+    return f"row {show_id(row_ids, row)}, column {show_id(col_ids, int(index[at]))}"
+
+
+def repeats(indptr: Indices64, index: Indices32) -> NDArray[np.bool_]:
+    """Whether the next entry is at the same place, for every entry but the last."""
+    again = np.asarray(index[1:] == index[:-1])  # the next entry has the same column …
+    ends = indptr[1:-1]
+    again[ends[(ends > 0) & (ends < len(index))] - 1] = False  # … and is in the same row
+    return again
+
+
+def from_sparse(
+    X: Any, what: str = "X", *, finite: bool = True
+) -> tuple[Indices64, Indices32, Floats, tuple[int, int]]:
+    """Compressed rows of a sparse matrix; `what` is its name in messages, `finite` whether values are checked."""
     shape = matrix_shape(X.shape)
     if X.format in ("csr", "csc", "bsr") and not _consistent(X):
         raise ValueError(
-            f"X is a sparse matrix of shape {shape} whose indptr or indices point beyond its arrays; build it again "
-            "from its entries."
+            f"{what} is a sparse matrix of shape {shape} whose indptr or indices point beyond its arrays; build it "
+            "again from its entries."
         )
     if X.format == "csr":
         # A new object that shares the arrays of X, so that the order and the flags of X stay as they are.
-        csr: Any = sparse.csr_array((real_numbers(X.data[: X.nnz], "X"), X.indices[: X.nnz], X.indptr), shape=shape)
+        csr: Any = sparse.csr_array((real_numbers(X.data[: X.nnz], what), X.indices[: X.nnz], X.indptr), shape=shape)
         csr = csr if csr.has_sorted_indices else csr.sorted_indices()
-        return *canonical(csr.indptr, csr.indices, csr.data), shape
+        return *canonical(csr.indptr, csr.indices, csr.data, finite=finite), shape
     if X.format == "dia":
         rows, cols, data = _diagonals(X)
     else:
         coo = X.tocoo(copy=False)
         rows, cols, data = coo.row, coo.col, coo.data
-    return *compress(rows, cols, real_numbers(data, "X"), shape, "error"), shape
+    return *compress(rows, cols, real_numbers(data, what), shape, "error", finite=finite), shape
 
 
 def _consistent(X: Any) -> bool:
@@ -120,22 +143,24 @@ def _diagonals(X: Any) -> tuple[Indices32, Indices32, NDArray[Any]]:
     return row[inside], np.broadcast_to(column, row.shape)[inside], X.data[inside]
 
 
-def to_array(X: Any) -> NDArray[Any]:
+def to_array(X: Any, what: str = "X") -> NDArray[Any]:
     if isinstance(X, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(X), np.nan, real_numbers(X.data, "X"))
+        return np.where(np.ma.getmaskarray(X), np.nan, real_numbers(X.data, what))
     try:
         array = np.asarray(X)
     except ValueError:
-        raise ValueError("the rows of X have different lengths; give rows of equal length, NaN for missing") from None
+        raise ValueError(
+            f"the rows of {what} have different lengths; give rows of equal length, NaN for missing"
+        ) from None
     if array.dtype.kind != "O" or array.ndim != 2:
         return array
     text = next((value for value in array.flat if isinstance(value, str)), None)
     if text is not None:
-        raise TypeError(f"X contains the text {text!r}, but real numbers are needed, and NaN for missing.")
+        raise TypeError(f"{what} contains the text {text!r}, but real numbers are needed, and NaN for missing.")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"X has dtype object and contains values that are not real numbers: {error}.") from None
+        raise TypeError(f"{what} has dtype object and contains values that are not real numbers: {error}.") from None
 
 
 def as_numbers(X: Any) -> Any:
@@ -159,12 +184,14 @@ def as_numbers(X: Any) -> Any:
     return X
 
 
-def table_to_array(table: Any) -> NDArray[Any]:
+def table_to_array(table: Any, what: str = "X") -> NDArray[Any]:
     if not hasattr(table, "index"):  # Polars
-        return to_array(table.to_numpy())
+        return to_array(table.to_numpy(), what)
     for name, dtype in zip(table.columns, table.dtypes, strict=True):
         if dtype.kind not in "fiub":
-            raise TypeError(f"Column {name!r} of X has dtype {dtype}, but real numbers are needed. Drop or convert it.")
+            raise TypeError(
+                f"Column {name!r} of {what} has dtype {dtype}, but real numbers are needed. Drop or convert it."
+            )
     single = all(dtype.kind == "f" and dtype.itemsize == 4 for dtype in table.dtypes)
     array: NDArray[Any] = table.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
     return array

@@ -8,12 +8,23 @@ from os import PathLike
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from rslm.data.checks import LARGEST, check_lengths, check_range, checked_shape, integers, real_numbers
-from rslm.data.convert import Duplicates, compress, from_dense, from_sparse, labels_of, table_to_array, to_array
+from rslm.data.convert import (
+    Duplicates,
+    compress,
+    from_dense,
+    from_sparse,
+    labels_of,
+    place_of,
+    table_to_array,
+    to_array,
+)
 from rslm.data.labels import Ids, Labels, as_ids, number_ids
+from rslm.data.weights import check_weights, compress_weighted, none_if_ones, weights_given, weights_of_entries
+from rslm.kernels.scratch import scratch_like
 from rslm.runtime.types import Floats, Indices32, Indices64
 
 BLOCK = 1 << 22  # entries processed at a time
@@ -26,6 +37,8 @@ class ObservedMatrix:
     A stored zero is an observation; what is not stored is missing. Entries are stored row by row, with the columns of
     a row ascending and without repetition. Build one with a `from_…` method: the constructor does not check its
     arguments. Treat it as immutable; arrays may be shared with the input and with `to_csr()`.
+
+    Entries may have weights, by which their losses are multiplied: weight 2 is the entry twice.
     """
 
     indptr: Indices64  #: (n_samples + 1): row i owns the entries indptr[i] … indptr[i + 1] − 1
@@ -34,6 +47,7 @@ class ObservedMatrix:
     shape: tuple[int, int]
     row_ids: Ids | None = None  #: the user's id of every row
     col_ids: Ids | None = None
+    weights: Floats | None = None  #: one positive weight per entry, float64, in the order of `values`; None: all 1
     _rows: Labels = field(init=False)
     _cols: Labels = field(init=False)
 
@@ -49,26 +63,37 @@ class ObservedMatrix:
         values: ArrayLike,
         shape: tuple[int, int] | None = None,
         duplicates: Duplicates = "error",
+        weights: ArrayLike | None = None,
     ) -> Self:
         """Entries (rows[k], cols[k]) = values[k] with positions that count from 0.
 
         Without `shape`, the largest positions determine it. `duplicates` says how a pair that occurs more than once
         is treated: it is an "error", or becomes the "sum" or "mean" of its values, or the "last" one in the order
         given.
+
+        `weights[k]` multiplies the loss of the entry. An entry of weight 0 is left out; its row and column stay. With
+        weights, the "mean" of a repeated pair is the weighted one, and its weight their sum; the "last" one keeps its
+        own; the "sum" needs equal weights, and keeps that weight.
         """
         i, j = integers(rows, "rows"), integers(cols, "cols")
         y = real_numbers(np.asarray(values), "values")
-        check_lengths(rows=i, cols=j, values=y)
+        given = {} if weights is None else {"weights": weights_given(weights)}
+        check_lengths(rows=i, cols=j, values=y, **given)
         if shape is None:
             shape = max(int(i.max()) + 1, 1), max(int(j.max()) + 1, 1)
         size = checked_shape(shape)
         check_range(i, size[0], "rows")
         check_range(j, size[1], "cols")
-        return cls(*compress(i, j, y, size, duplicates), size)
+        return cls._of_entries(i, j, y, given.get("weights"), size, duplicates)
 
     @classmethod
     def from_ratings(
-        cls, row_ids: Iterable[Any], col_ids: Iterable[Any], values: ArrayLike, duplicates: Duplicates = "error"
+        cls,
+        row_ids: Iterable[Any],
+        col_ids: Iterable[Any],
+        values: ArrayLike,
+        duplicates: Duplicates = "error",
+        weights: ArrayLike | None = None,
     ) -> Self:
         """A table of (row id, column id, value) where an id is any hashable object: a name, a number, a tuple.
 
@@ -81,14 +106,34 @@ class ObservedMatrix:
         values : n numbers
         duplicates : {"error", "sum", "mean", "last"}
             As in `from_triplets`.
+        weights : n numbers ≥ 0, optional
+            As in `from_triplets`.
         """
         given_rows, given_cols = as_ids(row_ids, "row_ids"), as_ids(col_ids, "col_ids")
         y = real_numbers(np.asarray(values), "values")
-        check_lengths(row_ids=given_rows, col_ids=given_cols, values=y)
+        given = {} if weights is None else {"weights": weights_given(weights)}
+        check_lengths(row_ids=given_rows, col_ids=given_cols, values=y, **given)
         known_rows, i = number_ids(given_rows, "row_ids")
         known_cols, j = number_ids(given_cols, "col_ids")
         size = checked_shape((len(known_rows), len(known_cols)))
-        return cls(*compress(i, j, y, size, duplicates, known_rows, known_cols), size, known_rows, known_cols)
+        return cls._of_entries(i, j, y, given.get("weights"), size, duplicates, known_rows, known_cols)
+
+    @classmethod
+    def _of_entries(
+        cls,
+        rows: NDArray[np.integer[Any]],
+        cols: NDArray[np.integer[Any]],
+        values: Floats,
+        weights: Floats | None,
+        shape: tuple[int, int],
+        duplicates: Duplicates,
+        row_ids: Ids | None = None,
+        col_ids: Ids | None = None,
+    ) -> Self:
+        if weights is None:
+            return cls(*compress(rows, cols, values, shape, duplicates, row_ids, col_ids), shape, row_ids, col_ids)
+        found = compress_weighted(rows, cols, values, weights, shape, duplicates, row_ids, col_ids)
+        return cls(*found[:3], shape, row_ids, col_ids, none_if_ones(found[3]))
 
     @classmethod
     def from_any(cls, X: Any, *, allow_empty: bool = False) -> ObservedMatrix:
@@ -134,8 +179,56 @@ class ObservedMatrix:
         return read_source(path, **options).data
 
     def with_values(self, values: Floats) -> Self:
-        """The same entries with other values."""
+        """The same entries with other values, and with the same weights."""
         return replace(self, values=values)
+
+    def weighted(self, sample_weight: Any) -> Self:
+        """The same entries with these weights, which replace those that there are.
+
+        An entry of weight 0 is left out; its row and column stay. If all weights are 1, `weights` is None.
+
+        Parameters
+        ----------
+        sample_weight : numbers ≥ 0, or None for no weights
+            - a 1-D array: one weight for every entry, row by row in the order of `values`
+            - an array or DataFrame of the shape of this matrix, of which only the observed entries are read
+            - a scipy.sparse matrix in any format, or an ObservedMatrix: one weight is stored for every observed entry,
+              also where it is 0, and no other
+            - a number: the weight of all entries
+        """
+        if sample_weight is None:
+            return replace(self, weights=None)
+        weights = weights_of_entries(self, sample_weight)
+        check_weights(weights, lambda at: place_of(at, self.indptr, self.index, self.row_ids, self.col_ids))
+        given, kept = replace(self, weights=weights), weights > 0
+        left = given if kept.all() else given.subset(kept)
+        assert left.weights is not None
+        return replace(left, weights=none_if_ones(left.weights))
+
+    def subset(self, chosen: NDArray[np.bool_]) -> Self:
+        """Some of the entries, in a matrix of the same shape; arrays on disk stay on disk.
+
+        Parameters
+        ----------
+        chosen : array of bool
+            Whether an entry is kept, for every entry in the order of `values`.
+        """
+        before, count = 0, int(np.count_nonzero(chosen))
+        index, values = scratch_like(self.index, length=count), scratch_like(self.values, length=count)
+        weights = None if self.weights is None else scratch_like(self.weights, length=count)
+        ends = np.empty(len(self.indptr), dtype=np.int64)
+        for start in range(0, max(len(chosen), 1), BLOCK):
+            block = slice(start, start + BLOCK)
+            mine = np.flatnonzero(chosen[block])
+            to = slice(before, before + len(mine))
+            index[to], values[to] = self.index[block][mine], self.values[block][mine]
+            if weights is not None and self.weights is not None:
+                weights[to] = self.weights[block][mine]
+            rows = slice(*np.searchsorted(self.indptr, [start, start + BLOCK]))
+            ends[rows] = before + np.searchsorted(mine, self.indptr[rows] - start)
+            before += len(mine)
+        ends[self.indptr >= len(chosen)] = count
+        return replace(self, indptr=ends, index=index, values=values, weights=weights)
 
     @property
     def n_observed(self) -> int:
@@ -186,6 +279,11 @@ class ObservedMatrix:
         csr.has_canonical_format = True
         return csr
 
+    def weights_to_csr(self) -> sparse.csr_array:
+        """The weights of the entries as a sparse array, which `weighted` accepts; 1 where there are none."""
+        weights = np.ones(self.n_observed) if self.weights is None else self.weights
+        return self.with_values(weights).to_csr()
+
     def to_dense(self) -> Floats:
         """As an array with NaN where nothing is observed."""
         dense = np.full(self.shape, np.nan, dtype=self.values.dtype)
@@ -205,10 +303,12 @@ class ObservedMatrix:
         rows, index = self.rows_of_entries(), at[self.index]
         order = np.lexsort((index, rows))
         shape = self.shape[0], len(ids)
-        return replace(self, index=index[order], values=self.values[order], shape=shape, col_ids=ids)
+        weights = None if self.weights is None else self.weights[order]
+        return replace(self, index=index[order], values=self.values[order], shape=shape, col_ids=ids, weights=weights)
 
     def transposed(self) -> ObservedMatrix:
-        """Rows and columns exchanged, ids with them."""
+        """Rows and columns exchanged, ids and weights with them."""
         by_columns: Any = self.to_csr().tocsc()
         indptr, index = by_columns.indptr.astype(np.int64), by_columns.indices.astype(np.int32, copy=False)
-        return ObservedMatrix(indptr, index, by_columns.data, self.shape[::-1], self.col_ids, self.row_ids)
+        weights: Any = None if self.weights is None else self.weights_to_csr().tocsc().data  # in the same order
+        return ObservedMatrix(indptr, index, by_columns.data, self.shape[::-1], self.col_ids, self.row_ids, weights)

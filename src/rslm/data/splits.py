@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rslm.data.observed import ObservedMatrix
-from rslm.kernels.scratch import scratch_like
-
-BLOCK = 1 << 22  # entries processed at a time
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 
@@ -34,7 +30,7 @@ def as_generator(random_state: Seed) -> np.random.Generator:
 def holdout(data: ObservedMatrix, fraction: float, random_state: Seed = None) -> tuple[ObservedMatrix, ObservedMatrix]:
     """Hold out a given fraction of the entries, chosen at random: returns (train, held out).
 
-    Both have the shape and the ids of `data`, so a row may have no entries in one of them.
+    Both have the shape, the ids and the weights of `data`, so a row may have no entries in one of them.
 
     Parameters
     ----------
@@ -61,20 +57,4 @@ def holdout(data: ObservedMatrix, fraction: float, random_state: Seed = None) ->
         )
     held = np.zeros(n, dtype=np.bool_)
     held[as_generator(random_state).choice(n, count, replace=False, shuffle=False)] = True
-    return _part(data, ~held), _part(data, held)
-
-
-def _part(data: ObservedMatrix, chosen: NDArray[np.bool_]) -> ObservedMatrix:
-    before = 0
-    count = int(np.count_nonzero(chosen))
-    index, values = scratch_like(data.index, length=count), scratch_like(data.values, length=count)
-    ends = np.empty(len(data.indptr), dtype=np.int64)
-    for start in range(0, max(len(chosen), 1), BLOCK):
-        mine = np.flatnonzero(chosen[start : start + BLOCK])
-        to = slice(before, before + len(mine))
-        index[to], values[to] = data.index[start : start + BLOCK][mine], data.values[start : start + BLOCK][mine]
-        rows = slice(*np.searchsorted(data.indptr, [start, start + BLOCK]))
-        ends[rows] = before + np.searchsorted(mine, data.indptr[rows] - start)
-        before += len(mine)
-    ends[data.indptr >= len(chosen)] = count
-    return ObservedMatrix(ends, index, values, data.shape, data.row_ids, data.col_ids)
+    return data.subset(~held), data.subset(held)

@@ -25,7 +25,7 @@ from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond, worst
 
-Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None]  # indptr, index, values and weights
 Aside = tuple[float, int]  # the fraction of the entries that is held out, and a seed
 
 
@@ -114,7 +114,7 @@ class DistributedMatrix:
         return worst(f if f is None else f._replace(row=f.row + part.columns.start) for f, part in pairs)
 
     def held_out(self, row_factors: Floats, col_factors: Floats) -> HeldOut:
-        """How well W = row_factors @ col_factors.T predicts the held-out entries.
+        """How well W = row_factors @ col_factors.T predicts the held-out entries, by their weights if they have any.
 
         Parameters
         ----------
@@ -127,14 +127,15 @@ class DistributedMatrix:
         """
         own = [(row_factors[part.columns],) for part in self.parts]
         sums = np.sum(self.cluster.each("held_out", col_factors, own=own), axis=0)
-        mean = self.cluster.total("sum_of_values") / len(self)
-        count, squares, right, positive, total, total_squares = (float(s) for s in sums)
-        if count == 0:
+        weight, of_values, of_positives = self.cluster.total("sums_of_values")
+        mean = of_values / weight
+        entries, count, squares, right, positive, total, total_squares = (float(s) for s in sums)
+        if entries == 0:
             raise ValueError(f"none of the {len(self)} entries was held out; use a larger holdout")
         of_mean = total_squares - 2.0 * mean * total + count * mean**2
-        majority = positive if self.positives > len(self) / 2 else count - positive
+        majority = positive if of_positives > weight / 2 else count - positive
         rmse, rmse_of_mean = (float(np.sqrt(max(s, 0.0) / count)) for s in (squares, of_mean))
-        return HeldOut(int(count), rmse, rmse_of_mean, right / count, majority / count)
+        return HeldOut(int(entries), rmse, rmse_of_mean, right / count, majority / count)
 
     def entries(self, at: Indices64) -> tuple[Indices64, Indices64, Floats]:
         """Row, column and value of some entries; `at` are their indices, in ascending order."""
@@ -145,7 +146,9 @@ class DistributedMatrix:
         return np.concatenate(rows), np.concatenate([c for _, c, _ in found]), np.concatenate([v for _, _, v in found])
 
 
-def distribute(X: Any, client: Client, *, holdout: float = 0.0, seed: int = 0) -> DistributedMatrix:
+def distribute(
+    X: Any, client: Client, *, holdout: float = 0.0, seed: int = 0, weights: str | None = None
+) -> DistributedMatrix:
     """Distribute the rows of a data matrix over the workers of a client, with about as many entries for each.
 
     Parameters
@@ -159,24 +162,33 @@ def distribute(X: Any, client: Client, *, holdout: float = 0.0, seed: int = 0) -
         Fraction of the entries that workers hold out, so that `held_out` can compare predictions with them.
     seed : int, default=0
         Decides which entries are held out, independently of how rows are distributed.
+    weights : name of a column, or its number from 1, optional
+        The weights of the entries in a DataFrame or in Parquet files. Prepared data and an ObservedMatrix have their
+        own.
     """
     check_versions(client)
     if not 0 <= holdout < 1:
         raise ValueError(f"holdout must be at least 0 and less than 1; got {holdout!r}")
     aside = (float(holdout), int(seed)) if holdout > 0 else None
+    table = hasattr(X, "map_partitions") and hasattr(X, "to_delayed")
+    if weights is not None and not table and (not isinstance(X, str | os.PathLike) or is_prepared(X)):
+        raise ValueError(
+            f"weights={weights!r} names a column of a table, but these data are no table; prepare them with weights, "
+            "or give ObservedMatrix.weighted(…)"
+        )
     if isinstance(X, DistributedMatrix):
         if aside is not None or X.cluster.client is not client:
             raise ValueError("these data are distributed already; give the original data, or the same client")
         return X
-    if hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
+    if table:
         from rslm.distributed.table import from_table
 
-        return from_table(X, client, aside)
+        return from_table(X, client, aside, weights)
     if isinstance(X, str | os.PathLike):
         if not is_prepared(X):
             from rslm.distributed.table import from_parquet
 
-            return from_parquet(X, client, aside)
+            return from_parquet(X, client, aside, weights)
         folder, data = str(Path(X).resolve()), open_prepared(X)
         return _cut(data, client, lambda first, last: _submitted(shard_of_folder, folder, first, last, aside), aside)
     data = ObservedMatrix.from_any(X)
@@ -225,13 +237,14 @@ def _sent(data: ObservedMatrix, first: int, last: int, aside: Aside | None) -> B
 def _rows(data: ObservedMatrix, first: int, last: int) -> Arrays:
     at = slice(int(data.indptr[first]), int(data.indptr[last]))
     # Copies, because the originals may be memory-mapped files.
-    return data.indptr[first : last + 1] - at.start, np.array(data.index[at]), np.array(data.values[at])
+    weights = None if data.weights is None else np.array(data.weights[at])
+    return data.indptr[first : last + 1] - at.start, np.array(data.index[at]), np.array(data.values[at]), weights
 
 
 def shard_of_arrays(arrays: Arrays, n_features: int, first: int, aside: Aside | None) -> Shard:
     """A shard of rows that were sent; the number of the first one is `first`."""
-    (indptr, index, values), held = (arrays, None) if aside is None else set_aside(arrays, first, aside)
-    data = Entries.of_columns(Columns(indptr, index, n_features), values)
+    (indptr, index, values, weights), held = (arrays, None) if aside is None else set_aside(arrays, first, aside)
+    data = Entries.of_columns(Columns(indptr, index, n_features), values, weights)
     return Shard(data, (shard_of_arrays, (arrays, n_features, first, aside)), threads_here(), held)
 
 
@@ -247,9 +260,11 @@ def shard_of_folder(folder: str, first: int, last: int, aside: Aside | None) -> 
 
 def set_aside(arrays: Arrays, first: int, aside: Aside) -> tuple[Arrays, Held]:
     """Entries to fit, and entries to hold out, chosen by a hash of their positions."""
-    indptr, index, values = arrays
+    indptr, index, values, weights = arrays
     fraction, seed = aside
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     held = mixed(rows.astype(np.uint64) + np.uint64(first), index, np.uint64(seed)) < np.uint64(fraction * 2.0**64)
     kept = np.concatenate([[0], np.cumsum(~held)])[indptr]
-    return (kept, index[~held], values[~held]), (rows[held], index[held].astype(np.int64), values[held])
+    left, aside_weights = (None, None) if weights is None else (weights[~held], weights[held])
+    fitted = kept, index[~held], values[~held], left
+    return fitted, (rows[held], index[held].astype(np.int64), values[held], aside_weights)

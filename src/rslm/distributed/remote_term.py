@@ -98,7 +98,8 @@ class Shards(Measurement):
         if (tasks := self.tasks) is not None:  # they are in this process; shards have their own row numbers of X
             X, columns = tasks.features.X, tasks.columns
             features = (X.data, X.indices, X.indptr) if tasks.features.sparse else (X,)
-            return {ON_WORKERS: checksums(columns.indptr, columns.index, tasks.values, *features)}
+            weights = () if tasks.weights is None else (tasks.weights,)
+            return {ON_WORKERS: checksums(columns.indptr, columns.index, tasks.values, *features, *weights)}
         own = [(part.columns.start,) for part in self.parts]
         return {ON_WORKERS: f"{sum(self.cluster.each('fingerprint', own=own)) % 2**64:016x}"}
 

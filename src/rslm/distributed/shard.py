@@ -27,7 +27,7 @@ from rslm.structures import Box, Multipliers
 from rslm.structures.box import ObservedBeyond
 
 ODD = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)  # constants of splitmix64
-Held = tuple[Indices64, Indices64, Floats]
+Held = tuple[Indices64, Indices64, Floats, Floats | None]
 
 
 def mixed(columns: NDArray[np.uint64], rows: NDArray[Any], more: Any) -> NDArray[np.uint64]:
@@ -54,8 +54,8 @@ class Shard:
     rebuild : (function, arguments)
         How another process makes the same shard, in case Dask moves it.
     n_threads : int
-    held : (columns, rows, values), optional
-        Observations that are held out.
+    held : (columns, rows, values, weights), optional
+        Observations that are held out; their weights may be None.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Shard:
         return self.rebuild
 
     def __sizeof__(self) -> int:  # Dask decides by it what to move
-        return int(self.data.values.nbytes + self.data.columns.index.nbytes)
+        weights = 0 if self.data.weights is None else self.data.weights.nbytes
+        return int(self.data.values.nbytes + self.data.columns.index.nbytes + weights)
 
     # ---- problems and points -------------------------------------------------------------------------------------
 
@@ -215,17 +216,21 @@ class Shard:
     def column_counts(self) -> Indices64:
         return np.diff(self.data.columns.indptr)
 
-    def sum_of_values(self) -> float:
-        return float(self.data.values.sum(dtype=np.float64))
+    def sums_of_values(self) -> Floats:
+        """The sums of the weights, of the weighted values, and of the weights of positive values."""
+        y = self.data.values.astype(np.float64)
+        weights = np.ones(len(y)) if self.data.weights is None else self.data.weights
+        return np.array([weights.sum(), weights @ y, weights @ (y > 0)])
 
     def held_out(self, left: Floats, V: Floats) -> Floats:
-        """Sums over held-out entries: 1, (y − w)², whether the signs agree, whether y > 0, y and y²."""
+        """How many entries are held out, and weighted sums: 1, (y − w)², equal signs, y > 0, y and y²."""
         if self.held is None:
             raise ValueError("no entries were held out; distribute the data with distribute(…, holdout=0.1)")
-        columns, rows, y = self.held
+        columns, rows, y, weights = self.held
         w = predict_pairs(rows, columns, left, V, self.n_threads)
         y = y.astype(np.float64)
-        return np.array([len(y), ((y - w) ** 2).sum(), ((y > 0) == (w > 0)).sum(), (y > 0).sum(), y.sum(), y @ y])
+        each = np.array([np.ones(len(y)), (y - w) ** 2, (y > 0) == (w > 0), y > 0, y, y * y])
+        return np.append(len(y), each.sum(axis=1) if weights is None else each @ weights)
 
     def positives(self) -> int:
         return int(np.count_nonzero(self.data.values > 0))
@@ -249,6 +254,8 @@ class Shard:
             counts = np.diff(columns.indptr[start : end + 1])
             number = np.repeat(np.arange(first + start, first + end, dtype=np.uint64), counts)
             bits = self.data.values[at].astype(np.float64).view(np.uint64)
+            if self.data.weights is not None:
+                bits = bits + ODD[1] * self.data.weights[at].view(np.uint64)
             total += int(mixed(number, columns.index[at], bits).sum(dtype=np.uint64))
         return total
 

@@ -48,7 +48,8 @@ def _part(tasks: Tasks, first: int, last: int) -> Arguments:
     rows, index = np.unique(columns.index[at], return_inverse=True)
     mean: Floats = tasks.features.mean
     X, indptr = tasks.features.X[rows], columns.indptr[first : last + 1] - at.start
-    return X, indptr, index, tasks.values[at], tasks.intercept, mean, tasks.narrow
+    weights = None if tasks.weights is None else tasks.weights[at]
+    return X, indptr, index, tasks.values[at], tasks.intercept, mean, tasks.narrow, weights
 
 
 def shard_of_tasks(part: Arguments) -> Shard:

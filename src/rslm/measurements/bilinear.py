@@ -23,7 +23,8 @@ class Bilinear(Measurement):
     Parameters
     ----------
     Y : ObservedMatrix, scipy.sparse matrix or array of shape (n, m)
-        Stored entries of a sparse matrix are observed, zeros included; NaN in an array is missing.
+        Stored entries of a sparse matrix are observed, zeros included; NaN in an array is missing. The weights of an
+        ObservedMatrix become those of the observations.
     rows, cols : Side, array or scipy.sparse matrix with n and m rows, optional
         The features of both sides; a `Side` may have indicators too. None for indicators alone.
     """
@@ -34,17 +35,20 @@ class Bilinear(Measurement):
         by_columns = ObservedMatrix.from_any(Y).transposed()
         m, n = by_columns.shape
         columns = Columns(by_columns.indptr, by_columns.index, n)
-        self._set(columns, by_columns.values, _side(rows, n, "rows"), _side(cols, m, "columns"))
+        self._set(columns, by_columns.values, _side(rows, n, "rows"), _side(cols, m, "columns"), by_columns.weights)
 
     @classmethod
-    def of_columns(cls, columns: Columns, values: Floats, rows: Side, cols: Side) -> Bilinear:
-        """Entries with these values and an existing pattern (`columns`); `rows` and `cols` are sides."""
+    def of_columns(
+        cls, columns: Columns, values: Floats, rows: Side, cols: Side, weights: Floats | None = None
+    ) -> Bilinear:
+        """Entries with these values and weights, and an existing pattern (`columns`); `rows` and `cols` are sides."""
         data = cls.__new__(cls)
-        data._set(columns, values, rows, cols)
+        data._set(columns, values, rows, cols, weights)
         return data
 
-    def _set(self, columns: Columns, values: Floats, rows: Side, cols: Side) -> None:
+    def _set(self, columns: Columns, values: Floats, rows: Side, cols: Side, weights: Floats | None) -> None:
         self.columns, self.values, self.rows, self.cols = columns, values, rows, cols
+        self.weights: Floats | None = weights
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,12 +86,13 @@ class Bilinear(Measurement):
         return float(self.rows.squares().sum() / self.rows.size * self.cols.squares().sum() / self.cols.size)
 
     def arrays(self) -> dict[str, list[NDArray[Any]]]:
-        return {
+        arrays: dict[str, list[NDArray[Any]]] = {
             "values": [self.values],
             "positions": [self.columns.indptr, self.columns.index],
             "row features": self.rows.arrays(),
             "column features": self.cols.arrays(),
         }
+        return arrays if self.weights is None else arrays | {"weights": [self.weights]}
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row and column of every entry."""

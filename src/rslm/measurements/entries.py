@@ -21,6 +21,7 @@ class Entries(Measurement):
     ----------
     Y : ObservedMatrix, scipy.sparse matrix or array
         The d × T matrix. Stored entries of a sparse matrix are observed, zeros included; NaN in an array is missing.
+        The weights of an ObservedMatrix become those of the observations.
     """
 
     traits = frozenset({"entries"})
@@ -39,15 +40,16 @@ class Entries(Measurement):
         return entries
 
     @classmethod
-    def of_columns(cls, columns: Columns, values: Floats) -> Entries:
-        """Entries with these values and an existing pattern (`columns`)."""
+    def of_columns(cls, columns: Columns, values: Floats, weights: Floats | None = None) -> Entries:
+        """Entries with these values and weights, and an existing pattern (`columns`)."""
         entries = cls.__new__(cls)
-        entries.columns, entries.values = columns, values
+        entries.columns, entries.values, entries.weights = columns, values, weights
         return entries
 
     def _set(self, by_columns: ObservedMatrix) -> None:
         self.columns = Columns(by_columns.indptr, by_columns.index, by_columns.shape[1])
         self.values: Floats = by_columns.values
+        self.weights: Floats | None = by_columns.weights
 
     def apply(self, X: Floats, V: Floats, threads: int = 1) -> Floats:
         return self.columns.predict(X, V, threads)
@@ -87,7 +89,9 @@ class Entries(Measurement):
         return parameters
 
     def arrays(self) -> dict[str, list[NDArray[Any]]]:
-        return {"values": [self.values], "positions": [self.columns.indptr, self.columns.index]}
+        arrays: dict[str, list[NDArray[Any]]] = {"values": [self.values]}
+        arrays["positions"] = [self.columns.indptr, self.columns.index]
+        return arrays if self.weights is None else arrays | {"weights": [self.weights]}
 
     def places(self) -> tuple[Indices64, Indices64]:
         """Row and column of every entry."""

@@ -36,13 +36,15 @@ class Tasks(Measurement):
         Which task a row belongs to: 0 … T − 1.
     intercept : bool
         Whether every task has an intercept, which is not penalised.
+    weights : array of n positive numbers, optional
+        The losses of the rows are multiplied by them: weight 2 is the row twice. All 1 if None.
     """
 
     traits = frozenset({"features", "tasks"})
     couples_columns = False
     locatable = True
 
-    def __init__(self, X: Any, y: Any, tasks: Any, *, intercept: bool = False) -> None:
+    def __init__(self, X: Any, y: Any, tasks: Any, *, intercept: bool = False, weights: Any = None) -> None:
         codes = np.asarray(tasks)
         targets = np.asarray(y, dtype=np.float64)
         features = FeatureMatrix(X)
@@ -53,6 +55,11 @@ class Tasks(Measurement):
             )
         if targets.shape != (n,):
             raise ValueError(f"y must have shape ({n},), one target for every row of X; got {targets.shape}")
+        of_rows = None if weights is None else np.asarray(weights, dtype=np.float64)
+        if of_rows is not None and not (of_rows.shape == (n,) and (of_rows > 0).all() and np.isfinite(of_rows).all()):
+            raise ValueError(
+                f"weights must be {n} positive numbers, one for every row of X; leave rows of weight 0 out"
+            )
         in_order = bool((codes[1:] >= codes[:-1]).all())
         order = np.arange(n) if in_order else np.argsort(codes, kind="stable")
         counts = np.bincount(codes)
@@ -60,16 +67,21 @@ class Tasks(Measurement):
         if len(empty):
             raise ValueError(f"task {int(empty[0])} has no rows")
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        self._set(features, indptr, order, targets if in_order else targets[order], intercept)
+        if not in_order:
+            targets, of_rows = targets[order], None if of_rows is None else of_rows[order]
+        self._set(features, indptr, order, targets, intercept, of_rows)
 
     @classmethod
     def shared(cls, X: Any, Y: Any, *, intercept: bool = False) -> Tasks:
-        """All tasks share the rows of X; column t of Y, an array with NaN for missing or a sparse matrix, is task t."""
+        """All tasks share the rows of X; column t of Y, an array with NaN for missing or a sparse matrix, is task t.
+
+        The weights of an ObservedMatrix Y become those of the observations.
+        """
         features, by_columns = FeatureMatrix(X), ObservedMatrix.from_any(Y).transposed()
         if by_columns.shape[1] != features.shape[0]:
             raise ValueError(f"X has {features.shape[0]} rows, but Y has {by_columns.shape[1]}")
         tasks = cls.__new__(cls)
-        tasks._set(features, by_columns.indptr, by_columns.index, by_columns.values, intercept)
+        tasks._set(features, by_columns.indptr, by_columns.index, by_columns.values, intercept, by_columns.weights)
         return tasks
 
     @classmethod
@@ -82,22 +94,31 @@ class Tasks(Measurement):
         intercept: bool,
         mean: Floats,
         narrow: bool,
+        weights: Floats | None = None,
     ) -> Tasks:
         """A part of the tasks, with their rows of X; `mean` and `narrow` are those of all tasks.
 
-        The slice indptr[t]:indptr[t + 1] of `index` and `values` holds the rows of X and the targets of task t.
+        The slice indptr[t]:indptr[t + 1] of `index`, `values` and `weights` holds the rows of X, the targets and the
+        weights of task t.
         """
         tasks = cls.__new__(cls)
-        tasks._set(FeatureMatrix(X), indptr, index, values, intercept)
+        tasks._set(FeatureMatrix(X), indptr, index, values, intercept, weights)
         tasks.features.mean, tasks.narrow = mean, narrow
         return tasks
 
     def _set(
-        self, X: FeatureMatrix, indptr: NDArray[Any], index: NDArray[Any], values: Floats, intercept: bool
+        self,
+        X: FeatureMatrix,
+        indptr: NDArray[Any],
+        index: NDArray[Any],
+        values: Floats,
+        intercept: bool,
+        weights: Floats | None,
     ) -> None:
         self.features, self.intercept = X, intercept
         self.columns = Columns(indptr.astype(np.int64), index.astype(np.int32), X.shape[0])
         self.values = values
+        self.weights: Floats | None = weights
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -194,7 +215,8 @@ class Tasks(Measurement):
 
     def arrays(self) -> dict[str, list[NDArray[Any]]]:
         positions: list[NDArray[Any]] = [self.columns.indptr, self.columns.index]
-        return {"values": [self.values], "positions": positions, "features": self.features.arrays()}
+        arrays = {"values": [self.values], "positions": positions, "features": self.features.arrays()}
+        return arrays if self.weights is None else arrays | {"weights": [self.weights]}
 
     def adjoint_gram(
         self, z: Floats, column_weights: Floats | None, threads: int

@@ -11,9 +11,20 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import rslm
 from rslm import InductiveCompletion, MatrixCompletion, ObservedMatrix
 
+# Weights are those of entries. A sample twice is two rows of the matrix, which is another problem.
+NOT_OF_SAMPLES = {
+    "check_sample_weights_shape": "one weight for every entry is accepted, too",
+    "check_sample_weight_equivalence_on_dense_data": "a sample twice is another matrix",
+    "check_sample_weight_equivalence_on_sparse_data": "a sample twice is another matrix",
+}
+
 
 @pytest.mark.filterwarnings("ignore:.*neither an observed entry")
-@parametrize_with_checks([InductiveCompletion(rank=1), InductiveCompletion(rank=1, completion=False)])
+@parametrize_with_checks(
+    [InductiveCompletion(rank=1), InductiveCompletion(rank=1, completion=False)],
+    expected_failed_checks=lambda _: NOT_OF_SAMPLES,
+    xfail_strict=False,
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

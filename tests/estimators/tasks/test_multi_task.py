@@ -31,7 +31,15 @@ def related(*, n=15, d=12, noise=0.3, seed=0):
     return X, y, tasks, W, b
 
 
-@parametrize_with_checks([MultiTaskRegressor(), MultiTaskClassifier(), ReducedRankRegressor()])
+NOT_YET = "the solver does not weight observations yet"
+TWICE = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+
+
+@parametrize_with_checks(
+    [MultiTaskRegressor(), MultiTaskClassifier(), ReducedRankRegressor()],
+    expected_failed_checks=lambda _: dict.fromkeys(TWICE, NOT_YET),
+    xfail_strict=False,
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -38,7 +38,12 @@ def read_market(name: str, source: Path | bytes) -> tuple[ObservedMatrix, str]:
 
 
 def _of_entries(
-    name: str, rows: NDArray[Any], cols: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]
+    name: str,
+    rows: NDArray[Any],
+    cols: NDArray[Any],
+    values: NDArray[Any],
+    shape: tuple[int, int],
+    weights: NDArray[Any] | None = None,
 ) -> ObservedMatrix:
     """A matrix of entries whose positions have been checked."""
     most = max(SIDE, EMPTY * values.size)
@@ -48,7 +53,7 @@ def _of_entries(
             "columns are empty; is it damaged? If not, leave them out"
         )
     try:
-        return ObservedMatrix.from_triplets(rows, cols, values, shape)
+        return ObservedMatrix.from_triplets(rows, cols, values, shape, weights=weights)
     except (ValueError, TypeError) as error:
         raise ValueError(_prefixed(name, error)) from None
 
@@ -81,8 +86,10 @@ def read_npy(name: str, source: Path | bytes) -> tuple[ObservedMatrix, str]:
     return _of_array(name, array), "NumPy, a matrix"
 
 
-def read_npz(name: str, source: Path | bytes, variable: str | None = None) -> tuple[ObservedMatrix, str]:
-    """A sparse matrix of SciPy, one array, or three arrays: rows, cols and values."""
+def read_npz(
+    name: str, source: Path | bytes, variable: str | None = None, weights: str | None = None
+) -> tuple[ObservedMatrix, str]:
+    """A sparse matrix of SciPy, one array, or three arrays: rows, cols and values, and perhaps `weights`."""
     stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
         _check_claims(stream, name)
@@ -96,11 +103,15 @@ def read_npz(name: str, source: Path | bytes, variable: str | None = None) -> tu
         if isinstance(error, ValueError) and str(error).startswith(name):
             raise
         raise ValueError(f"{name} is damaged or not an npz file: {_first_line(error)}") from None
-    if variable is not None:
-        return _only_matrix(name, _chosen(name, arrays, variable), "npz")
-    if "format" in arrays and "shape" in arrays:
-        return _scipy_sparse(name, arrays), "SciPy sparse matrix"
     names = [next((n for n in known if n in arrays), None) for known in TRIPLETS]
+    if weights is not None:
+        if variable is not None or not all(names):
+            raise ValueError(f"{name}: weights are read only with the arrays rows, cols and values; leave them out")
+        names.append(next(iter(_chosen(name, arrays, weights))))
+    elif variable is not None:
+        return _only_matrix(name, _chosen(name, arrays, variable), "npz")
+    elif "format" in arrays and "shape" in arrays:
+        return _scipy_sparse(name, arrays), "SciPy sparse matrix"
     if all(names):
         return _triplets(name, *(arrays[str(n)] for n in names)), f"arrays {', '.join(map(str, names))}"
     return _only_matrix(name, arrays, "npz")
@@ -200,14 +211,16 @@ def _is_matrix(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "fiub" and min(value.shape) > 1
 
 
-def _triplets(name: str, rows: NDArray[Any], cols: NDArray[Any], values: NDArray[Any]) -> ObservedMatrix:
+def _triplets(
+    name: str, rows: NDArray[Any], cols: NDArray[Any], values: NDArray[Any], weights: NDArray[Any] | None = None
+) -> ObservedMatrix:
     flat = rows.shape == cols.shape == values.shape and rows.ndim == 1  # if not, `ObservedMatrix` raises the error
     whole = flat and len(rows) > 0 and all(a.dtype.kind in "iu" for a in (rows, cols))
     if whole and min(rows.min(), cols.min()) >= 0:
-        return _of_entries(name, rows, cols, values, (int(rows.max()) + 1, int(cols.max()) + 1))
+        return _of_entries(name, rows, cols, values, (int(rows.max()) + 1, int(cols.max()) + 1), weights)
     try:
         make = ObservedMatrix.from_triplets if whole else ObservedMatrix.from_ratings
-        return make(rows, cols, values)
+        return make(rows, cols, values, weights=weights)
     except (ValueError, TypeError) as error:
         raise ValueError(_prefixed(name, error)) from None
 

@@ -14,19 +14,22 @@ from rslm.data.files.zeros import may_have_leading_zeros
 OR_ENTRIES = "if there is one entry a line, name the columns that are rows, cols and values"
 
 
-def entries_from_text(table: TextTable, triplets: tuple[str, str, str], first: Any, kinds: dict[str, Kind]) -> Any:
-    """Ids as whole numbers or text, values as numbers; `first` and `kinds` are the first lines and their kinds."""
-    frame = _fast(table, triplets, first, kinds)
+def entries_from_text(table: TextTable, roles: Roles, first: Any, kinds: dict[str, Kind]) -> Any:
+    """Ids as whole numbers or text, values and weights as numbers.
+
+    `first` and `kinds` are the first lines and their kinds.
+    """
+    frame = _fast(table, roles, first, kinds)
     if frame is None:
-        frame = _careful(table, triplets, first.columns)
+        frame = _careful(table, roles, first.columns)
     table.refuse_nul(frame)
     return frame
 
 
-def _fast(table: TextTable, triplets: tuple[str, str, str], first: Any, kinds: dict[str, Kind]) -> Any | None:
+def _fast(table: TextTable, roles: Roles, first: Any, kinds: dict[str, Kind]) -> Any | None:
     """None if ids turn out to be of another kind than in the first lines, or anything is missing."""
     pl = polars()
-    ids = triplets[:2]
+    ids = roles.used()[:2]
     if any(kinds[c] not in ("integer", "words") for c in ids):
         return None
     numbers = [c for c in ids if kinds[c] == "integer"]
@@ -34,22 +37,23 @@ def _fast(table: TextTable, triplets: tuple[str, str, str], first: Any, kinds: d
         return None
     small = {c: (first[c].cast(pl.Int64, strict=False).abs().max() or 0) < 2**30 for c in numbers}
     types = {c: (pl.Int32 if small[c] else pl.Int64) if c in numbers else pl.String for c in ids}
-    frame = table.columns(list(triplets), types | {triplets[2]: pl.Float64})
-    if frame is None or any(frame[c].null_count() for c in triplets):  # an id may be written NA
+    frame = table.columns(roles.used(), types | dict.fromkeys(roles.numbers(), pl.Float64))
+    if frame is None or any(frame[c].null_count() for c in roles.used()):  # an id may be written NA
         return None
     return frame
 
 
-def _careful(table: TextTable, triplets: tuple[str, str, str], names: list[str]) -> Any:
+def _careful(table: TextTable, roles: Roles, names: list[str]) -> Any:
     pl = polars()
-    row, col, value = triplets
-    text = table.texts(list(triplets))
-    numbers, wrong = as_numbers(text[value], table.dialect.decimal_comma)
-    series = pl.Series(value, numbers)
-    if wrong is not None or series.is_nan().any() or text[row].null_count() or text[col].null_count():
-        fault = table.fault((names.index(value),), (names.index(row), names.index(col)))
+    row, col, *numbers = roles.used()
+    text = table.texts(roles.used())
+    read = {c: as_numbers(text[c], table.dialect.decimal_comma) for c in numbers}
+    series = [pl.Series(c, found) for c, (found, _) in read.items()]
+    missing = any(s.is_nan().any() for s in series) or text[row].null_count() or text[col].null_count()
+    if missing or any(wrong is not None for _, wrong in read.values()):
+        fault = table.fault(tuple(names.index(c) for c in numbers), (names.index(row), names.index(col)))
         raise ValueError(fault or f"{table.name}: cells are empty; leave entries without a value or an id out")
-    return pl.DataFrame([as_ids(text[row]), as_ids(text[col]), series])
+    return pl.DataFrame([as_ids(text[row]), as_ids(text[col]), *series])
 
 
 def dense_from_text(table: TextTable, roles: Roles, names: list[str]) -> Any:

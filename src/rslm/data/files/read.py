@@ -19,7 +19,7 @@ from rslm.data.files.foreign import refuse_archive
 from rslm.data.files.given import refuse_given
 from rslm.data.files.locate import PARQUET, STANDARD_INPUT, ZIP, beginning, located
 from rslm.data.files.parquet import read_parquet
-from rslm.data.files.roles import Roles, guess_roles
+from rslm.data.files.roles import Roles, guess_roles, in_words
 from rslm.data.files.table import read_table
 from rslm.data.files.text import TextTable
 from rslm.data.files.tools import polars
@@ -54,6 +54,7 @@ def read_source(
     rows: str | int | None = None,
     cols: str | int | None = None,
     values: str | int | None = None,
+    weights: str | int | None = None,
     variable: str | None = None,
     duplicates: Duplicates = "error",
 ) -> Source:
@@ -70,12 +71,15 @@ def read_source(
         One entry a line, or a matrix with empty cells; guessed if None.
     rows, cols, values : name of a column, or its number from 1, optional
         The columns with the rows, columns and values if there is one entry a line; guessed if None.
+    weights : name of a column, or its number from 1, optional
+        The column with the weights of the entries, as in `ObservedMatrix.from_triplets`; never guessed. In an npz file
+        with rows, columns and values, the name of the array of weights.
     variable : name of a matrix in a MATLAB or npz file with several, optional
     duplicates : {"error", "sum", "mean", "last"}
         How a pair that occurs more than once is treated, as in `ObservedMatrix.from_triplets`.
     """
     text = {"delimiter": delimiter, "header": header, "encoding": encoding}
-    roles = {"layout": layout, "rows": rows, "cols": cols, "values": values}
+    roles = {"layout": layout, "rows": rows, "cols": cols, "values": values, "weights": weights}
     chosen = {"variable": variable}
     if fspath(path) != STANDARD_INPUT and is_prepared(path):
         refuse_given(str(path), "prepared data", text | roles | chosen)
@@ -94,8 +98,8 @@ def read_source(
         if begins.startswith(ZIP):
             refuse_archive(source, name)
         if begins.startswith(ZIP) or ending == ".npz":
-            refuse_given(name, "an npz file", text | roles)
-            return Source(*read_npz(name, source, variable))
+            refuse_given(name, "an npz file", text | roles | {"weights": None})
+            return Source(*read_npz(name, source, variable, None if weights is None else str(weights)))
         if ending == ".mat":
             refuse_given(name, "a MATLAB file", text | roles)
             return Source(*read_mat(name, source, variable))
@@ -133,12 +137,12 @@ def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) 
     chosen = guess_roles(first, table.name, table.dialect.header, **roles, columns=columns)
     if chosen.triplets is None:
         return _dense_source(table.name, dense_from_text(table, chosen, first.columns), chosen, str(table.dialect))
-    frame = entries_from_text(table, chosen.triplets, first, {c.name: c.kind for c in columns})
-    how = f"{table.dialect}, one entry a line: {' × '.join(chosen.triplets[:2])} → {chosen.triplets[2]}"
-    if not table.dialect.header:
-        numbers = [first.columns.index(c) + 1 for c in chosen.triplets]  # columns without a name go by their numbers
-        how = f"{table.dialect}, one entry a line: column {numbers[0]} × column {numbers[1]} → column {numbers[2]}"
-    return _entries_source(table.name, frame, chosen.triplets, how, duplicates)
+    frame = entries_from_text(table, chosen, first, {c.name: c.kind for c in columns})
+    entry = chosen.entry()
+    if not table.dialect.header:  # columns without a name go by their numbers
+        row, col, value, *weight = (f"column {first.columns.index(c) + 1}" for c in chosen.used())
+        entry = in_words(row, col, value, weight[0] if weight else None)
+    return _entries_source(table.name, frame, chosen, f"{table.dialect}, {entry}", duplicates)
 
 
 def _from_parquet(name: str, source: Path | bytes, roles: dict[str, Any], duplicates: Duplicates) -> Source:
@@ -154,16 +158,14 @@ def _from_parquet(name: str, source: Path | bytes, roles: dict[str, Any], duplic
             example = next((v for v in frame[words] if v is not None), None)
             raise ValueError(f"{name}: column {words!r} holds {example!r}, but a matrix needs numbers; {OR_ENTRIES}")
         return _dense_source(name, frame, chosen, "Parquet")
-    row, col, value = chosen.triplets
-    for column in chosen.triplets:
+    for column in chosen.used():
         if frame[column].null_count():
             empty = f"{frame[column].null_count()} of {frame.height} cells of column {column!r} are empty"
             raise ValueError(f"{name}: {empty}; leave such entries out")
-    if not frame[value].dtype.is_numeric():
-        raise ValueError(f"{name}: column {value!r} holds no numbers; name the column that does: values")
-    return _entries_source(
-        name, frame, chosen.triplets, f"Parquet, one entry a line: {row} × {col} → {value}", duplicates
-    )
+    for role, column in zip(("values", "weights"), chosen.numbers(), strict=False):
+        if not frame[column].dtype.is_numeric():
+            raise ValueError(f"{name}: column {column!r} holds no numbers; name the column that does: {role}")
+    return _entries_source(name, frame, chosen, f"Parquet, {chosen.entry()}", duplicates)
 
 
 def _dense_source(name: str, frame: Any, roles: Roles, how: str) -> Source:
@@ -179,9 +181,9 @@ def _dense_source(name: str, frame: Any, roles: Roles, how: str) -> Source:
     return Source(data, f"{how}, a matrix{', first column names the rows' if ids is not None else ''}")
 
 
-def _entries_source(name: str, frame: Any, triplets: tuple[str, str, str], how: str, duplicates: Duplicates) -> Source:
+def _entries_source(name: str, frame: Any, roles: Roles, how: str, duplicates: Duplicates) -> Source:
     try:
-        rows, cols, numbers = (frame[c].to_numpy() for c in triplets)
-        return Source(ObservedMatrix.from_ratings(rows, cols, numbers, duplicates), how)
+        rows, cols, numbers, *weights = (frame[c].to_numpy() for c in roles.used())
+        return Source(ObservedMatrix.from_ratings(rows, cols, numbers, duplicates, *weights), how)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None

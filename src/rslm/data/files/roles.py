@@ -25,11 +25,27 @@ class Roles:
     triplets: tuple[str, str, str] | None
     row_ids: str | None = None  #: of a dense matrix
     features: tuple[str, ...] = ()
+    weights: str | None = None  #: of the entries; never guessed
 
     def used(self) -> list[str]:
         if self.triplets is not None:
-            return list(self.triplets)
+            return [*self.triplets[:2], *self.numbers()]
         return [*([self.row_ids] if self.row_ids is not None else []), *self.features]
+
+    def numbers(self) -> list[str]:
+        """The columns of numbers of a table with one entry a line: values, and weights if there are any."""
+        assert self.triplets is not None
+        return [self.triplets[2], *([] if self.weights is None else [self.weights])]
+
+    def entry(self) -> str:
+        """What one line of such a table is, in words."""
+        assert self.triplets is not None
+        row, col, value = self.triplets
+        return in_words(row, col, value, self.weights)
+
+
+def in_words(row: str, col: str, value: str, weight: str | None) -> str:
+    return f"one entry a line: {row} × {col} → {value}" + ("" if weight is None else f", weight {weight}")
 
 
 def guess_roles(
@@ -40,6 +56,7 @@ def guess_roles(
     rows: str | int | None,
     cols: str | int | None,
     values: str | int | None,
+    weights: str | int | None = None,
     columns: list[Column] | None = None,
 ) -> Roles:
     """The roles of the columns of a Polars frame, or of its first rows; what is given is not guessed.
@@ -50,18 +67,35 @@ def guess_roles(
         columns = described_by_type(frame)
     names = [c.name for c in columns]
     given = tuple(None if g is None else column_of(names, g, name) for g in (rows, cols, values))
+    weight = None if weights is None else column_of(names, weights, name)
     if layout not in (None, "triplets", "dense"):
         raise ValueError(f"layout must be 'triplets' or 'dense'; got {layout!r}")
     if layout == "dense":
         if any(g is not None for g in given):
             raise ValueError("layout 'dense' does not use rows, cols and values; leave them out")
+        if weight is not None:
+            raise ValueError("layout 'dense' has no column of weights; leave it out, or give one entry a line")
         return _dense(columns, name)
+    if weight is not None:
+        return _weighted(frame, columns, name, named, given, weight)
     by_name = _by_name(names) if named else (None, None, None)
     sure = sum(g is not None for g in given) + sum(b is not None for b in by_name)
     found = tuple(g if g is not None else b for g, b in zip(given, by_name, strict=True))
     if layout == "triplets" or any(g is not None for g in given) or sure >= 2 or _looks_like_entries(columns, frame):
         return Roles(_completed(columns, found, name))
     return _dense(columns, name)
+
+
+def _weighted(
+    frame: Any, columns: list[Column], name: str, named: bool, given: tuple[str | None, ...], weight: str
+) -> Roles:
+    """Entries with a column of weights, which has no other role; a table with weights has one entry a line."""
+    if weight in given:
+        raise ValueError(f"{name}: column {weight!r} cannot have two roles; the weights need a column of their own")
+    left = [c for c in columns if c.name != weight]
+    row, col, value = given
+    others = guess_roles(frame, name, named, "triplets", row, col, value, columns=left)
+    return Roles(others.triplets, weights=weight)
 
 
 def column_of(names: list[str], given: str | int, name: str) -> str:

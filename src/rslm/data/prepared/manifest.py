@@ -1,7 +1,8 @@
 """The manifest of a folder of prepared data: what is in it, with checksums.
 
 The entries are stored row by row in NumPy arrays: `index.npy` has the columns, `values.npy` the values; row i owns
-entries `indptr[i]` to `indptr[i + 1]` − 1. A shard is a range of rows with its own checksums.
+entries `indptr[i]` to `indptr[i + 1]` − 1. If entries have weights, they are in `weights.npy`. A shard is a range of
+rows with its own checksums.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from numpy.typing import NDArray
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "rslm prepared data", 2
 ARRAYS = ("indptr", "index", "values")
+WEIGHTS = "weights"  # an array that a folder need not have
 SIDES = ("row", "col")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows `first` to `last` − 1, with checksums (CRC-32) of their columns and values."""
+    """Rows `first` to `last` − 1, with checksums (CRC-32) of their columns, values and weights."""
 
     first: int
     last: int
     index: int
     values: int
+    weights: int | None = None
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,17 @@ class Manifest:
     how: str  #: how the data were read
     ids: tuple[int, ...]  #: checksums of the files with the ids of rows and columns
 
+    @property
+    def weighted(self) -> bool:
+        """Whether the entries have weights."""
+        return any(shard.weights is not None for shard in self.shards)
+
     def write(self, folder: Path) -> None:
-        text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
+        facts = asdict(self)
+        for shard in facts["shards"]:
+            if shard["weights"] is None:  # a folder without weights is as older versions write and read it
+                del shard["weights"]
+        text = json.dumps({"format": FORMAT, "version": VERSION, **facts}, indent=1)
         (folder / MANIFEST).write_text(text, encoding="utf-8")
 
     @classmethod
@@ -65,6 +77,8 @@ class Manifest:
         """Raise a KeyError if something is wrong; the shards must cover all rows in order."""
         whole = [*self.shape, self.entries, self.indptr, *self.ids]
         whole += [n for shard in self.shards for n in (shard.first, shard.last, shard.index, shard.values)]
+        if self.weighted:
+            whole += [shard.weights for shard in self.shards]  # type: ignore[misc]  # None is found below
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in whole) or not isinstance(self.how, str):
             raise KeyError("a number")
         if len(self.shape) != 2 or len(self.ids) != 2:

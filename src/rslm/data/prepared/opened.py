@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from rslm.data.convert import canonical
 from rslm.data.observed import ObservedMatrix
-from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, Manifest, Shard, checksum, ids_file
+from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, WEIGHTS, Manifest, Shard, checksum, ids_file
 
-TYPES = {"indptr": ("<i8",), "index": ("<i4",), "values": ("<f4", "<f8")}
+TYPES = {"indptr": ("<i8",), "index": ("<i4",), "values": ("<f4", "<f8"), WEIGHTS: ("<f8",)}
 
 
 def open_prepared(folder: str | os.PathLike[str], *, check: bool = False) -> ObservedMatrix:
@@ -33,22 +33,25 @@ def open_prepared(folder: str | os.PathLike[str], *, check: bool = False) -> Obs
         raise FileNotFoundError(f"{home} is not prepared data: it has no {MANIFEST}; make it with rslm prepare")
     manifest = Manifest.read(home)
     indptr, index, values = (_mapped(home / f"{name}.npy", TYPES[name]) for name in ARRAYS)
+    weights = _mapped(home / f"{WEIGHTS}.npy", TYPES[WEIGHTS]) if manifest.weighted else None
     whole = len(indptr) == manifest.shape[0] + 1 and len(index) == len(values) == manifest.entries
+    whole = whole and (weights is None or len(weights) == manifest.entries)
     whole = whole and checksum(indptr) == manifest.indptr and int(indptr[0]) == 0 and bool(np.all(np.diff(indptr) >= 0))
     if not whole or int(indptr[-1]) != manifest.entries:
         raise ValueError(f"{home} is damaged: its arrays are not those of its {MANIFEST}; prepare the data again")
     if check:
         for shard in manifest.shards:
-            _check(home, shard, indptr, index, values, manifest.shape[1])
+            _check(home, shard, indptr, index, values, weights, manifest.shape[1])
     named = zip(SIDES, manifest.ids, manifest.shape, strict=True)
-    ids = [_ids(ids_file(home, side), known, count) for side, known, count in named]
-    return ObservedMatrix(np.asarray(indptr), index, values, manifest.shape, *ids)
+    row_ids, col_ids = (_ids(ids_file(home, side), known, count) for side, known, count in named)
+    return ObservedMatrix(np.asarray(indptr), index, values, manifest.shape, row_ids, col_ids, weights)
 
 
-def _check(home: Path, shard: Shard, indptr: Any, index: Any, values: Any, columns: int) -> None:
+def _check(home: Path, shard: Shard, indptr: Any, index: Any, values: Any, weights: Any, columns: int) -> None:
     at = slice(int(indptr[shard.first]), int(indptr[shard.last]))
-    for name, array, known in (("index", index, shard.index), ("values", values, shard.values)):
-        if checksum(array[at]) != known:
+    arrays = (("index", index, shard.index), ("values", values, shard.values), (WEIGHTS, weights, shard.weights))
+    for name, array, known in arrays:
+        if array is not None and checksum(array[at]) != known:
             raise ValueError(
                 f"{home / name}.npy is damaged between rows {shard.first + 1} and {shard.last}; prepare the data again"
             )
@@ -56,12 +59,13 @@ def _check(home: Path, shard: Shard, indptr: Any, index: Any, values: Any, colum
     try:
         canonical(indptr[shard.first : shard.last + 1] - indptr[shard.first], index[at], values[at])
         right = not len(index[at]) or 0 <= int(index[at].min()) <= int(index[at].max()) < columns
+        right = right and (weights is None or bool(((weights[at] > 0) & (weights[at] < np.inf)).all()))
     except ValueError:
         right = False
     if not right:
         raise ValueError(
-            f"{home} has invalid columns or values between rows {shard.first + 1} and {shard.last}; prepare the data "
-            "again"
+            f"{home} has invalid columns, values or weights between rows {shard.first + 1} and {shard.last}; prepare "
+            "the data again"
         )
 
 

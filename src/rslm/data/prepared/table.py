@@ -13,9 +13,10 @@ from rslm.data.files.given import refuse_given
 from rslm.data.files.locate import PARQUET, beginning, located
 from rslm.data.files.parquet import read_parquet
 from rslm.data.files.plain import Plain
-from rslm.data.files.roles import guess_roles
+from rslm.data.files.roles import Roles, guess_roles
 from rslm.data.files.text import FIRST, TextTable
 from rslm.data.files.tools import GZIP
+from rslm.data.weights import NEEDED
 
 SOME_ROWS = 10_000
 
@@ -39,6 +40,7 @@ class Table:
     columns: tuple[str, str, str]
     types: tuple[str, str]  #: of the ids
     how: str
+    weights: str | None = None  #: the column of the weights
 
     @classmethod
     def of(
@@ -50,6 +52,7 @@ class Table:
         rows: str | int | None,
         cols: str | int | None,
         values: str | int | None,
+        weights: str | int | None,
         folder: Path,
     ) -> Table:
         """`folder`: where the text is rewritten if DuckDB cannot read it as it is."""
@@ -58,7 +61,7 @@ class Table:
             raise ValueError("standard input cannot be prepared; write it to a file first")
         if set(str(file)) & set("*?["):  # DuckDB would take the path for a pattern and read other files
             raise ValueError(f"{name} has *, ? or [ in its path, which DuckDB reads as a pattern; rename or move it")
-        roles: dict[str, Any] = {"layout": None, "rows": rows, "cols": cols, "values": values}
+        roles: dict[str, Any] = {"layout": None, "rows": rows, "cols": cols, "values": values, "weights": weights}
         if beginning(file).startswith(PARQUET):
             refuse_given(name, "Parquet", {"delimiter": delimiter, "header": header, "encoding": encoding})
             first = read_parquet(file, name, SOME_ROWS)
@@ -72,19 +75,18 @@ class Table:
             first = text.beginning()
             chosen = guess_roles(first, name, text.dialect.header, **roles)
             how = str(text.dialect)
-            source, parameters = _csv(text, plain, first.columns, chosen.triplets) if chosen.triplets else ("", {})
+            source, parameters = _csv(text, plain, first.columns, chosen) if chosen.triplets else ("", {})
         if chosen.triplets is None:
             raise ValueError(
                 f"{name} looks like a matrix, but one entry per line is needed: name the columns with its rows, "
                 "columns and values"
             )
         kinds = tuple("BIGINT" if first[c].dtype.is_integer() else "VARCHAR" for c in chosen.triplets[:2])
-        shown = " × ".join(chosen.triplets[:2]) + f" → {chosen.triplets[2]}"
-        how = f"{how}, one entry a line: {shown}"
-        return cls(name, file, source, parameters, chosen.triplets, (kinds[0], kinds[1]), how)
+        how = f"{how}, {chosen.entry()}"
+        return cls(name, file, source, parameters, chosen.triplets, (kinds[0], kinds[1]), how, chosen.weights)
 
     def load(self, database: Any, keep_order: bool) -> None:
-        """Create the table t of all entries: r, c, v."""
+        """Create the table t of all entries: r, c, v and, if there are weights, w."""
         database.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
         # Ids that are numbers in the first lines may be text later: those of the rows, the columns or both.
         ways = [self.types, ("VARCHAR", self.types[1]), (self.types[0], "VARCHAR"), ("VARCHAR", "VARCHAR")]
@@ -105,21 +107,42 @@ class Table:
                 f"{self.name}: {empty:,} of {count:,} entries have no id, or a value that is missing or infinite; "
                 "leave them out"
             )
+        if self.weights is not None:
+            self._check_weights(database, count)
+
+    def _check_weights(self, database: Any, count: int) -> None:
+        bad = "w IS NULL OR NOT isfinite(w) OR w < 0"
+        found = database.execute(f"SELECT r, c, w FROM t WHERE {bad} ORDER BY rowid LIMIT 1").fetchone()
+        if found is not None:
+            wrong = database.execute(f"SELECT count(*) FROM t WHERE {bad}").fetchone()[0]
+            row, col, weight = found
+            raise ValueError(
+                f"{self.name}: {wrong:,} of {count:,} weights are missing, negative or infinite: the first is "
+                f"{'missing' if weight is None else f'{weight:g}'} at row {row!r}, column {col!r}. {NEEDED}"
+            )
+        if not database.execute("SELECT max(w) FROM t").fetchone()[0]:
+            raise ValueError(f"{self.name}: all {count:,} weights are zero, so nothing is observed")
 
     def _load(self, database: Any, types: tuple[str, str]) -> None:
-        row, col, value = (f'"{c.replace(chr(34), 2 * chr(34))}"' for c in self.columns)
+        row, col, value = map(_quoted, self.columns)
+        weight = "" if self.weights is None else f", {_quoted(self.weights)}::DOUBLE AS w"
         source = self.source.format(r=types[0], c=types[1])
         database.execute(
-            f"CREATE OR REPLACE TABLE t AS SELECT {row}::{types[0]} AS r, {col}::{types[1]} AS c, {value}::DOUBLE AS v "
-            f"FROM {source}",
+            f"CREATE OR REPLACE TABLE t AS SELECT {row}::{types[0]} AS r, {col}::{types[1]} AS c, {value}::DOUBLE AS v"
+            f"{weight} FROM {source}",
             {"path": str(self.path), **self.parameters},
         )
 
 
-def _csv(text: TextTable, plain: Plain, names: list[str], triplets: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+def _quoted(column: str) -> str:
+    """The name of a column in SQL."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def _csv(text: TextTable, plain: Plain, names: list[str], roles: Roles) -> tuple[str, dict[str, Any]]:
     """A call of read_csv with all options given, so that DuckDB guesses nothing."""
-    row, col, value = triplets
-    known = {row: "{r}", col: "{c}", value: "DOUBLE"}
+    row, col, *numbers = roles.used()
+    known = {row: "{r}", col: "{c}"} | dict.fromkeys(numbers, "DOUBLE")
     quoted = (name.replace("'", "''").replace("{", "{{").replace("}", "}}") for name in names)
     listed = ", ".join(f"'{q}': '{known.get(name, 'VARCHAR')}'" for q, name in zip(quoted, names, strict=True))
     options = "delim = $delimiter, header = $header, nullstr = $missing, auto_detect = false"

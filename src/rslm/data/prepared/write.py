@@ -10,7 +10,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,14 +18,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data.convert import Duplicates, canonical
-from rslm.data.prepared.manifest import ARRAYS, MANIFEST, SIDES, Manifest, Shard, checksum, ids_file, is_prepared
+from rslm.data.prepared.manifest import (
+    ARRAYS,
+    MANIFEST,
+    SIDES,
+    WEIGHTS,
+    Manifest,
+    Shard,
+    checksum,
+    ids_file,
+    is_prepared,
+)
 from rslm.data.prepared.table import Table, duckdb, line_of
 from rslm.storage.atomic import UNFINISHED, lock, try_lock, unfinished_prefix
 
 SHARD = 4_000_000  # entries in memory at a time
 OLD = 86_400  # seconds after which a work folder counts as abandoned, whichever machine made it
-OURS = {MANIFEST, *(f"{name}.npy" for name in ARRAYS), *(f"{s}_ids.{kind}" for s in SIDES for kind in ("npy", "json"))}
+OURS = {MANIFEST, *(f"{name}.npy" for name in (*ARRAYS, WEIGHTS))}
+OURS |= {f"{side}_ids.{kind}" for side in SIDES for kind in ("npy", "json")}
 MERGED = {"sum": "sum(v)", "mean": "avg(v)", "last": "arg_max(v, t.rowid)"}  # the value of a repeated entry
+WEIGHTED = {  # the same with weights: its value, and its weight
+    "sum": ("sum(v)", "min(w)"),  # of equal weights
+    "mean": ("sum(v * w) / sum(w)", "sum(w)"),
+    "last": (MERGED["last"], "arg_max(w, t.rowid)"),
+}
 
 Progress = Callable[[str], None]  #: called with a description of the current step
 
@@ -40,6 +56,7 @@ def prepare(
     rows: str | int | None = None,
     cols: str | int | None = None,
     values: str | int | None = None,
+    weights: str | int | None = None,
     duplicates: Duplicates = "error",
     memory: str = "1GB",
     force: bool = False,
@@ -53,7 +70,7 @@ def prepare(
         Text with any delimiter (also compressed) or Parquet; it may be larger than memory.
     out : path
         The folder to write. It appears complete or not at all.
-    delimiter, header, encoding, rows, cols, values, duplicates
+    delimiter, header, encoding, rows, cols, values, weights, duplicates
         As in `read_source`.
     memory : str, default="1GB"
         Maximum memory for sorting; the rest goes to a temporary folder next to `out`.
@@ -82,7 +99,7 @@ def prepare(
     work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=prefix, suffix=UNFINISHED))
     with _locked(work):
         try:
-            table = Table.of(path, delimiter, header, encoding, rows, cols, values, work)
+            table = Table.of(path, delimiter, header, encoding, rows, cols, values, weights, work)
             manifest = _written(table, work, target, duplicates, memory, report)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -149,12 +166,7 @@ def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, re
             f"CREATE TABLE {side}s AS SELECT {column}, (row_number() OVER (ORDER BY {column}) - 1)::INTEGER AS k "
             f"FROM (SELECT DISTINCT {column} FROM t)"
         )
-    merged = MERGED.get(duplicates)
-    entry, group = ("v", "") if merged is None else (f"{merged} AS v", "GROUP BY i, j")
-    database.execute(
-        f"CREATE TABLE e AS SELECT rows.k AS i, cols.k AS j, {entry} "
-        f"FROM t JOIN rows USING (r) JOIN cols USING (c) {group}"
-    )
+    weighted = _entries(database, table, duplicates)
     narrow = not database.execute("SELECT count(*) FROM e WHERE v <> v::FLOAT::DOUBLE").fetchone()[0]
     database.execute("DROP TABLE t")
     ids = {side: database.execute(f"SELECT * FROM {side}s ORDER BY k").fetchnumpy() for side in ("row", "col")}
@@ -165,24 +177,26 @@ def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, re
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     folder.mkdir()
     shards = []
-    with (
-        _array(folder / "index.npy", np.dtype(np.int32), int(indptr[-1])) as index_file,
-        _array(folder / "values.npy", np.dtype(np.float32 if narrow else np.float64), int(indptr[-1])) as values_file,
-    ):
+    columns = ("i", "j", "v", "w") if weighted else ("i", "j", "v")
+    types = {"index": np.dtype(np.int32), "values": np.dtype(np.float32 if narrow else np.float64)}
+    types |= {WEIGHTS: np.dtype(np.float64)} if weighted else {}
+    with ExitStack() as opened:
+        files = {k: opened.enter_context(_array(folder / f"{k}.npy", t, int(indptr[-1]))) for k, t in types.items()}
         for first, last in _ranges(indptr):
             report(f"writing rows {first + 1:,} to {last:,} of {len(counts):,}")
             part = database.execute(
-                "SELECT i, j, v FROM e WHERE i BETWEEN ? AND ? ORDER BY i, j", [first, last - 1]
+                f"SELECT {', '.join(columns)} FROM e WHERE i BETWEEN ? AND ? ORDER BY i, j", [first, last - 1]
             ).fetchnumpy()
             own = indptr[first : last + 1] - indptr[first]
             try:
                 _, index, values = canonical(own, part["j"], part["v"], "error", row_ids[first:last], col_ids)
             except ValueError as error:  # repeated entries
                 raise ValueError(f"{table.name}: {error}") from None
-            values = values.astype(np.float32 if narrow else np.float64)
-            index_file.write(index.tobytes())
-            values_file.write(values.tobytes())
-            shards.append(Shard(first, last, checksum(index), checksum(values)))
+            arrays = {"index": index, "values": values.astype(types["values"])}
+            arrays |= {WEIGHTS: np.ma.getdata(part["w"])} if weighted else {}
+            for kind, array in arrays.items():
+                files[kind].write(array.tobytes())
+            shards.append(Shard(first, last, **{kind: checksum(array) for kind, array in arrays.items()}))
     np.save(folder / "indptr.npy", indptr)
     for side, column in (("row", row_ids), ("col", col_ids)):
         _write_ids(folder / f"{side}_ids", column)
@@ -191,6 +205,31 @@ def _write(database: Any, table: Table, folder: Path, duplicates: Duplicates, re
     manifest = Manifest(shape, int(indptr[-1]), checksum(indptr), tuple(shards), table.how, named)
     manifest.write(folder)
     return manifest
+
+
+def _entries(database: Any, table: Table, duplicates: Duplicates) -> bool:
+    """Create the table e of all entries: i, j, v and w; returns whether they have weights other than 1.
+
+    Rows and columns keep their numbers where all of their entries have weight 0, which are left out.
+    """
+    weighted = table.weights is not None
+    value, weight, group = "v", "w", ""
+    if duplicates in MERGED:
+        value, weight = WEIGHTED[duplicates] if weighted else (MERGED[duplicates], "w")
+        group = "GROUP BY i, j"
+    joined = f"FROM t JOIN rows USING (r) JOIN cols USING (c) {'WHERE w > 0' if weighted else ''}"
+    if weighted and duplicates == "sum":
+        found = database.execute(
+            f"SELECT r, c {joined} GROUP BY r, c HAVING min(w) <> max(w) ORDER BY r, c LIMIT 1"
+        ).fetchone()
+        if found is not None:
+            raise ValueError(
+                f"{table.name}: row {found[0]!r}, column {found[1]!r} is repeated with different weights, so its sum "
+                "has none. Give equal weights, or choose duplicates mean or last."
+            )
+    entry = f"{value} AS v, {weight} AS w" if weighted else f"{value} AS v"
+    database.execute(f"CREATE TABLE e AS SELECT rows.k AS i, cols.k AS j, {entry} {joined} {group}")
+    return weighted and bool(database.execute("SELECT count(*) FROM e WHERE w <> 1").fetchone()[0])
 
 
 def _ranges(indptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

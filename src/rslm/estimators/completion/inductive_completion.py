@@ -130,6 +130,7 @@ class InductiveCompletion(Completion):
         self,
         X: Any,
         y: object = None,
+        sample_weight: Any = None,
         *,
         row_features: Any = None,
         column_features: Any = None,
@@ -142,6 +143,8 @@ class InductiveCompletion(Completion):
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
             NaN is missing in dense input; stored entries of sparse input are observed, zeros included.
         y : ignored
+        sample_weight : numbers ≥ 0, optional
+            Weights of the entries, as in `MatrixCompletion.fit`.
         row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
             Numbers; encode categories first. Where X has ids, a DataFrame is looked up by its index.
         column_features : the same with a row for every column of X, optional
@@ -149,7 +152,7 @@ class InductiveCompletion(Completion):
             As in `MatrixCompletion.fit`.
         """
         began = time.perf_counter()
-        data = self._observed(X, fitting=True)
+        data = self._observed(X, fitting=True, sample_weight=sample_weight)
         weighting, weight = self._checked_weighting(), self._checked_feature_weight()
         of_rows = as_features("row_features", row_features, data.shape[0], data.row_ids)
         of_columns = as_features("column_features", column_features, data.shape[1], data.col_ids)
@@ -223,7 +226,7 @@ class InductiveCompletion(Completion):
         """
         return self._filled(X, row_features)
 
-    def score(self, X: Any, y: object = None, *, row_features: Any = None) -> float:
+    def score(self, X: Any, y: object = None, sample_weight: Any = None, *, row_features: Any = None) -> float:
         """R² of the prediction on the observed entries of X; for a loss of two classes the fraction of correct ones.
 
         `MatrixCompletion.score` describes how X is recognised as the fitted samples or as new ones.
@@ -232,10 +235,12 @@ class InductiveCompletion(Completion):
         ----------
         X : as in `fit`
         y : ignored
+        sample_weight : numbers ≥ 0, optional
+            As in `MatrixCompletion.score`.
         row_features : array, DataFrame or scipy.sparse matrix with a row for every row of X, optional
             If None, those that `transform` takes.
         """
-        return self._scored(X, row_features)
+        return self._scored(X, sample_weight, row_features)
 
     def recommend_for(
         self, X: Any, top: int = 10, *, row_features: Any = None

@@ -51,7 +51,8 @@ class InductiveLayout(Layout):
         rows, cols = self.sides
         if self.features_first:  # the data are stored by rows, which are the columns of the problem
             columns = Columns(data.indptr, data.index, data.shape[1])
-            return Problem(self.loss, Bilinear.of_columns(columns, data.values, cols, rows), C=self.C)
+            entries = Bilinear.of_columns(columns, data.values, cols, rows, data.weights)
+            return Problem(self.loss, entries, C=self.C)
         return Problem(self.loss, Bilinear(data, rows, cols), C=self.C)
 
     def model(self, U: Floats, V: Floats, rounding: float) -> dict[str, Any]:
@@ -104,6 +105,6 @@ class InductiveSubspace:
         weights = count_weights(data.row_counts(), self.mean_count, self.weighting or 0.0)
         columns = Columns(data.indptr, data.index, data.shape[1])
         samples = Side(own=1.0 / np.sqrt(weights), base=bases)
-        entries = Bilinear.of_columns(columns, data.values, Side.plain(data.shape[1]), samples)
+        entries = Bilinear.of_columns(columns, data.values, Side.plain(data.shape[1]), samples, data.weights)
         with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may overflow
             return Coupled(Problem(loss, entries, C=self.C), threads).solve(self.features)

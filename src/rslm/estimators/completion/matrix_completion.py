@@ -143,7 +143,13 @@ class MatrixCompletion(PartialFit):
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
-        self, X: Any, y: object = None, *, checkpoint: str | os.PathLike[str] | None = None, client: Any = None
+        self,
+        X: Any,
+        y: object = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
     ) -> Self:
         """Learn the factors from the observed entries of X.
 
@@ -153,6 +159,12 @@ class MatrixCompletion(PartialFit):
             NaN is missing in dense input; stored entries of sparse input are observed, zeros included. A file is read
             by `ObservedMatrix.read`; a folder holds prepared data.
         y : ignored
+        sample_weight : numbers ≥ 0, optional
+            Weights, by which the losses of the observed entries are multiplied: weight 2 is the entry twice, an entry
+            of weight 0 is left out. An array or DataFrame of the shape of X, a scipy.sparse matrix with one weight for
+            every observed entry, an array with one number for every observed entry, row by row, or one for every
+            sample; the name of a column, if X is the path of a table or a Dask DataFrame. Not where X has weights of
+            its own: an ObservedMatrix, or prepared data.
         checkpoint : path, optional
             A file that is written from time to time during the fit. After an interruption of any kind, the same `fit`
             continues from it to bitwise the same answer; a `fit` that has converged returns at once. `history_`
@@ -164,7 +176,7 @@ class MatrixCompletion(PartialFit):
             DataFrame with one entry per line. The answer is the same; it has no `residuals_`.
         """
         began = time.perf_counter()
-        layout, start = self._layout(X, client), None
+        layout, start = self._layout(X, client, sample_weight), None
         self._warn_of_beyond(layout)
         if self.warm_start and (basis := self._learned_basis(layout.data.shape)) is not None:
             layout = replace(layout, left="features")
@@ -181,19 +193,27 @@ class MatrixCompletion(PartialFit):
             return None
         return subspace.features
 
-    def _layout(self, X: Any, client: Any) -> Layout:
+    def _layout(self, X: Any, client: Any, sample_weight: Any) -> Layout:
         weighting, loss = self._checked_weighting(), self._checked_loss()
-        data = self._observed(X, fitting=True) if client is None else self._distributed(X, client)
+        if client is None:
+            data = self._observed(X, fitting=True, sample_weight=sample_weight)
+        else:
+            data = self._distributed(X, client, sample_weight)
         box = as_box(self.bounds, data.shape, data.col_ids)
         kind = Layout if client is None else DistributedLayout
         return kind(data, loss, self.C, weighting, box)
 
-    def _distributed(self, X: Any, client: Any) -> Any:
+    def _distributed(self, X: Any, client: Any, sample_weight: Any) -> Any:
         needs_distributed()
         from rslm.distributed import distribute
 
         if not (isinstance(X, str | os.PathLike) or on_cluster(X)):
-            return distribute(self._observed(X, fitting=True), client)
-        data = distribute(X, client)
+            return distribute(self._observed(X, fitting=True, sample_weight=sample_weight), client)
+        if not isinstance(sample_weight, str | None):
+            raise TypeError(
+                f"sample_weight is a {type(sample_weight).__name__}, but workers read these data themselves; name the "
+                "column of the weights, or prepare the data with weights"
+            )
+        data = distribute(X, client, weights=sample_weight)
         self._set_n_features(data.shape[1])
         return data

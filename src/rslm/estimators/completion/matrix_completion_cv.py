@@ -116,13 +116,22 @@ class MatrixCompletionCV(PlainCompletion):
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: object = None, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Choose C and rank on some of the entries, then learn from all.
 
         Parameters
         ----------
         X : as in `MatrixCompletion`
         y : ignored
+        sample_weight : numbers ≥ 0, optional
+            As in `MatrixCompletion.fit`; errors on held-out entries are weighted, too.
         checkpoint : None
             Any other value is an error: a checkpoint is of one fit, a search makes many.
         """
@@ -131,7 +140,7 @@ class MatrixCompletionCV(PlainCompletion):
                 f"checkpoint={os.fspath(checkpoint)!r}: a search makes many fits, and a checkpoint is of one; search "
                 "without it, then fit MatrixCompletion(rank=best_rank_, C=best_C_) with a checkpoint"
             )
-        data = self._observed(X, fitting=True)
+        data = self._observed(X, fitting=True, sample_weight=sample_weight)
         loss = self._checked_loss()
         template = Layout(data, loss, 1.0, self._checked_weighting(), as_box(self.bounds, data.shape, data.col_ids))
         self._warn_of_beyond(template)
@@ -218,9 +227,9 @@ class MatrixCompletionCV(PlainCompletion):
         w = predict_pairs(rows, cols, model["row_factors_"], model["col_factors_"], threads)
         y = loss.targets(test.values).astype(np.float64)
         if not loss.quadratic:
-            return float(np.mean(loss.value(y, w)))
+            return float(np.average(loss.value(y, w), weights=test.weights))
         scale = extreme_scale(np.append(y, w))
-        return scale * float(np.sqrt(np.mean(loss.value(y / scale, w / scale))))
+        return scale * float(np.sqrt(np.average(loss.value(y / scale, w / scale), weights=test.weights)))
 
     def _grid(self, data: ObservedMatrix, loss: Loss) -> tuple[list[int], list[float]]:
         given = list(np.atleast_1d(self.ranks))

@@ -21,14 +21,19 @@ class ObservedInput(TransformerMixin, Estimator):  # type: ignore[misc]
     _rows: Labels
     _cols: Labels
 
-    def _observed(self, X: Any, *, fitting: bool) -> ObservedMatrix:
-        """X as observed entries; a new X must have the features that `fit` was given."""
+    def _observed(self, X: Any, *, fitting: bool, sample_weight: Any = None) -> ObservedMatrix:
+        """X as observed entries with their weights; a new X must have the features that `fit` was given."""
         if on_cluster(X):
             raise TypeError(
                 f"{type(X).__name__} is on the workers of a cluster; give its client too: fit(X, client=client)"
             )
         if isinstance(X, str | os.PathLike):
-            X = ObservedMatrix.read(X)
+            column = sample_weight if isinstance(sample_weight, str) else None
+            X, sample_weight = ObservedMatrix.read(X, weights=column), None if column is not None else sample_weight
+        data = self._unweighted(X, fitting)
+        return data if sample_weight is None else with_sample_weight(data, sample_weight)
+
+    def _unweighted(self, X: Any, fitting: bool) -> ObservedMatrix:
         if isinstance(X, ObservedMatrix):
             if fitting:
                 self._set_n_features(X.shape[1])
@@ -75,6 +80,27 @@ class ObservedInput(TransformerMixin, Estimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def with_sample_weight(data: ObservedMatrix, sample_weight: Any) -> ObservedMatrix:
+    """The entries with these weights: those of entries, or, as everywhere in scikit-learn, one for every sample."""
+    if data.weights is not None:
+        raise ValueError(
+            "X has weights already, and sample_weight was given as well; leave sample_weight out, or replace the "
+            "weights: X.weighted(sample_weight)"
+        )
+    given = sample_weight if hasattr(sample_weight, "shape") else np.asarray(sample_weight)
+    if tuple(given.shape) != (data.shape[0],):
+        return data.weighted(sample_weight)
+    counts = data.row_counts()
+    if len(data) != data.shape[0]:
+        return data.weighted(np.repeat(np.asarray(sample_weight), counts))
+    if (counts != 1).any():
+        raise ValueError(
+            f"sample_weight has {len(data)} numbers, and X has as many samples as observed entries: of which are they? "
+            "Give those of entries by X.weighted(…) of an ObservedMatrix X, or a matrix of weights"
+        )
+    return data.weighted(sample_weight)
 
 
 def on_cluster(X: Any) -> bool:

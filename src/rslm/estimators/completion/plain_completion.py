@@ -101,7 +101,7 @@ class PlainCompletion(Completion):
         """
         return self._filled(X)
 
-    def score(self, X: Any, y: object = None) -> float:
+    def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """R² of the prediction on the observed entries of X; for a loss of two classes the fraction of correct ones.
 
         Row ids decide whether X holds the fitted samples. Without ids, an X of the shape that `fit` was given holds the
@@ -112,8 +112,11 @@ class PlainCompletion(Completion):
         ----------
         X : as in `fit`
         y : ignored
+        sample_weight : numbers ≥ 0, optional
+            Weights of the entries, in any form that `fit` takes: weight 2 counts an entry twice, and an entry of weight
+            0 is left out. An X with weights of its own is weighted by these.
         """
-        return self._scored(X)
+        return self._scored(X, sample_weight)
 
     def recommend_for(self, X: Any, top: int = 10) -> tuple[list[NDArray[Any]], list[Floats]]:
         """The columns with the largest predictions for new samples, without those that X has an entry of.

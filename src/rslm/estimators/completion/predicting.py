@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -85,23 +86,29 @@ class Predicting(ObservedInput):
         filled[data.rows_of_entries(), data.index] = known
         return filled
 
-    def _scored(self, X: Any, row_features: Any = None) -> float:
-        """R², or the fraction of correct classes, on the observed entries of X."""
+    def _scored(self, X: Any, sample_weight: Any = None, row_features: Any = None) -> float:
+        """R², or the fraction of correct classes, on the observed entries of X, weighted if they have weights."""
         check_is_fitted(self)
-        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
+        data = self._observed(X, fitting=False, sample_weight=sample_weight)._not_empty(allow_empty=False)
         rows = self._fitted_rows(data) if row_features is None else None
         if rows is None:
             prediction = self._left_out(data, row_features)
         else:
             prediction = self._predicted(data, self.row_factors_[rows])
-        y, n = data.values, len(data)
+        y, n, weights = data.values, len(data), data.weights
+        largest = 1.0 if weights is None else float(weights.max())  # relative to it, sums are finite
+
+        def total_of(part: Callable[[slice], Any]) -> float:
+            return sum_in_blocks(part if weights is None else lambda at: weights[at] / largest * part(at), n)
+
+        count = float(n) if weights is None else total_of(lambda at: np.ones(len(y[at])))
         if self.classes_ is not None:
-            return sum_in_blocks(lambda at: (prediction[at] > 0) == (y[at] > 0), n) / n
+            return total_of(lambda at: (prediction[at] > 0) == (y[at] > 0)) / count
         targets = self._checked_loss().targets
         scale = extreme_scale(np.array([y.max(), y.min(), prediction.max(), prediction.min()], dtype=np.float64))
-        mean = sum_in_blocks(lambda at: targets(y[at]) / scale, n) / n
-        left = sum_in_blocks(lambda at: ((targets(y[at]) - prediction[at]) / scale) ** 2, n)
-        total = sum_in_blocks(lambda at: (targets(y[at]).astype(np.float64) / scale - mean) ** 2, n)
+        mean = total_of(lambda at: targets(y[at]) / scale) / count
+        left = total_of(lambda at: ((targets(y[at]) - prediction[at]) / scale) ** 2)
+        total = total_of(lambda at: (targets(y[at]).astype(np.float64) / scale - mean) ** 2)
         return 1.0 - left / total if total > 0 else float(left == 0)
 
     def _predicted(self, data: ObservedMatrix, row_factors: Floats) -> Floats:
@@ -115,20 +122,22 @@ class Predicting(ObservedInput):
             return self._rows.positions(data.row_ids) if self._rows.knows(data.row_ids) else None
         return np.arange(data.shape[0]) if self._seen.may_be(data) else None
 
-    def certify(self, X: Any) -> Certificate:
+    def certify(self, X: Any, sample_weight: Any = None) -> Certificate:
         """How far the learned subspace of the features is from the optimum on other data, solved at that subspace.
 
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
             Its rows may be other samples, any number of them.
+        sample_weight : numbers ≥ 0, optional
+            Weights of the entries, in any form that `fit` takes.
 
         Returns
         -------
         Certificate
         """
         check_is_fitted(self)
-        data = self._observed(X, fitting=False)._not_empty(allow_empty=False)
+        data = self._observed(X, fitting=False, sample_weight=sample_weight)._not_empty(allow_empty=False)
         C, weighting = self._subspace.C, float(self.weighting)
         layout = Layout(data, self._checked_loss(), C, weighting, self._box, left="features")
         start = layout.start(self._subspace.features)

@@ -92,7 +92,9 @@ def batches(data: ObservedMatrix) -> Iterator[ObservedMatrix]:
         at = slice(int(ends[0]), int(ends[-1]))
         indptr = np.unique(ends) - ends[0]
         if len(indptr) > 1:
-            yield ObservedMatrix(indptr, data.index[at], data.values[at], (len(indptr) - 1, data.shape[1]))
+            weights = None if data.weights is None else data.weights[at]
+            shape = len(indptr) - 1, data.shape[1]
+            yield ObservedMatrix(indptr, data.index[at], data.values[at], shape, weights=weights)
 
 
 def obstacle(loss: Loss, weighting: object, bounds: object) -> str | None:
@@ -120,7 +122,7 @@ class PartialFit(PlainCompletion):
     _stream: Stream | None = None
 
     @available_if(learns_from_streams)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: object = None) -> Self:
+    def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
         """Learn from samples that arrive over time. Memory does not grow with the number of samples.
 
         Every batch of 512 samples is one step for the subspace of the features: a Newton step with the curvature of all
@@ -135,12 +137,14 @@ class PartialFit(PlainCompletion):
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
             As in `fit`. The first call needs at least as many samples as the rank; if `rank` is None, it sets the rank.
         y : ignored
+        sample_weight : numbers ≥ 0, optional
+            Weights of the entries, as in `fit`.
         """
         stream = self._stream or Stream()
         if stream.steps is not None and self.rank is not None and stream.steps.U.shape[1] != self.rank:
             learned = stream.steps.U.shape[1]
             raise ValueError(f"the stream has been learned at rank {learned}, and rank is {self.rank} now; set it back")
-        data = self._observed(X, fitting=stream.steps is None)
+        data = self._observed(X, fitting=stream.steps is None, sample_weight=sample_weight)
         if len(data) == 0:  # nothing to learn from; in a first call it is an error
             return self
         loss, threads = self._checked_loss(), thread_count(self.n_threads)

@@ -16,11 +16,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from rslm.data import parts
+from rslm.data import ObservedMatrix, parts
 from rslm.data.labels import show_id
 from rslm.estimators.choices import as_loss, checked_data, has_probabilities
 from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
-from rslm.estimators.tasks.named_tasks import NamedTasks, stacked, with_targets
+from rslm.estimators.tasks.named_tasks import NamedTasks, stacked, with_targets, with_weight
 from rslm.measurements import Tasks
 from rslm.runtime.types import Floats, Indices64
 from rslm.storage.container import Arrays, Facts
@@ -98,6 +98,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         X: Any,
         y: Any,
         tasks: ArrayLike | None = None,
+        sample_weight: Any = None,
         *,
         drop_missing: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -110,6 +111,8 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         X : array, DataFrame or scipy.sparse matrix of shape (n, n_features), or a list of such, one a task
         y : array of n classes, which are words, whole numbers or booleans, or a list of such
         tasks : array of n labels, optional
+        sample_weight : array of n numbers ≥ 0, or a list of such, optional
+            The losses of the rows are multiplied by them: weight 2 is the row twice, a row of weight 0 is left out.
         drop_missing : bool, default=False
             Whether rows whose class is missing (NaN or None) are left out; otherwise they are an error.
         checkpoint : path, optional
@@ -118,7 +121,8 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
             The client of a Dask cluster, whose workers share the tasks.
         """
         began = time.perf_counter()
-        X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
+        X, y, tasks, weights = with_weight(*stacked(X, y, tasks, sample_weight))
+        X, y, tasks, weights = with_targets(X, y, tasks, drop_missing, weights)
         X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         self.classes_, of_rows = np.unique(y, return_inverse=True)
@@ -130,15 +134,21 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         if not loss.binary:
             raise ValueError(f"{loss!r} is for real numbers; a classification needs logistic, hinge or squared_hinge")
         self._by_pairs = tasks is None and len(self.classes_) > 2
-        data = self._pairs_as_tasks(X, of_rows) if self._by_pairs else self._named_tasks(X, of_rows, tasks)
+        if self._by_pairs:
+            data = self._pairs_as_tasks(X, of_rows, weights)
+        else:
+            data = self._named_tasks(X, of_rows, tasks, weights)
         self._fit_tasks(data, loss, np.zeros(data.shape[1]), checkpoint=checkpoint, client=client, began=began)
         return self
 
-    def _pairs_as_tasks(self, X: Any, of_rows: Indices64) -> Tasks:
+    def _pairs_as_tasks(self, X: Any, of_rows: Indices64, weights: Floats | None) -> Tasks:
         first, second = self._pairs()
         self.tasks_ = self._pairs_of_classes()
         Y = np.where(of_rows[:, None] == second, 1.0, np.where(of_rows[:, None] == first, -1.0, np.nan))
-        return Tasks.shared(X, Y, intercept=bool(self.fit_intercept))
+        targets = ObservedMatrix.from_any(Y)
+        if weights is not None:  # a row has the same weight in all pairs
+            targets = targets.weighted(np.broadcast_to(weights[:, None], Y.shape))
+        return Tasks.shared(X, targets, intercept=bool(self.fit_intercept))
 
     def _pairs_of_classes(self) -> NDArray[Any]:
         return np.stack([self.classes_[pair] for pair in self._pairs()], axis=1)
@@ -147,7 +157,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         first, second = np.triu_indices(len(self.classes_), 1)
         return first, second
 
-    def _named_tasks(self, X: Any, of_rows: Indices64, tasks: ArrayLike | None) -> Tasks:
+    def _named_tasks(self, X: Any, of_rows: Indices64, tasks: ArrayLike | None, weights: Floats | None) -> Tasks:
         if len(self.classes_) > 2:
             raise ValueError(
                 f"with tasks there can be two classes only, but y has {len(self.classes_)}: "
@@ -162,7 +172,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
                 f"{len(single)} of {len(self.tasks_)} tasks have rows of one class only, such as task {label} with "
                 f"{only}; leave them out"
             )
-        return Tasks(X, 2.0 * of_rows - 1.0, codes, intercept=bool(self.fit_intercept))
+        return Tasks(X, 2.0 * of_rows - 1.0, codes, intercept=bool(self.fit_intercept), weights=weights)
 
     def decision_function(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """Decision values: positive for the second class, (n,).

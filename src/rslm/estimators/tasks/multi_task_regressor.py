@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.persistence import storable
-from rslm.estimators.tasks.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets
+from rslm.estimators.tasks.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets, with_weight
 from rslm.evaluation.objective import Objective
 from rslm.measurements import Tasks
 from rslm.problem import Problem
@@ -89,6 +89,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         X: Any,
         y: Any,
         tasks: ArrayLike | None = None,
+        sample_weight: Any = None,
         *,
         drop_missing: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -102,6 +103,8 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         y : array of shape (n,), or a list of such
         tasks : array of n labels, optional
             Which task a row belongs to. Not with lists, whose tasks are 0, 1, …; all rows are one task if None.
+        sample_weight : array of n numbers ≥ 0, or a list of such, optional
+            The losses of the rows are multiplied by them: weight 2 is the row twice, a row of weight 0 is left out.
         drop_missing : bool, default=False
             Whether rows whose target is missing (NaN) are left out; otherwise they are an error.
         checkpoint : path, optional
@@ -110,7 +113,8 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
             The client of a Dask cluster, whose workers share the tasks.
         """
         began = time.perf_counter()
-        X, y, tasks = with_targets(*stacked(X, y, tasks), drop_missing)
+        X, y, tasks, weights = with_weight(*stacked(X, y, tasks, sample_weight))
+        X, y, tasks, weights = with_targets(X, y, tasks, drop_missing, weights)
         X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         codes = self._codes(tasks, len(y))
         loss = self._regression_loss()
@@ -118,8 +122,10 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
             raise TypeError(
                 f"y has dtype {y.dtype}, but a regression needs real numbers; for classes there is MultiTaskClassifier"
             )
-        middles = middles_of_tasks(y, codes, not loss.quadratic) if self.fit_intercept else np.zeros(len(self.tasks_))
-        data = Tasks(X, y - middles[codes], codes, intercept=bool(self.fit_intercept))
+        middles: Floats = np.zeros(len(self.tasks_))
+        if self.fit_intercept:
+            middles = middles_of_tasks(y, codes, not loss.quadratic, weights)
+        data = Tasks(X, y - middles[codes], codes, intercept=bool(self.fit_intercept), weights=weights)
         self._fit_tasks(data, loss, middles, checkpoint=checkpoint, client=client, began=began)
         return self
 
@@ -150,7 +156,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         """
         return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
-    def fit_task(self, X: Any, y: Any) -> tuple[Floats, float]:
+    def fit_task(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Floats, float]:
         """Coefficients and intercept of a new task, from few rows, within the learned subspace.
 
         The model itself does not change.
@@ -160,15 +166,19 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         X : array of shape (n, n_features)
             Rows of the new task only.
         y : array of shape (n,)
+        sample_weight : array of n numbers ≥ 0, optional
+            As in `fit`.
 
         Returns
         -------
         coef, intercept : array of shape (n_features,) and float
         """
         check_is_fitted(self)
+        X, y, _, weights = with_weight(X, y, None, sample_weight)
         X, y = checked_data(self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        mean = float(np.mean(y)) if self.fit_intercept else 0.0
-        data = Tasks(X, y - mean, np.zeros(len(y), dtype=np.int64), intercept=bool(self.fit_intercept))
+        mean = float(np.average(y, weights=weights)) if self.fit_intercept else 0.0
+        one = np.zeros(len(y), dtype=np.int64)
+        data = Tasks(X, y - mean, one, intercept=bool(self.fit_intercept), weights=weights)
         found = Objective(Problem(as_loss(self.loss), data, C=self.C), self.n_threads).evaluate(self._U)
         offset = 0.0 if found.intercepts is None else float(found.intercepts[0])
         return self._U @ found.V[0], mean + offset

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight
 
 from rslm.data import Labels
 from rslm.data.labels import as_ids, hashable, is_missing, number_ids, show_id
+from rslm.data.weights import none_if_ones
 from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import ids_from_array, ids_to_array
 from rslm.estimators.tasks.metadata_routing import MESSAGE, check_scores_get_tasks, tasks_without_scores
@@ -18,6 +21,8 @@ from rslm.kernels import predict_pairs
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats, Indices64
 from rslm.storage.container import Arrays, Facts
+
+SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")  # of a median, where two numbers are in the middle
 
 
 class NamedTasks(TaskModel):
@@ -111,8 +116,10 @@ class NamedTasks(TaskModel):
         return model
 
 
-def middles_of_tasks(y: Floats, codes: Indices64, robust: bool) -> Floats:
+def middles_of_tasks(y: Floats, codes: Indices64, robust: bool, weights: Floats | None = None) -> Floats:
     """The mean of the targets of each task, or the median if it has to be robust to outliers."""
+    if weights is not None:
+        return _weighted_middles(y, codes, robust, weights)
     counts = np.bincount(codes)
     if not robust:
         return np.asarray(np.bincount(codes, y) / counts)
@@ -121,10 +128,25 @@ def middles_of_tasks(y: Floats, codes: Indices64, robust: bool) -> Floats:
     return np.asarray(0.5 * (sorted_y[starts + (counts - 1) // 2] + sorted_y[starts + counts // 2]))
 
 
-def stacked(X: Any, y: Any, tasks: ArrayLike | None) -> tuple[Any, Any, Any]:
+def _weighted_middles(y: Floats, codes: Indices64, robust: bool, weights: Floats) -> Floats:
+    """The weighted means, or the weighted medians: those of rows that are repeated as often as their weights say."""
+    totals = np.bincount(codes, weights)
+    if not robust:
+        return np.asarray(np.bincount(codes, (weights / totals[codes]) * y))
+    order = np.lexsort((y, codes))
+    y, codes, weights = y[order], codes[order], weights[order]
+    middles = np.empty(len(totals))
+    for t, (start, end) in enumerate(pairwise(np.searchsorted(codes, np.arange(len(totals) + 1)))):
+        up_to = np.cumsum(weights[start:end])
+        lower, upper = (min(int(np.searchsorted(up_to, up_to[-1] / 2, side)), len(up_to) - 1) for side in SIDES)
+        middles[t] = 0.5 * (y[start + lower] + y[start + upper])
+    return middles
+
+
+def stacked(X: Any, y: Any, tasks: ArrayLike | None, sample_weight: Any = None) -> tuple[Any, Any, Any, Any]:
     """Lists with one item per task, stacked; other input unchanged."""
     if not (isinstance(X, list | tuple) and len(X) and all(getattr(x, "ndim", 0) == 2 for x in X)):
-        return X, y, tasks
+        return X, y, tasks, sample_weight
     if tasks is not None:
         raise ValueError("with a list of tasks there is no need for tasks; leave it out")
     if y is None or len(X) != len(y):
@@ -138,7 +160,9 @@ def stacked(X: Any, y: Any, tasks: ArrayLike | None) -> tuple[Any, Any, Any]:
         if len(target) != rows:
             raise ValueError(f"task {t} has {rows} rows in X, but {len(target)} in y")
     labels = np.repeat(np.arange(len(X)), [rows for rows, _ in shapes])
-    return _stacked_rows(X), np.concatenate([np.asarray(t) for t in y]), labels
+    if isinstance(sample_weight, list | tuple) and [np.shape(w) for w in sample_weight] == [(n,) for n, _ in shapes]:
+        sample_weight = np.concatenate([np.asarray(w) for w in sample_weight])
+    return _stacked_rows(X), np.concatenate([np.asarray(t) for t in y]), labels, sample_weight
 
 
 def _stacked_rows(X: Any) -> Any:
@@ -156,7 +180,33 @@ def _stacked_rows(X: Any) -> Any:
     return np.vstack(X)
 
 
-def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) -> tuple[Any, Any, ArrayLike | None]:
+def with_weight(
+    X: Any, y: Any, tasks: ArrayLike | None, sample_weight: Any
+) -> tuple[Any, Any, ArrayLike | None, Floats | None]:
+    """The rows without those of weight 0, and the weights of the others; None if all are 1."""
+    if sample_weight is None or y is None:
+        return X, y, tasks, None
+    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
+    wrong = np.flatnonzero(~((weights >= 0) & (weights < np.inf)))
+    if len(wrong):
+        raise ValueError(
+            f"{len(wrong)} of {len(weights)} sample weights are negative or infinite: the first is "
+            f"{weights[wrong[0]]:g} at row {wrong[0]}. A weight must be a finite number ≥ 0; a row of weight 0 is left "
+            "out."
+        )
+    left_out = weights == 0
+    if left_out.any():
+        found = without_rows(X, y, tasks, left_out, "have weight 0")
+        if found is None:
+            return X, y, tasks, None  # the shapes are wrong, which later checks refuse
+        X, y, tasks = found
+        weights = weights[~left_out]
+    return X, y, tasks, none_if_ones(weights)
+
+
+def with_targets(
+    X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool, weights: Floats | None = None
+) -> tuple[Any, Any, ArrayLike | None, Floats | None]:
     """The rows without those whose target is missing; an error if there are any and `drop_missing` is False."""
     targets = np.asarray(0.0 if y is None else y)
     if targets.ndim == 2 and targets.shape[1] == 1:
@@ -168,27 +218,38 @@ def with_targets(X: Any, y: Any, tasks: ArrayLike | None, drop_missing: bool) ->
         missing = np.array([is_missing(v) for v in targets], dtype=bool)
     rows = (X if hasattr(X, "shape") else np.asarray(X)).shape[0] if missing.any() else -1
     if targets.shape != (rows,):
-        return X, y, tasks  # nothing is missing, or the shapes are wrong, which later checks refuse
+        return X, y, tasks, weights  # nothing is missing, or the shapes are wrong, which later checks refuse
     if not drop_missing:
         raise ValueError(
             f"Input y contains NaN: {missing.sum()} of {rows} targets are missing, the first at row "
             f"{int(missing.argmax())}; fit(…, drop_missing=True) leaves these rows out"
         )
+    found = without_rows(X, targets, tasks, missing, "are missing")
+    if found is None:
+        return X, y, tasks, weights
+    return *found, None if weights is None else none_if_ones(weights[~missing])
+
+
+def without_rows(
+    X: Any, y: Any, tasks: ArrayLike | None, left_out: NDArray[np.bool_], why: str
+) -> tuple[Any, Any, ArrayLike | None] | None:
+    """X, y and tasks without some rows; None if these are not rows of them, which later checks refuse."""
+    rows, targets = len(left_out), np.asarray(y)
+    if targets.shape[:1] != (rows,):
+        return None
     labels = np.zeros(rows, dtype=np.int64) if tasks is None else as_ids(tasks, "tasks")
     if len(labels) != rows:
         raise ValueError(f"tasks must have {rows} labels, one for every row of X; got {len(labels)}")
-    kept = set(hashable(labels[~missing]))
-    lost = next((k for k in np.flatnonzero(missing) if hashable(labels[k : k + 1])[0] not in kept), None)
+    kept = set(hashable(labels[~left_out]))
+    lost = next((k for k in np.flatnonzero(left_out) if hashable(labels[k : k + 1])[0] not in kept), None)
     if lost is not None:
         what = "y has no target that is there" if tasks is None else f"task {show_id(labels, int(lost))} has no rows"
-        raise ValueError(f"{what}: all its targets are missing")
-    keep = np.flatnonzero(~missing)
+        raise ValueError(f"{what}: all its {'targets' if 'missing' in why else 'rows'} {why}")
+    keep = np.flatnonzero(~left_out)
     left = None if tasks is None else labels[keep]
     if bool(sparse.issparse(X)):
         return sparse.csr_array(X)[keep], targets[keep], left
     if hasattr(X, "iloc"):
         return X.iloc[keep], targets[keep], left
     array = np.asarray(X)
-    if array.ndim == 0:
-        return X, y, tasks  # no array at all, which later checks refuse
-    return array[keep], targets[keep], left
+    return None if array.ndim == 0 else (array[keep], targets[keep], left)

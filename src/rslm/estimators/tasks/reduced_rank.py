@@ -12,10 +12,11 @@ from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from rslm.data import parts
+from rslm.data import ObservedMatrix, parts
 from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
+from rslm.estimators.tasks.named_tasks import with_weight
 from rslm.estimators.tasks.task_model import TaskModel
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
@@ -58,7 +59,15 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     """
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, *, checkpoint: str | os.PathLike[str] | None = None, client: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
+    ) -> Self:
         """Learn all targets.
 
         Parameters
@@ -66,12 +75,16 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         X : array, DataFrame or scipy.sparse matrix of shape (n, n_features)
         y : array of shape (n, n_targets), or (n,) for one target
             NaN is missing; every target needs a value.
+        sample_weight : array of n numbers ≥ 0, optional
+            The losses of all targets of a row are multiplied by its weight: weight 2 is the row twice, a row of weight
+            0 is left out.
         checkpoint : path, optional
             As in `MatrixCompletion.fit`.
         client : distributed.Client, optional
             The client of a Dask cluster, whose workers share the targets.
         """
         began = time.perf_counter()
+        X, y, _, weights = with_weight(X, y, None, sample_weight)
         X = checked_data(self, X, accept_sparse="csr", dtype=np.float64)
         if y is None:
             raise ValueError("this regressor requires y to be passed, but the target y is None")
@@ -85,27 +98,34 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         if len(empty):
             raise ValueError(f"target {int(empty[0])} has no value; all of y[:, {int(empty[0])}] is NaN")
         loss = self._regression_loss()
-        means: Floats = np.nanmean(Y, axis=0) if self.fit_intercept else np.zeros(Y.shape[1])
+        means: Floats = _means(Y, weights) if self.fit_intercept else np.zeros(Y.shape[1])
         check_max_time(self.max_time)
         with deferred_interrupts() as interrupt, interrupt.within(self.max_time, began):
             Y, unexplained, centre = Y - means, 0.0, None
             if loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
                 try:
-                    data, unexplained, centre = self._complete(X, Y)
+                    data, unexplained, centre = self._complete(X, Y, weights)
                 except Stopped:  # no time is left, which the solver finds; a checkpoint would be of another problem
-                    data, checkpoint, client = _unfactorised(X, Y), None, None
+                    data, checkpoint, client = _unfactorised(X, _scaled(Y, weights)), None, None
             else:
-                data = Tasks.shared(X, Y, intercept=bool(self.fit_intercept))
+                targets = ObservedMatrix.from_any(Y)
+                if weights is not None:
+                    targets = targets.weighted(np.broadcast_to(weights[:, None], Y.shape))
+                data = Tasks.shared(X, targets, intercept=bool(self.fit_intercept))
             self._fit_tasks(data, loss, means, unexplained, centre, checkpoint=checkpoint, client=client, began=began)
         return self
 
-    def _complete(self, X: Floats, Y: Floats) -> tuple[Tasks, float, Floats]:
+    def _complete(self, X: Floats, Y: Floats, weights: Floats | None) -> tuple[Tasks, float, Floats]:
         """The problem with X = QR, if nothing is missing: |Y − XW|² = |QᵀY − RW|² + |Y − QQᵀY|².
 
-        All targets share the mean of X. It is subtracted, so that no intercepts have to be solved for.
+        All targets share the mean of X. It is subtracted, so that no intercepts have to be solved for. With weights,
+        the rows of X and Y are multiplied by their square roots.
         """
-        centre: Floats = X.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
-        R, turned, unexplained = reduced(X, Y, centre)
+        centre: Floats = np.average(X, axis=0, weights=weights) if self.fit_intercept else np.zeros(X.shape[1])
+        if weights is None:
+            R, turned, unexplained = reduced(X, Y, centre)
+        else:
+            R, turned, unexplained = reduced(_scaled(X - centre, weights), _scaled(Y, weights), np.zeros_like(centre))
         return Tasks.shared(R, turned), unexplained, centre
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -141,6 +161,18 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         model._flat = parts.flag(facts, "flat") and len(model.coef_) == 1
         model._describe()
         return model
+
+
+def _means(Y: Floats, weights: Floats | None) -> Floats:
+    """The means of the targets that are not missing."""
+    if weights is None:
+        return np.asarray(np.nanmean(Y, axis=0))
+    seen = ~np.isnan(Y)
+    return np.asarray((weights @ np.where(seen, Y, 0.0)) / (weights @ seen))
+
+
+def _scaled(rows: Floats, weights: Floats | None) -> Floats:
+    return rows if weights is None else rows * np.sqrt(weights)[:, None]
 
 
 def _unfactorised(X: Floats, Y: Floats) -> Tasks:
