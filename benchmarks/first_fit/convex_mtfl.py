@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from cases import Array, Regressions
 
-WEIGHTS = 4.0 ** np.arange(8.0, -5.0, -1.0)  # from the largest on, each from the answer of the one before
+WEIGHTS = 2.0 ** np.arange(16.0, -9.0, -1.0)  # from the largest on, each from the answer of the one before
 FOLDS = 5
 
 

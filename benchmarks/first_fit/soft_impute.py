@@ -19,7 +19,7 @@ def shrunk(Z: Array, weight: float) -> Array:
     return np.asarray(projector @ Z if wide else Z @ projector)
 
 
-def iterate(X: Array, seen: Array, W: Array, weight: float, tol: float = 1e-3, most: int = 300) -> Array:
+def iterate(X: Array, seen: Array, W: Array, weight: float, tol: float = 3e-4, most: int = 1000) -> Array:
     """Fill, shrink, and fill again, until the relative change of W is below `tol`."""
     for _ in range(most):
         new = shrunk(np.where(seen, X, W), weight)

@@ -43,6 +43,8 @@ def ratio(results: Results, data: str, seeds: list[int], ours: str, others: list
 def show(results: Results, sets: list[str], seeds: list[int], contestants: list[str], counts: dict[str, Count]) -> None:
     """Print both tables of one family, and count."""
     shown = [w for w in contestants if any(results.has(d, s, w) for d in sets for s in seeds)]
+    if not shown:
+        return
     ours, others = [w for w in OURS if w in shown], [w for w in shown if w not in OURS]
     errors = [["error", *shown, "best other", *(f"{w} : best" for w in ours)]]
     seconds = [["seconds", *shown]]
