@@ -15,7 +15,7 @@ The other recommenders run in the Python of $RSLM_OTHER_PYTHON, which needs `pip
 scikit-surprise`; what is missing is left out, with a sentence. Real data are in $RSLM_DATA, or else in ../shared/data.
 With --cache, results of all but rslm are kept in a file and not computed again; delete it if a data set or a contestant
 has changed. --data and --only may be given several times; with --only, the others are shown if they are in the file.
-IterativeImputer takes six minutes for every image.
+IterativeImputer takes four to six minutes for every split of the image.
 """
 
 from __future__ import annotations

@@ -23,9 +23,10 @@ def split(shape: tuple[int, int], rows: Array, cols: Array, values: Array, seed:
 def sparse_ratings(seed: int) -> Entries:
     """1,500 x 2,000 with 35,000 ratings of half stars from 0.5 to 4: effects, rank 3 and noise.
 
-    The sizes of the parts are those of FilmTrust: effects alone have an error of about 0.87 times that of the mean, and
-    a low-rank part gains one or two per cent more. Items are popular by a power law and popular ones are rated
-    higher; the activity of users is log-normal, so half of the users have fewer than 15 ratings.
+    The constants were chosen to give errors like those reported for FilmTrust, which is not at hand: effects alone have
+    0.87 times the error of the mean, and a low-rank part added to them, its C chosen by test error, one or two per cent
+    less than that. Items are popular by a power law, and popular ones are rated higher; the activity of users is
+    log-normal, so half of the users have fewer than 15 ratings.
     """
     rng = np.random.default_rng([seed, 1500])
     n, m, count, rank = 1500, 2000, 35_000, 3
