@@ -1,6 +1,6 @@
 """Estimators: thin compositions of a problem, a solver and scikit-learn's conventions."""
 
-from rslm.estimators.completion import InductiveCompletion, MatrixCompletion, MatrixCompletionCV
+from rslm.estimators.completion import InductiveCompletion, MatrixCompletion
 from rslm.estimators.persistence import load
 from rslm.estimators.series import HankelModel
 from rslm.estimators.tasks import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
@@ -9,7 +9,6 @@ __all__ = [
     "HankelModel",
     "InductiveCompletion",
     "MatrixCompletion",
-    "MatrixCompletionCV",
     "MultiTaskClassifier",
     "MultiTaskRegressor",
     "ReducedRankRegressor",

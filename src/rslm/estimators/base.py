@@ -21,6 +21,7 @@ from rslm.estimators import persistence
 from rslm.estimators.choices import as_seed
 from rslm.estimators.scaling import in_units
 from rslm.estimators.warn import warn_caller
+from rslm.location.packing import Packing
 from rslm.problem import Problem
 from rslm.runtime.interrupts import Interrupt, deferred_interrupts
 from rslm.runtime.log import log_shown
@@ -65,7 +66,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _solve(self, problem: Problem, rank: int, start: Floats | None, **options: Any) -> Result:
         """Solve a problem with the parameters of the estimator, from `start` if its shape fits."""
-        fits = start is not None and start.shape == (problem.shape[0], rank)
+        fits = start is not None and start.shape in (
+            (problem.shape[0], rank),
+            (0 if problem.location is None else len(Packing.of(problem).scales), rank + 1),
+        )
         seed, options = as_seed(self.random_state), self._solver_options() | options
         return solve(problem, rank, start=start if fits else None, random_state=seed, **options)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rslm.inner.base import InnerSolution, InnerSolver
+from rslm.inner.base import ColumnsSolution, InnerSolution, InnerSolver
 from rslm.inner.tail import Tail
 from rslm.location import Effects
 from rslm.location.packing import Packing
@@ -93,7 +93,7 @@ class Located(InnerSolver):
         self.solver.free()
 
 
-class LocatedSolution(InnerSolution):
+class LocatedSolution(ColumnsSolution):
     """A solution at one point, with derivatives by U, row effects, mean and coefficients."""
 
     def __init__(self, solver: Located, point: Floats, inner: InnerSolution) -> None:
@@ -161,6 +161,11 @@ class LocatedSolution(InnerSolution):
 
     def dual(self) -> Floats:
         return self._inner.dual()
+
+    def left_out(self) -> Floats:
+        inner: Any = self._inner
+        found: Floats = inner.left_out()
+        return found
 
     def multipliers(self) -> Multipliers | None:
         return self._inner.multipliers()

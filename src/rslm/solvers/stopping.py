@@ -10,6 +10,7 @@ from typing import Protocol
 
 from rslm.certificate.relaxation import Relaxations
 from rslm.evaluation.objective import Evaluation
+from rslm.location import Effects
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.outcome import Outcome
 from rslm.runtime.types import Floats
@@ -44,6 +45,10 @@ class Progress:
     @property
     def intercepts(self) -> Floats | None:
         return self.evaluation.intercepts
+
+    @property
+    def effects(self) -> Effects | None:
+        return self.evaluation.effects
 
 
 class Criterion(Protocol):

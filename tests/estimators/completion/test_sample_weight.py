@@ -12,7 +12,7 @@ from rslm import InductiveCompletion, MatrixCompletion, MatrixCompletionCV, Obse
 from rslm.data.prepared.write import prepare
 from rslm.measurements import Bilinear, Entries
 
-NOT_YET = pytest.mark.xfail(strict=False, reason="the solver does not weight observations yet")
+
 RNG = np.random.default_rng(0)
 TRUTH = RNG.standard_normal((30, 2)) @ RNG.standard_normal((2, 20))
 KNOWN = RNG.random(TRUTH.shape) < 0.5

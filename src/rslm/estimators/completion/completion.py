@@ -66,7 +66,7 @@ class Completion(Recommending):
 
     def _keep_model(self, layout: Layout, result: Result) -> None:
         """Set all attributes, then warn of what the user should know."""
-        self._set(layout.model(result.U, result.V, result.certificate.relaxed("loss")))
+        self._set(layout.model(result.U, result.V, result.certificate.relaxed("loss"), result.effects))
         self._keep(result, layout.scale)
         self.rank_ = result.numerical_rank()
         self.__dict__.pop("residuals_", None)
@@ -89,7 +89,7 @@ class Completion(Recommending):
             setattr(self, name, value)
 
     def _residuals(self, data: ObservedMatrix) -> ObservedMatrix:
-        return residuals(data, self._predicted(data, self.row_factors_), self._checked_loss())
+        return residuals(data, self._predicted(data, self._left), self._checked_loss())
 
     def _checked_weighting(self) -> float:
         if not np.isfinite(as_float(self.weighting)):
@@ -126,9 +126,12 @@ class Completion(Recommending):
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
         arrays |= {"row_factors_": self.row_factors_, "col_factors_": self.col_factors_}
+        arrays |= {"row_effects_": self.row_effects_, "col_effects_": self.col_effects_}
+        facts["intercept"] = float(self.intercept_)
         arrays |= {"subspace": self._subspace.features} | self._seen.to_arrays()
         arrays |= ids_to_array("row", self._rows.ids) | ids_to_array("col", self._cols.ids)
         facts["mean_count"], facts["C"] = self._subspace.mean_count, float(self._subspace.C)
+        facts["weighting"] = self._subspace.weighting
         facts["classes"] = None if self.classes_ is None else self.classes_.tolist()
         return arrays, facts
 
@@ -140,6 +143,12 @@ class Completion(Recommending):
         rows, rank = model.row_factors_.shape
         model.col_factors_ = parts.floats(arrays, "col_factors_", None, rank)
         shape = rows, len(model.col_factors_)
+        if "row_effects_" in arrays:
+            model.row_effects_ = parts.floats(arrays, "row_effects_", rows)
+            model.col_effects_ = parts.floats(arrays, "col_effects_", shape[1])
+            model.intercept_ = parts.number(facts, "intercept")
+        else:  # a file of an older version, whose models have no effects
+            model.row_effects_, model.col_effects_ = np.zeros(rows), np.zeros(shape[1])
         if min(*shape, rank) < 1:
             raise ValueError("row_factors_")
         model._rows = _labels("row", rows, ids_from_array("row", arrays))
@@ -148,7 +157,7 @@ class Completion(Recommending):
             parts.floats(arrays, "subspace", shape[1], rank),
             # Files of older versions hold C among the parameters only.
             parts.number(facts if "C" in facts else params, "C", least=LEAST, most=LARGEST),
-            parts.number(params, "weighting", least=-100.0, most=100.0),
+            parts.number(facts if "weighting" in facts else params, "weighting", least=-100.0, most=100.0),
             parts.number(facts, "mean_count", least=np.finfo(float).tiny),
         )
         model._seen = FittedSamples.from_arrays(arrays, shape)
@@ -158,9 +167,9 @@ class Completion(Recommending):
         return model
 
 
-def rank_limit(rank: int | None, shape: tuple[int, int]) -> int:
+def rank_limit(rank: Any, shape: tuple[int, int]) -> int:
     """The limit on the rank: the given one, which the solver checks, or one that suits a matrix of this shape."""
-    return min(USUAL_RANK, *shape) if rank is None else rank
+    return min(USUAL_RANK, *shape) if rank is None or isinstance(rank, str) else rank
 
 
 def _labels(kind: str, count: int, ids: NDArray[Any] | None) -> Labels:

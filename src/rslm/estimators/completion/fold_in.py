@@ -16,11 +16,22 @@ from rslm.estimators.completion.bounds import solved_box
 from rslm.estimators.scaling import count_weights, scale_of
 from rslm.inner.base import ColumnsSolution
 from rslm.inner.choose import choose
+from rslm.location import Effects, Location
+from rslm.location.packing import Packing
 from rslm.losses import Loss
 from rslm.measurements import Entries
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 from rslm.structures import Box
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """The location of new samples: what all of them share, and the ridge of their own effects."""
+
+    mean: float
+    columns: Floats  #: effects of the features
+    ridge: float | None  #: of the effect of a sample, in units of the objective; None for no effect
 
 
 @dataclass(frozen=True)
@@ -32,16 +43,20 @@ class Subspace:
     weighting: float
     mean_count: float  #: mean number of entries of a fitted sample, to which `weighting` is relative
     box: Box | None = None  #: bounds of the data matrix
+    offsets: Offsets | None = None  #: None where there is no location
+    units: Floats | None = None  #: by which the features are divided before solving
 
-    def fold_in(self, data: ObservedMatrix, loss: Loss, threads: int) -> Floats:
-        """The codes a of all samples, (n_samples, rank)."""
+    def fold_in(self, data: ObservedMatrix, loss: Loss, threads: int) -> tuple[Floats, Floats]:
+        """The codes a of all samples, (n_samples, rank), and their effects."""
         found, scale = self._solve(data, loss, threads)
-        return found.V * scale
+        effects = np.zeros(data.shape[0]) if found.effects is None else found.effects.columns
+        return found.V * scale, effects * (data.row_counts() > 0) * scale
 
     def left_out(self, data: ObservedMatrix, loss: Loss, threads: int) -> Floats:
         """Every observed entry predicted from the other entries of its sample."""
         found, scale = self._solve(data, loss, threads)
-        return found.left_out() * scale
+        predicted = found.left_out() * scale
+        return predicted if self.units is None else np.asarray(predicted * self.units[data.index])
 
     def _structure(self, samples: int, scale: float) -> Box | None:
         if self.box is not None and self.box.shape[0] not in (1, samples):
@@ -55,7 +70,16 @@ class Subspace:
         """The inner solution, and the scale of its V and of its predictions."""
         weights = count_weights(data.row_counts(), self.mean_count, self.weighting)
         scale = scale_of(float(np.abs(data.values).max(initial=0.0)), self.box, loss)
-        entries = Entries.of_transposed(data if scale == 1.0 else data.with_values(data.values / scale))
-        problem = Problem(loss, entries, self._structure(data.shape[0], scale), C=self.C, column_weights=weights)
+        if self.units is not None:
+            data = data.with_values(data.values / (self.units * scale)[data.index])
+        elif scale != 1.0:
+            data = data.with_values(data.values / scale)
+        box, located = self._structure(data.shape[0], scale), self.offsets
+        location = None if located is None else Location(True, 0.0, located.ridge)
+        problem = Problem(loss, Entries.of_transposed(data), box, self.C, None, weights, location)
+        point = self.features
+        if located is not None:  # effects of the features are fixed here, so that their ridge does not matter
+            effects = Effects(0.0, (located.columns + located.mean) / scale, np.zeros(data.shape[0]), np.zeros(0))
+            point = Packing.of(problem).packed(self.features, effects)
         # The inner solvers of entries work column by column, with bounds and without.
-        return cast(ColumnsSolution, choose(problem, threads).solve(self.features)), scale
+        return cast(ColumnsSolution, choose(problem, threads).solve(point)), scale

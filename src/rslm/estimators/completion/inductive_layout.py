@@ -15,6 +15,7 @@ from rslm.estimators.scaling import count_weights
 from rslm.inner.features.coupled import Coupled, CoupledSolution
 from rslm.kernels import Columns
 from rslm.linalg.low_rank import thin_svd
+from rslm.location import Effects
 from rslm.losses import Loss
 from rslm.measurements import Bilinear, Side
 from rslm.problem import Problem
@@ -55,7 +56,7 @@ class InductiveLayout(Layout):
             return Problem(self.loss, entries, C=self.C)
         return Problem(self.loss, Bilinear(data, rows, cols), C=self.C)
 
-    def model(self, U: Floats, V: Floats, rounding: float) -> dict[str, Any]:
+    def model(self, U: Floats, V: Floats, rounding: float, effects: Effects | None = None) -> dict[str, Any]:
         """The attributes that a fitted estimator predicts with."""
         if not self.features_first:
             # W = U Vᵀ = P Σ Qᵀ: the transposed problem has U = Q √Σ / ‖√Σ‖.
@@ -73,6 +74,8 @@ class InductiveLayout(Layout):
         return self._described(rounding) | {
             "row_factors_": row_factors,
             "col_factors_": col_factors,
+            "row_effects_": np.zeros(len(row_factors)),
+            "col_effects_": np.zeros(len(col_factors)),
             "_subspace": InductiveSubspace(
                 col_factors, self.C, self.weighting if self.completion else None, float(counts.mean())
             ),

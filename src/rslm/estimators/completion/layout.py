@@ -13,9 +13,11 @@ from rslm.certificate.relaxation import finite_amount
 from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.completion.bounds import beyond, solved_box
 from rslm.estimators.completion.fitted_samples import FittedSamples
-from rslm.estimators.completion.fold_in import Subspace
+from rslm.estimators.completion.fold_in import Offsets, Subspace
+from rslm.estimators.completion.ridges import Ridges, usual_curvature
 from rslm.estimators.scaling import count_weights, scale_of
 from rslm.linalg.low_rank import thin_svd
+from rslm.location import Effects, Location
 from rslm.losses import Loss
 from rslm.measurements import Entries
 from rslm.measurements.base import Measurement
@@ -39,6 +41,8 @@ class Layout:
     weighting: float
     box: Box | None = None  #: bounds of the data matrix
     left: str = "smaller"  #: which side is d: the smaller one, or "features"
+    ridges: Ridges | None = None  #: of effects; None for no location
+    units: Floats | None = None  #: by which the features are divided before solving
 
     @cached_property
     def features_first(self) -> bool:
@@ -95,6 +99,8 @@ class Layout:
 
     def _scaled(self) -> ObservedMatrix:
         """The data divided by the scale; values that are tiny relative to the bounds become zero."""
+        if self.units is not None:
+            return self.data.with_values(self.data.values / (self.units * self.scale)[self.data.index])
         away = 0.0 if self.box is None else float(self.box.nearest_to_zero().max())
         if self.scale == 1.0 and (self.largest >= LEAST or away < LEAST):
             return self.data
@@ -102,7 +108,20 @@ class Layout:
             return self.data.with_values(without_tiny(self.data.values.astype(np.float64) / self.scale))
 
     def problem(self) -> Problem:
-        return Problem(self.loss, self._measurement(), self._structure(), self.C, self._p, self._q)
+        parts = self._measurement(), self._structure(), self.C, self._p, self._q
+        return Problem(self.loss, *parts, location=self.location)
+
+    @cached_property
+    def location(self) -> Location | None:
+        """The location in the orientation and the units of the problem."""
+        if self.ridges is None:
+            return None
+        return self.ridges.location(self.C, self.curvature, self.features_first)
+
+    @cached_property
+    def curvature(self) -> float:
+        """The curvature of the loss at a typical error."""
+        return usual_curvature(self.loss, self.data.values)
 
     def _measurement(self) -> Measurement:
         data = self._scaled()
@@ -117,18 +136,40 @@ class Layout:
         """Whether all samples have the same bounds, and whether all features have: then an average one keeps them."""
         return (True, True) if self.box is None else (self.box.shape[0] == 1, self.box.shape[1] == 1)
 
-    def model(self, U: Floats, V: Floats, rounding: float) -> dict[str, Any]:
+    def model(self, U: Floats, V: Floats, rounding: float, effects: Effects | None = None) -> dict[str, Any]:
         """The attributes that an estimator predicts with, from a point of the solver and the rounding of the loss."""
         left, V = self._left(U), V * self.scale
         rows, cols = (V, left) if self.features_first else (left, V)
         row_counts, col_counts = self.data.row_counts(), self.data.col_counts()
-        rows = average_where_empty(rows, row_counts) if self.alike[0] else rows
         basis = self._basis(U, V)
-        if self.alike[1]:
-            cols, basis = average_where_empty(cols, col_counts), average_where_empty(basis, col_counts)
-        subspace = Subspace(basis, self.C, self.weighting, float(row_counts.mean()), self.box)
-        factors = {"row_factors_": rows, "col_factors_": cols}
-        return self._described(rounding) | factors | {"_subspace": subspace, "_box": self.box}
+        if effects is None:  # a location is what is left of rows and columns without an entry
+            rows = average_where_empty(rows, row_counts) if self.alike[0] else rows
+            if self.alike[1]:
+                cols, basis = average_where_empty(cols, col_counts), average_where_empty(basis, col_counts)
+        located = self._located(effects)
+        offsets = None
+        if self.location is not None:
+            ridge = self.location.columns if self.features_first else self.location.rows
+            offsets = Offsets(located.mean, located.columns, ridge)
+        subspace = Subspace(basis, self.C, self.weighting, float(row_counts.mean()), self.box, offsets, self.units)
+        units = np.ones(len(cols)) if self.units is None else self.units
+        factors: dict[str, Any] = {"row_factors_": rows, "col_factors_": cols * units[:, None]}
+        # In units of their own, features have no common mean, and samples no effects.
+        mean = located.mean if self.units is None else 0.0
+        columns = located.columns if self.units is None else (located.columns + located.mean) * units
+        factors |= {"intercept_": mean, "row_effects_": located.rows, "col_effects_": columns}
+        return self._described(rounding) | factors | {"_subspace": subspace, "_box": self.box, "_ridges": self.ridges}
+
+    def _located(self, effects: Effects | None) -> Effects:
+        """The effects in the orientation of the data, divided by the units of the features only."""
+        if effects is None:
+            return Effects.none(self.data.shape)
+        found = effects.scaled(self.scale)
+        if self.features_first:
+            found = Effects(found.mean, found.columns, found.rows, found.coefficients)
+        # What is not observed has no effect: the solver may leave it anywhere if it is not penalised.
+        rows, columns = found.rows * (self.data.row_counts() > 0), found.columns * (self.data.col_counts() > 0)
+        return Effects(found.mean, rows, columns, found.coefficients)
 
     def _described(self, rounding: float) -> dict[str, Any]:
         """The attributes that do not depend on U and V."""
@@ -143,7 +184,7 @@ class Layout:
 
     def at(self, progress: Progress) -> dict[str, Any]:
         """The model at the current point of a solver."""
-        return self.model(progress.U, progress.V, finite_amount(progress.relaxations, "loss"))
+        return self.model(progress.U, progress.V, finite_amount(progress.relaxations, "loss"), progress.effects)
 
     def _classes(self) -> Floats | None:
         if not self.loss.binary:

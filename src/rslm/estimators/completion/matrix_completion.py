@@ -10,7 +10,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.callback import with_callbacks
 
+from rslm.data import as_generator, parts
+from rslm.estimators.automatic.folds import folds_of
+from rslm.estimators.automatic.search import Search, stop_when
+from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import needs_distributed
+from rslm.estimators.completion.asked import Asked, ridges_of, units_of
 from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.distributed_layout import DistributedLayout
@@ -18,23 +23,37 @@ from rslm.estimators.completion.fold_in import Subspace
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import on_cluster
 from rslm.estimators.completion.streaming import PartialFit
+from rslm.estimators.defaults import usual_C
 from rslm.estimators.persistence import storable
 from rslm.losses import Loss
-from rslm.solvers.stopping import time_left
+from rslm.runtime.interrupts import Interrupt
+from rslm.runtime.threads import thread_count
+from rslm.runtime.types import Floats
+from rslm.solvers.stopping import check_max_time, check_tol, time_left
+from rslm.storage.container import Arrays, Facts
+
+SEARCHING = 0.6  # share of max_time for finding settings
+NO_FACTORS = 1e-6  # C relative to the best one at which W is almost 0, so that effects alone are left
 
 
 @storable
 class MatrixCompletion(PartialFit):
     """Low-rank matrix completion with a certificate of optimality.
 
-    Learns W of rank at most `rank` that minimises ``C Σ loss(x_ij, w_ij) + ½ ‖W‖_*²`` over the observed entries of X,
-    where ‖W‖_* is the trace norm, the sum of the singular values.
+    Learns a mean μ, row effects b, column effects c and a matrix W of rank at most `rank` that minimise
+    ``C Σ loss(x_ij, μ + b_i + c_j + w_ij) + ½ ‖W‖_*² + ridges`` over the observed entries of X, where ‖W‖_* is the
+    trace norm, the sum of the singular values. What is "auto" is found from the data: some entries are held out,
+    settings are compared by their errors, and the model is then learned from all entries.
+
+    With numbers for `rank` and `C`, ``effects=None`` and ``weighting=0`` there is one fit, of
+    ``C Σ loss(x_ij, w_ij) + ½ ‖W‖_*²``.
 
     Parameters
     ----------
-    rank : int, optional
-        Maximum rank of W, at most the smaller side of X. If None, 10 or the smaller side of X.
-    C : float, default=1e3
+    rank : int or "auto", default="auto"
+        Maximum rank of W, at most the smaller side of X. "auto" is a rank that predicts held-out entries best; 0 if W
+        does not help.
+    C : float or "auto", default="auto"
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
     loss : str or Loss, default="square"
         "square", "absolute", "epsilon_insensitive", "huber", "quantile" for real numbers, "logistic", "hinge",
@@ -46,9 +65,19 @@ class MatrixCompletion(PartialFit):
         for ratings. Each is a number, an array with one number for every feature, an array of shape (n_samples, 1) or
         (n_samples, n_features), or None. Observed values beyond the bounds are fitted as well as the bounds allow, with
         a warning; ``rslm.structures.Box(lower, upper, strict=True)`` makes them an error.
-    weighting : float, default=0.0
+    effects : "auto", (row_ridge, col_ridge) or None, default="auto"
+        The mean and the effects of rows and columns that are added to W. A ridge is a number of observations: a row
+        with that many entries is shrunk half-way to the mean; None in its place leaves these effects out. "auto"
+        estimates both from the variances between and within rows and columns. None for no location at all: then W is
+        shrunk towards zero.
+    weighting : float or "auto", default="auto"
         Exponent α of the weighted trace norm: rows and columns with n observed entries are weighted by n^α, relative
         to the average. 0 is the plain trace norm; 0.5 often predicts better if some rows have many more entries.
+        "auto" compares both, or is 0 where C is given.
+    scale : bool or "auto", default="auto"
+        Whether features are divided by their standard deviations before solving, as a table of different units needs;
+        predictions are in the units of X. "auto" does so if there are effects and the spreads of the features differ
+        by more than a factor of 3. Features then have effects, samples do not.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
         The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.
     max_iter : int, default=1000
@@ -71,7 +100,17 @@ class MatrixCompletion(PartialFit):
     Attributes
     ----------
     row_factors_, col_factors_ : arrays (n_samples, rank) and (n_features, rank)
-        W = row_factors_ @ col_factors_.T. Rows and columns without an observed entry have the average factor.
+        W = row_factors_ @ col_factors_.T.
+    intercept_, row_effects_, col_effects_ : float, arrays (n_samples,) and (n_features,)
+        A prediction is intercept_ + row_effects_[i] + col_effects_[j] + W[i, j]. Where nothing is observed of a row,
+        it is predicted by the other terms. Without effects, rows and columns without an entry have the average factor.
+    C_, weighting_ : float
+        The settings that were used.
+    path_ : dict of arrays, or None
+        rank, C, weighting, error (of held-out entries: root mean square for the square loss, else the mean loss) and
+        seconds of all settings that were tried. None if there was nothing to find.
+    held_out_ : dict or None
+        The errors of held-out entries: of the "mean", of "effects" alone, and of the "model" with the found settings.
     certificate_ : Certificate
         The objective and a lower bound on the objective of any matrix; ``print(model.certificate_)`` says what they
         mean.
@@ -86,7 +125,7 @@ class MatrixCompletion(PartialFit):
     n_iter_ : int
         Number of outer iterations, including those of continuation stages.
     rank_ : int
-        The rank of W, which may be below the limit.
+        The rank of W, which may be below the limit; 0 if effects alone predict held-out entries as well.
     residuals_ : ObservedMatrix
         Residuals of the observed entries: x − w; with the logistic loss, 0 or 1 minus the probability of 1; with the
         hinge losses, the distance to the right side by 1. ``.to_dense()`` is an array with NaN at missing entries.
@@ -105,19 +144,21 @@ class MatrixCompletion(PartialFit):
     >>> from rslm import MatrixCompletion
     >>> X = np.outer([1.0, 2, 3, 4], [1.0, 2, 3])
     >>> X[3, 2] = np.nan
-    >>> model = MatrixCompletion(rank=1, C=1e4).fit(X)
+    >>> model = MatrixCompletion(rank=1, C=1e4, effects=None).fit(X)
     >>> model.predict([3], [2]).round(2)
     array([12.])
     """
 
     def __init__(
         self,
-        rank: int | None = None,
-        C: float = 1e3,
+        rank: int | str | None = "auto",
+        C: float | str = "auto",
         *,
         loss: str | Loss = "square",
+        effects: Any = "auto",
         bounds: Any = None,
-        weighting: float = 0.0,
+        weighting: float | str = "auto",
+        scale: bool | str = "auto",
         solver: str = "trust-region",
         max_iter: int = 1000,
         tol: float = 1e-6,
@@ -130,8 +171,10 @@ class MatrixCompletion(PartialFit):
         self.rank = rank
         self.C = C
         self.loss = loss
+        self.effects = effects
         self.bounds = bounds
         self.weighting = weighting
+        self.scale = scale
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
@@ -176,32 +219,105 @@ class MatrixCompletion(PartialFit):
             DataFrame with one entry per line. The answer is the same; it has no `residuals_`.
         """
         began = time.perf_counter()
-        layout, start = self._layout(X, client, sample_weight), None
+        asked = Asked.of(self.rank, self.C, self.weighting)
+        layout, start = self._layout(X, client, sample_weight, asked), None
         self._warn_of_beyond(layout)
-        if self.warm_start and (basis := self._learned_basis(layout.data.shape)) is not None:
-            layout = replace(layout, left="features")
-            start = layout.start(basis)
+        check_max_time(self.max_time)
+        check_tol(self.tol)
         self._stream = None
-        with self._solving():
-            self._fit(X, layout, self.rank, start, time_left(self.max_time, began), checkpoint)
+        with self._solving() as interrupt:
+            searches = asked.searches and layout.at_hand
+            reporter = Reporter(self, X, several=searches)
+            layout, rank, start = self._chosen(layout, asked, interrupt, began, reporter)
+            if self.warm_start and (basis := self._learned_basis(layout.data.shape, rank)) is not None:
+                layout = replace(layout, left="features")
+                start = layout.start(basis)
+            self._fit(X, layout, max(rank, 1), start, time_left(self.max_time, began), checkpoint, reporter)
+        self._keep_settings(layout, rank)
         return self
 
-    def _learned_basis(self, shape: tuple[int, int]) -> Any:
+    def _chosen(
+        self, layout: Layout, asked: Asked, interrupt: Interrupt, began: float, reporter: Reporter
+    ) -> tuple[Layout, int, Floats | None]:
+        """The layout with all settings, the limit on the rank, and where to start."""
+        self.path_, self.held_out_ = None, None
+        rank = rank_limit(asked.rank, layout.data.shape)
+        if not asked.searches or not layout.at_hand:
+            return layout, rank, None
+        seed = int(as_generator(self.random_state).integers(2**31))
+        folds = folds_of(layout.data, np.random.default_rng(seed))
+        if not folds:
+            return layout, rank, None
+        limit = None if self.max_time is None else SEARCHING * self.max_time
+        search = Search(
+            layout,
+            folds,
+            rank=rank if asked.fixed else None,
+            C=asked.C,
+            weighting=asked.weighting if asked.C is None else layout.weighting,
+            largest_rank=min(layout.data.shape),
+            n_threads=thread_count(self.n_threads),
+            seed=seed,
+            stopped=stop_when(interrupt, limit, began),
+            callback=lambda at: reporter.callback(at.at, at.scale),
+            interrupt=interrupt,
+        )
+        found = search.run()
+        self.path_ = found.path.table()
+        self.held_out_ = {"mean": found.of_mean, "effects": found.of_effects, "model": found.error}
+        setting = found.setting
+        if not asked.fixed and layout.ridges is not None and not found.error < found.of_effects:
+            self.held_out_["model"] = found.of_effects
+            return replace(layout, C=NO_FACTORS * setting.C), 0, None
+        return replace(layout, C=setting.C, weighting=setting.weighting), setting.rank, found.start
+
+    def _keep_settings(self, layout: Layout, rank: int) -> None:
+        self.C_, self.weighting_ = float(layout.C), float(layout.weighting)
+        if rank == 0:  # the fit has shrunk W to almost nothing; effects alone are the answer
+            self.row_factors_[:], self.col_factors_[:], self.rank_ = 0.0, 0.0, 0
+            self._subspace = replace(self._subspace, features=np.zeros_like(self._subspace.features))
+            if layout.at_hand:
+                self.residuals_ = self._residuals(layout.data)
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        path, held_out = getattr(self, "path_", None), getattr(self, "held_out_", None)
+        arrays |= {} if path is None else {f"path_{name}": values for name, values in path.items()}
+        return arrays, facts | {"held_out": held_out}
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        model.C_, model.weighting_ = model._subspace.C, model._subspace.weighting
+        path = {k.removeprefix("path_"): parts.floats(arrays, k, None) for k in arrays if k.startswith("path_")}
+        if len({len(values) for values in path.values()}) > 1:
+            raise ValueError("path")
+        model.path_ = path or None
+        found = facts.get("held_out")
+        model.held_out_ = None if found is None else {k: parts.number(found, k) for k in ("mean", "effects", "model")}
+        return model
+
+    def _learned_basis(self, shape: tuple[int, int], rank: int) -> Any:
         """The subspace of the last fit, if it suits data of this shape."""
         subspace: Subspace | None = getattr(self, "_subspace", None)
-        if subspace is None or subspace.features.shape != (shape[1], rank_limit(self.rank, shape)):
+        if subspace is None or subspace.features.shape != (shape[1], rank) or not subspace.features.any():
             return None
         return subspace.features
 
-    def _layout(self, X: Any, client: Any, sample_weight: Any) -> Layout:
-        weighting, loss = self._checked_weighting(), self._checked_loss()
+    def _layout(self, X: Any, client: Any, sample_weight: Any, asked: Asked) -> Layout:
+        loss = self._checked_loss()
         if client is None:
             data = self._observed(X, fitting=True, sample_weight=sample_weight)
         else:
             data = self._distributed(X, client, sample_weight)
         box = as_box(self.bounds, data.shape, data.col_ids)
-        kind = Layout if client is None else DistributedLayout
-        return kind(data, loss, self.C, weighting, box)
+        if client is not None:
+            C = usual_C(data.shape, np.ones(1), loss) if asked.C is None else asked.C
+            return DistributedLayout(data, loss, C, asked.weighting or 0.0, box)
+        units = None if self.effects is None else units_of(self.scale, data, loss, box is not None)
+        ridges = ridges_of(self.effects, data, loss, units)
+        C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C
+        return Layout(data, loss, C, asked.weighting or 0.0, box, ridges=ridges, units=units)
 
     def _distributed(self, X: Any, client: Any, sample_weight: Any) -> Any:
         needs_distributed()

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rslm.data import ObservedMatrix
+from rslm.data import ObservedMatrix, parts
 from rslm.estimators.choices import has_probabilities
 from rslm.estimators.completion.bounds import as_box, from_plain, to_plain, warn_of_beyond
 from rslm.estimators.completion.completion import Completion
-from rslm.estimators.completion.fold_in import Subspace
+from rslm.estimators.completion.fold_in import Offsets, Subspace
 from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.persistence import Form
 from rslm.estimators.warn import warn_caller
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
 from rslm.solvers import Outcome
+from rslm.storage.container import Arrays, Facts
 
 
 class PlainCompletion(Completion):
@@ -37,6 +40,12 @@ class PlainCompletion(Completion):
         data, alike = layout.data, layout.alike
         samples, features = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
         if not (samples or features):
+            return
+        if layout.ridges is not None:
+            warn_caller(
+                f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed "
+                "entry; they are predicted by the mean and the effects of the other side"
+            )
             return
         average = (alike[0] or not samples) and (alike[1] or not features)
         consequence = (
@@ -77,7 +86,7 @@ class PlainCompletion(Completion):
         if cols is None:
             return self._reconstructed(self._dense_samples(rows))
         i, j = self._rows.positions(rows), self._cols.positions(cols)
-        return self._entries(self.row_factors_, i, self.col_factors_, j)
+        return self._entries(self._left, i, self._right, j)
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
@@ -137,8 +146,11 @@ class PlainCompletion(Completion):
         return self._recommended_for(X, top)
 
     def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
-        features = self._subspace.features
-        codes = self._subspace.fold_in(data, self._solved_loss(), thread_count(self.n_threads))
+        subspace = self._subspace
+        features = subspace.features if subspace.units is None else subspace.features * subspace.units[:, None]
+        codes, effects = subspace.fold_in(data, self._solved_loss(), thread_count(self.n_threads))
+        if subspace.offsets is not None:
+            return np.column_stack([codes, effects, np.ones(len(codes))]), self._with_effects(features)
         if (empty := data.row_counts() == 0).any() and (self._box is None or self._box.shape[0] == 1):
             average = self.col_factors_ @ self.row_factors_.mean(axis=0)  # which is in the same subspace
             codes[empty] = np.linalg.lstsq(features, average)[0]
@@ -150,3 +162,32 @@ class PlainCompletion(Completion):
     def _set_subspace(self, features: Floats, C: float, weighting: float, mean_count: float) -> None:
         self._box = as_box(self.bounds, (len(self.row_factors_), len(features)))
         self._subspace = Subspace(features, C, weighting, mean_count, self._box)
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        offsets, units = self._subspace.offsets, self._subspace.units
+        if offsets is not None:
+            arrays["offsets"] = offsets.columns
+            facts["offsets"] = [float(offsets.mean), offsets.ridge]
+        if self._ridges is not None:
+            facts["ridges"] = [self._ridges.rows, self._ridges.columns]
+        return arrays | ({} if units is None else {"units": units}), facts
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        n = len(model.col_factors_)
+        if "offsets" in arrays:
+            mean, ridge = parts.number(facts["offsets"], 0), facts["offsets"][1]
+            ridge = None if ridge is None else parts.number(facts["offsets"], 1, least=0.0)
+            offsets = Offsets(mean, parts.floats(arrays, "offsets", n), ridge)
+            model._subspace = replace(model._subspace, offsets=offsets)
+        if (ridges := facts.get("ridges")) is not None:
+            known = [None if r is None else parts.number(ridges, k, least=0.0) for k, r in enumerate(ridges)]
+            model._ridges = Ridges(*known)
+        if "units" in arrays:
+            units = parts.floats(arrays, "units", n)
+            if not (units > 0).all():
+                raise ValueError("units")
+            model._subspace = replace(model._subspace, units=units)
+        return model

@@ -18,9 +18,12 @@ from rslm.estimators.completion.bounds import clipped
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import ObservedInput
+from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.scaling import extreme_scale
 from rslm.evaluation.dual import sum_in_blocks
 from rslm.kernels import Columns, predict_pairs
+from rslm.location import Effects
+from rslm.location.packing import Packing
 from rslm.losses import Loss
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats, Indices64
@@ -32,11 +35,15 @@ class Predicting(ObservedInput):
 
     row_factors_: Floats
     col_factors_: Floats
+    intercept_: float = 0.0
+    row_effects_: Floats
+    col_effects_: Floats
     classes_: NDArray[Any] | None
     _subspace: Any  # of the features, for new samples
     _seen: FittedSamples
     _rounding: float  # of the kinks of the loss
     _box: Box | None = None
+    _ridges: Ridges | None = None  # of the effects; None where there are none
 
     @abstractmethod
     def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
@@ -53,6 +60,19 @@ class Predicting(ObservedInput):
         """The loss that was solved: with its kinks rounded, if it has any."""
         loss = self._checked_loss()
         return loss.rounded(self._rounding) if self._rounding > 0 else loss
+
+    @property
+    def _left(self) -> Floats:
+        """Row factors and effects: predictions are the products of `_left` and `_right`."""
+        return np.column_stack([self.row_factors_, self.row_effects_, np.ones(len(self.row_factors_))])
+
+    @property
+    def _right(self) -> Floats:
+        return self._with_effects(self.col_factors_)
+
+    def _with_effects(self, col_factors: Floats) -> Floats:
+        """Factors of the columns, followed by 1 for the row effects, and by the column effects and the intercept."""
+        return np.column_stack([col_factors, np.ones(len(col_factors)), self.col_effects_ + self.intercept_])
 
     def _entries(self, left: Floats, i: Indices64, right: Floats, j: Indices64) -> Floats:
         """The predictions of entries at these positions in the factors."""
@@ -91,10 +111,7 @@ class Predicting(ObservedInput):
         check_is_fitted(self)
         data = self._observed(X, fitting=False, sample_weight=sample_weight)._not_empty(allow_empty=False)
         rows = self._fitted_rows(data) if row_features is None else None
-        if rows is None:
-            prediction = self._left_out(data, row_features)
-        else:
-            prediction = self._predicted(data, self.row_factors_[rows])
+        prediction = self._left_out(data, row_features) if rows is None else self._predicted(data, self._left[rows])
         y, n, weights = data.values, len(data), data.weights
         largest = 1.0 if weights is None else float(weights.max())  # relative to it, sums are finite
 
@@ -112,9 +129,9 @@ class Predicting(ObservedInput):
         return 1.0 - left / total if total > 0 else float(left == 0)
 
     def _predicted(self, data: ObservedMatrix, row_factors: Floats) -> Floats:
-        """The predictions of the observed entries of samples with these factors."""
+        """The predictions of the observed entries of samples with these factors and effects."""
         columns = Columns(data.indptr, data.index, data.shape[1])
-        return columns.predict(self.col_factors_, row_factors, thread_count(self.n_threads))
+        return columns.predict(self._right, row_factors, thread_count(self.n_threads))
 
     def _fitted_rows(self, data: ObservedMatrix) -> Indices64 | None:
         """Positions of samples among the fitted ones, by ids or else by comparing entries; None if they are new."""
@@ -138,7 +155,13 @@ class Predicting(ObservedInput):
         """
         check_is_fitted(self)
         data = self._observed(X, fitting=False, sample_weight=sample_weight)._not_empty(allow_empty=False)
-        C, weighting = self._subspace.C, float(self.weighting)
-        layout = Layout(data, self._checked_loss(), C, weighting, self._box, left="features")
-        start = layout.start(self._subspace.features)
-        return self._solve(layout.problem(), start.shape[1], start, max_iter=0).certificate.scaled(layout.scale)
+        C, weighting = self._subspace.C, self._subspace.weighting
+        parts = self._checked_loss(), C, weighting, self._box
+        units = self._subspace.units if self._ridges is not None else None
+        layout = Layout(data, *parts, left="features", ridges=self._ridges, units=units)
+        start, problem = layout.start(self._subspace.features), layout.problem()
+        rank = start.shape[1]
+        if (offsets := self._subspace.offsets if self._ridges is not None else None) is not None:
+            effects = Effects(offsets.mean, offsets.columns, np.zeros(data.shape[0]), np.zeros(0))
+            start = Packing.of(problem).packed(start, effects.scaled(1.0 / layout.scale))
+        return self._solve(problem, rank, start, max_iter=0).certificate.scaled(layout.scale)

@@ -73,7 +73,7 @@ class Recommending(Predicting):
         else:
             left_out = Known.of(self.residuals_) if hasattr(self, "residuals_") else self._known
         at = np.atleast_1d(self._rows.positions(rows))
-        return self._listed(at, *largest(at, self.row_factors_, self.col_factors_, top, left_out))
+        return self._listed(at, *largest(at, self._left, self._right, top, left_out))
 
     def _recommended_for(self, X: Any, top: int, row_features: Any = None) -> tuple[list[NDArray[Any]], list[Floats]]:
         check_is_fitted(self)

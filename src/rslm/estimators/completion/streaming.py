@@ -13,9 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from rslm.certificate import no_certificate
 from rslm.data import ObservedMatrix, as_generator, parts
 from rslm.estimators.choices import STREAMING, as_loss
+from rslm.estimators.completion.asked import is_auto
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.plain_completion import PlainCompletion
+from rslm.estimators.defaults import usual_C
 from rslm.evaluation.objective import Objective
 from rslm.losses import Loss
 from rslm.runtime.threads import single_threaded_blas, thread_count
@@ -34,6 +36,7 @@ class Stream:
 
     steps: StochasticSteps | None = None
     samples: int = 0
+    C: float | None = None  #: set by the first samples
     objective: list[float] = field(default_factory=list)  #: mean of a sample, in each batch of the last call
     seconds: list[float] = field(default_factory=list)
 
@@ -42,7 +45,7 @@ class Stream:
         if self.steps is None:
             return {}
         U, curvature, shift, batches = self.steps.state()
-        counts = np.array([shift, batches, self.samples])
+        counts = np.array([shift, batches, self.samples, self.C or 0.0])
         return {"stream_U": U, "stream_curvature": curvature, "stream_counts": counts}
 
     @classmethod
@@ -50,13 +53,13 @@ class Stream:
         """The stream in the file of a model; None if there is none."""
         if "stream_U" not in arrays:
             return None
-        shift, batches, samples = (float(x) for x in parts.floats(arrays, "stream_counts", 3))
+        shift, batches, samples, C = (float(x) for x in parts.floats(arrays, "stream_counts", 4))
         if min(batches, samples) < 0:
             raise ValueError("stream_counts")
         U = parts.floats(arrays, "stream_U", None, None)
         curvature = parts.floats(arrays, "stream_curvature", len(U), U.shape[1], U.shape[1])
         steps = StochasticSteps.of_state(U, curvature, shift, int(batches))
-        return cls(steps, int(samples))
+        return cls(steps, int(samples), C or None)
 
     def learn(
         self, data: ObservedMatrix, loss: Loss, C: float, rank: int, rng: np.random.Generator, n_threads: int
@@ -101,7 +104,7 @@ def obstacle(loss: Loss, weighting: object, bounds: object) -> str | None:
     """Why partial_fit is not possible; None if it is."""
     if bounds is not None:
         return "partial_fit knows no bounds; fit all samples at once, or leave bounds out"
-    if weighting != 0:
+    if weighting != 0 and not is_auto(weighting):
         return f"weighting={weighting!r} needs the counts of all entries, which a stream does not have; use 0"
     if not loss.smooth:
         return f"{loss!r} has kinks, where partial_fit has no step; use a smooth one, such as 'huber'"
@@ -130,7 +133,8 @@ class PartialFit(PlainCompletion):
         order, hundreds of them in a call. Afterwards `transform`, `predict(X)` and `recommend_for` take any samples;
         `row_factors_`, `residuals_` and `row_ids_` are those of the last X. A `fit` with ``warm_start=True`` starts
         from the answer; after a `fit`, a new stream begins. Bounds, weighting and losses with kinks are not possible,
-        and there is no certificate.
+        and there is no certificate. A stream has no effects, and nothing is held out of it: where `rank` and `C` are
+        "auto", the first call sets them from the shape and the units of its samples.
 
         Parameters
         ----------
@@ -141,7 +145,8 @@ class PartialFit(PlainCompletion):
             Weights of the entries, as in `fit`.
         """
         stream = self._stream or Stream()
-        if stream.steps is not None and self.rank is not None and stream.steps.U.shape[1] != self.rank:
+        given = self.rank is not None and not is_auto(self.rank)
+        if stream.steps is not None and given and stream.steps.U.shape[1] != self.rank:
             learned = stream.steps.U.shape[1]
             raise ValueError(f"the stream has been learned at rank {learned}, and rank is {self.rank} now; set it back")
         data = self._observed(X, fitting=stream.steps is None, sample_weight=sample_weight)
@@ -150,8 +155,10 @@ class PartialFit(PlainCompletion):
         loss, threads = self._checked_loss(), thread_count(self.n_threads)
         with single_threaded_blas():
             rank = rank_limit(self.rank, data.shape)
-            U = stream.learn(data, loss, self.C, rank, as_generator(self.random_state), threads)
-            layout = Layout(data, loss, self.C, 0.0, left="features")
+            if stream.C is None:
+                stream.C = usual_C(data.shape, data.values, loss) if is_auto(self.C) else self.C
+            U = stream.learn(data, loss, stream.C, rank, as_generator(self.random_state), threads)
+            layout = Layout(data, loss, stream.C, 0.0, left="features")
             problem = layout.problem()
             evaluation = Objective(problem, threads).evaluate(U)
         self._stream = stream

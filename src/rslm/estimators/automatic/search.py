@@ -1,0 +1,404 @@
+"""C, rank and weighting by the errors of held-out entries, along a warm-started path.
+
+The rank grows by the leading singular vectors of the dual matrix, what W does not explain yet, while the error falls.
+At every rank C is searched in steps from the best one so far, upwards or downwards. C begins where the first singular
+value of what the effects leave would be halved: a unit that depends neither on the scale nor on the size of the data.
+
+At the C that was found, a larger rank may be the optimum over all ranks, which a certificate can confirm. Where that
+optimum predicts almost as well, it is preferred.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rslm.certificate import certify
+from rslm.data import ObservedMatrix
+from rslm.estimators.automatic.folds import Fold
+from rslm.estimators.completion.layout import Layout
+from rslm.evaluation.dual import dual_gram
+from rslm.evaluation.effects import effects_alone, residual_duals
+from rslm.evaluation.objective import Objective
+from rslm.kernels import predict_pairs
+from rslm.location import Effects
+from rslm.losses import Loss
+from rslm.losses.checked import CheckedLoss, usual_size
+from rslm.problem import Problem
+from rslm.runtime.interrupts import Interrupt
+from rslm.runtime.log import logger
+from rslm.runtime.types import Floats
+from rslm.solvers import Outcome, Result, solve
+from rslm.solvers.loop import Callback
+
+STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
+ROUGH, MOST = 3e-3, 30  # tolerance and iterations of a fit on the way
+BETTER = 1e-3  # a rank must lower the error by this share to be worth another column
+EXACT = 50_000  # entries
+SEARCHED = 3  # C is searched at every rank up to `COMPARED`, and then at every third one
+PATIENCE = 2  # ranks without such a gain after which the search ends
+MOST_RANK = 64
+PASSES, ADDED = 4, 0.05  # of subspace iteration for new columns, and their share of the norm of U
+ALIKE = 1.5  # counts of entries differ less than by this factor: weighting makes no difference
+WEIGHTINGS = (0.0, 0.5)
+COMPARED = 3  # the rank at which weightings are compared
+HALVED = 0.5
+CLOSED = 1e-3  # relative gap up to which a setting counts as certifiable
+ALMOST, FAR = 7.5e-3, 0.02  # by how much larger an error may be with a certificate than without; before it closes
+USED = 1e-2  # singular values of U relative to the first, above which a column counts
+SPARE = 1.1  # columns of U relative to those needed for the training entries, as all entries may need more
+AFFORDABLE = 5e8  # entries · rank², up to which the rank of the convex optimum is searched
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a fit needs to know."""
+
+    C: float
+    rank: int
+    weighting: float
+
+
+@dataclass
+class Path:
+    """All settings that were tried, in order, with their errors on held-out entries."""
+
+    rows: list[tuple[int, float, float, float, float]] = field(default_factory=list)
+
+    def add(self, setting: Setting, error: float, seconds: float) -> None:
+        self.rows.append((setting.rank, setting.C, setting.weighting, error, seconds))
+
+    def table(self) -> dict[str, Floats]:
+        """One array for each of rank, C, weighting, error and seconds."""
+        names = ("rank", "C", "weighting", "error", "seconds")
+        return dict(zip(names, np.array(self.rows, dtype=np.float64).reshape(-1, len(names)).T.copy(), strict=True))
+
+
+@dataclass
+class Found:
+    """The best setting, the errors of what it is compared with, and where a fit with it may start."""
+
+    setting: Setting
+    error: float
+    path: Path
+    start: Floats | None
+    of_mean: float
+    of_effects: float
+
+
+class Search:
+    """The search over settings for a layout of all data."""
+
+    def __init__(
+        self,
+        template: Layout,
+        folds: list[Fold],
+        *,
+        rank: int | None,
+        C: float | None,
+        weighting: float | None,
+        largest_rank: int,
+        n_threads: int,
+        seed: int,
+        stopped: Callable[[], bool],
+        callback: Callable[[Layout], Callback | None],
+        interrupt: Interrupt,
+    ) -> None:
+        self.callback, self.interrupt = callback, interrupt
+        self.template, self.folds, self.threads, self.seed, self.stopped = template, folds, n_threads, seed, stopped
+        self.rank, self.C, self.weighting = rank, C, weighting
+        self.largest_rank = min(largest_rank, MOST_RANK)
+        self.loss = template.loss
+        self.smooth = template.loss if template.loss.smooth else rounded(template)
+        self.path = Path()
+        self.errors: dict[Setting, float] = {}
+        self.points: dict[Setting, list[Floats]] = {}
+        self.located = template.ridges is not None
+        self.exact = len(template.data) <= EXACT  # then every rank is tried, because it costs little
+        self.effects: list[Effects | None] = [None] * len(folds)
+
+    # ---- what W is compared with ---------------------------------------------------------------------------------
+
+    def of_effects(self) -> float:
+        """The error of effects alone; of the mean if there are no effects."""
+        if not self.located:
+            return self.of_mean()
+        total = []
+        for k, fold in enumerate(self.folds):
+            problem = self._layout(fold, Setting(1.0, 1, 0.0)).problem()
+            self.effects[k] = effects_alone(problem, self.threads)
+            layout = self._layout(fold, Setting(1.0, 1, 0.0))
+            d, T = problem.shape
+            total.append(self._error(layout, fold, np.zeros((d, 1)), np.zeros((T, 1)), self.effects[k]))
+        return self._mean(total)
+
+    def of_mean(self) -> float:
+        """The error of the mean of all training entries, or for two classes of their frequency."""
+        total = []
+        for fold in self.folds:
+            y = self.loss.targets(fold.train.values).astype(np.float64)
+            level = float(np.average(y, weights=fold.train.weights))
+            if self.loss.binary:  # the log-odds
+                share = min(max(0.5 * (level + 1.0), 1e-6), 1.0 - 1e-6)
+                level = math.log(share / (1.0 - share))
+            total.append(self._loss_of(fold.held, np.full(len(fold.held), level)))
+        return self._mean(total)
+
+    # ---- the search ----------------------------------------------------------------------------------------------
+
+    def run(self) -> Found:
+        of_mean, of_effects = self.of_mean(), self.of_effects()
+        first = self._first_C() if self.C is None else self.C
+        weightings = self._weightings()
+        if self.rank is not None:
+            best = min((self._at_rank(self.rank, first, w) for w in weightings), key=self.errors.__getitem__)
+        else:
+            best = self._grown(first, weightings)
+        if self.C is None:
+            best = self._along_C(best, FINER)
+        best = self._certifiable(best)
+        points = self.points.get(best)
+        start = points[0] if points is not None and len(self.folds) == 1 else None
+        return Found(best, self.errors[best], self.path, start, of_mean, of_effects)
+
+    def _key(self, setting: Setting) -> float:
+        return self.errors[setting]
+
+    def _grown(self, C: float, weightings: list[float]) -> Setting:
+        """The best setting over ranks: the smallest rank whose error is almost the least."""
+        best: dict[int, Setting] = {}
+        rank, without, count = 1, 0, 0
+        while not (self.stopped() and best):
+            count += 1
+            if self.exact or rank <= COMPARED or count % SEARCHED == 0:
+                best[rank] = min((self._at_rank(rank, C, w) for w in weightings), key=self._key)
+            else:
+                best[rank] = self._tried(Setting(C, rank, weightings[0]))
+            C = best[rank].C
+            if rank >= min(COMPARED, self.largest_rank):
+                weightings = [best[rank].weighting]
+            least = min((self.errors[s] for r, s in best.items() if r < rank), default=math.inf)
+            without = 0 if self.errors[best[rank]] < (1.0 - BETTER) * least else without + 1
+            if without >= PATIENCE or rank == self.largest_rank:
+                break
+            rank = min(next_rank(rank, self.exact), self.largest_rank)
+        return self._smallest(best)
+
+    def _smallest(self, best: dict[int, Setting]) -> Setting:
+        """The setting with the smallest rank whose error is almost the least; also among ranks that were skipped."""
+        least = min(self.errors[s] for s in best.values())
+        ranks = sorted(best)
+        high = next(r for r in ranks if self.errors[best[r]] <= (1.0 + BETTER) * least)
+        low, found = max((r for r in ranks if r < high), default=0), best[high]
+        while high - low > 1 and not self.stopped():
+            middle = (low + high) // 2
+            at = self._along_C(self._tried(replace(found, rank=middle)), STEP)
+            if self.errors[at] <= (1.0 + BETTER) * min(least, self.errors[found]):
+                high, found = middle, at
+            else:
+                low = middle
+        return found
+
+    def _certifiable(self, best: Setting) -> Setting:
+        """The setting at the rank of the convex optimum, if it predicts almost as well; else the given one."""
+        entries = len(self.template.data)
+        at = best
+        while self.rank is None and not self.stopped():
+            if self._gap(at) <= CLOSED:
+                if at is best or self.errors[at] > (1.0 + ALMOST) * self.errors[best]:
+                    return best
+                used = max(self._used_columns(point) for point in self.points[at])
+                return self._renamed(at, min(math.ceil(SPARE * used) + 2, self.largest_rank))
+            rank = min(2 * at.rank + 2, self.largest_rank)
+            if rank == at.rank or entries * rank**2 > AFFORDABLE:
+                return best
+            at = self._tried(replace(at, rank=rank))
+            if self.errors[at] > (1.0 + FAR) * self.errors[best]:
+                return best
+        return best
+
+    def _gap(self, setting: Setting) -> float:
+        """The relative duality gap on the first fold."""
+        problem = self._layout(self.folds[0], setting).problem()
+        problem = problem if self.smooth is self.loss else replace(problem, loss=self.smooth)
+        evaluation = Objective(problem, self.threads).evaluate(self.points[setting][0])
+        return certify(problem, evaluation, CLOSED, stationary=True).relative_gap
+
+    def _used_columns(self, point: Floats) -> int:
+        """How many columns of U a solution uses."""
+        s = np.linalg.svd(point[:, :-1] if self.located else point, compute_uv=False)
+        return int((s > USED * s[0]).sum())
+
+    def _renamed(self, setting: Setting, rank: int) -> Setting:
+        """The same setting with room for a larger rank."""
+        new = replace(setting, rank=rank)
+        self.errors[new] = self.errors[setting]
+        return new
+
+    def _at_rank(self, rank: int, C: float, weighting: float) -> Setting:
+        """The best C at a rank, from a C that is near it."""
+        return self._along_C(self._tried(Setting(C, rank, weighting)), STEP)
+
+    def _along_C(self, at: Setting, step: float) -> Setting:
+        """The best setting that steps of C lead to, upwards or else downwards."""
+        if self.C is not None:
+            return at
+        for factor in (step, 1.0 / step):
+            moved = False
+            while not self.stopped():
+                new = self._tried(replace(at, C=at.C * factor))
+                if not self.errors[new] < self.errors[at]:
+                    break
+                at, moved = new, True
+            if moved:
+                break
+        return at
+
+    def _tried(self, setting: Setting) -> Setting:
+        """The setting, fitted to every fold."""
+        if setting in self.errors:
+            return setting
+        began = time.perf_counter()
+        total, points = [], []
+        for k, fold in enumerate(self.folds):
+            layout = self._layout(fold, setting)
+            problem = replace(layout.problem(), loss=self.smooth) if self.smooth is not self.loss else layout.problem()
+            result: Result = solve(
+                problem,
+                setting.rank,
+                start=self._start(problem, setting, k),
+                tol=ROUGH,
+                max_iter=MOST,
+                random_state=self.seed,
+                n_threads=self.threads,
+                certificate=False,
+                callback=self.callback(layout),
+            )
+            self.interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
+            points.append(result.point)
+            total.append(self._error(layout, fold, result.U, result.V, result.effects))
+        self.errors[setting], self.points[setting] = self._mean(total), points
+        self.path.add(setting, self.errors[setting], time.perf_counter() - began)
+        logger.info(
+            "rank %d, C %.4g, weighting %g: held-out error %.5g, %.2f s",
+            setting.rank,
+            setting.C,
+            setting.weighting,
+            self.errors[setting],
+            self.path.rows[-1][-1],
+        )
+        return setting
+
+    def _start(self, problem: Problem, setting: Setting, k: int) -> Floats | None:
+        """The point of the most similar setting; with new columns if that had a smaller rank."""
+        near = [s for s in self.points if s.weighting == setting.weighting and s.rank <= setting.rank]
+        if not near:
+            return None
+        like = max(near, key=lambda s: (s.rank, -abs(math.log(s.C / setting.C))))
+        point = self.points[like][k]
+        added = setting.rank - like.rank
+        return point if added == 0 else grown(problem, point, added, self.threads, self.seed)
+
+    def _first_C(self) -> float:
+        """The C at which the first singular value of what effects leave would be halved by a rank of one."""
+        fold = self.folds[0]
+        problem = self._layout(fold, Setting(1.0, 1, 0.0)).problem()
+        effects = self.effects[0]
+        z = residual_duals(problem, effects, self.threads) if effects is not None else guessed(problem)
+        (u, v), rows = leading_pair(problem, z, self.threads, self.seed), problem.data.groups(0)
+        density = float(np.sum(u[rows] ** 2 * v[problem.data.groups(1)] ** 2))
+        curvature = self.template.curvature
+        return HALVED / (max(density, np.finfo(float).tiny) * curvature * 0.5)
+
+    def _weightings(self) -> list[float]:
+        if self.weighting is not None:
+            return [self.weighting]
+        sides = self.template.data.row_counts(), self.template.data.col_counts()
+        filled = [counts[counts > 0] for counts in sides]
+        if all(np.quantile(c, 0.9) <= ALIKE * np.quantile(c, 0.1) for c in filled):
+            return [0.0]
+        return list(WEIGHTINGS)
+
+    def _layout(self, fold: Fold, setting: Setting) -> Layout:
+        return replace(self.template, data=fold.train, C=setting.C, weighting=setting.weighting, box=None)
+
+    def _error(self, layout: Layout, fold: Fold, U: Floats, V: Floats, effects: Effects | None) -> float:
+        model, held = layout.model(U, V, 0.0, effects), fold.held
+        rows, cols = held.rows_of_entries(), held.index
+        w = predict_pairs(rows, cols, model["row_factors_"], model["col_factors_"], self.threads)
+        w += model["intercept_"] + model["row_effects_"][rows] + model["col_effects_"][cols]
+        return self._loss_of(held, w)
+
+    def _loss_of(self, held: ObservedMatrix, w: Floats) -> float:
+        """The mean loss of held-out entries, within bounds if there are any."""
+        template = self.template
+        y = self.loss.targets(held.values).astype(np.float64)
+        if template.box is not None:
+            lower, upper = template.box.planes(held.shape)
+            at = held.rows_of_entries(), held.index
+            w = np.clip(w, lower[at], upper[at])
+        if template.units is not None:
+            y, w = y / template.units[held.index], w / template.units[held.index]
+        scale = template.scale
+        return float(np.average(self.loss.value(y / scale, w / scale), weights=held.weights))
+
+    def _mean(self, values: list[float]) -> float:
+        """Over the folds: of root mean squares for the square loss, of mean losses otherwise."""
+        mean = float(np.average(values, weights=[len(fold.held) for fold in self.folds]))
+        return self.template.scale * math.sqrt(mean) if self.loss.quadratic else mean
+
+
+def next_rank(rank: int, exact: bool) -> int:
+    """1, 2, 3, 4, 6, 8, 11, 15, …: about a third more, if `exact` from 12 on; what is skipped is tried in the end."""
+    return rank + 1 if rank < (12 if exact else 4) else rank + max(rank // 3, 2)
+
+
+def rounded(template: Layout) -> Loss:
+    """A loss with its kinks rounded so that searching is fast."""
+    usual = 2.0 / template.curvature
+    return template.loss.rounded(0.1 * usual)
+
+
+def guessed(problem: Problem) -> Floats:
+    """The targets as the loss takes them, where there are no effects."""
+    values = np.asarray(problem.data.values, dtype=np.float64)
+    return CheckedLoss(problem.loss).guess(values, usual_size(values))
+
+
+def leading_pair(problem: Problem, z: Floats, n_threads: int, seed: int) -> tuple[Floats, Floats]:
+    """The first singular vectors of the matrix with the values z at the observed entries."""
+    gram = dual_gram(problem, z, n_threads)
+    u: Floats = np.random.default_rng(seed).standard_normal((problem.shape[0], 4))
+    for _ in range(PASSES):
+        u = gram(np.linalg.qr(u)[0])
+    u = np.linalg.svd(u, full_matrices=False)[0][:, :1]
+    v = problem.data.adjoint_transposed_times(z, np.ascontiguousarray(u), n_threads)
+    return u[:, 0], v[:, 0] / max(float(np.linalg.norm(v)), np.finfo(float).tiny)
+
+
+def grown(problem: Problem, point: Floats, added: int, n_threads: int, seed: int) -> Floats:
+    """The point with `added` columns of U: the leading singular vectors of the dual matrix that U does not span."""
+    objective = Objective(problem, n_threads)
+    evaluation = objective.evaluate(point)
+    U, effects = evaluation.U, evaluation.effects
+    gram = dual_gram(problem, evaluation.dual(), n_threads)
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(U)[0]
+    X: Floats = rng.standard_normal((len(U), added + 2))
+    for _ in range(PASSES):
+        X = X - basis @ (basis.T @ X)
+        X = gram(np.linalg.qr(X)[0])
+    X = X - basis @ (basis.T @ X)
+    new = np.linalg.svd(X, full_matrices=False)[0][:, :added]
+    size = math.sqrt(ADDED / U.shape[1])
+    joined = np.hstack([U, size * new])
+    return objective.point(joined / np.linalg.norm(joined), effects)
+
+
+def stop_when(interrupt: Interrupt, limit: float | None, began: float) -> Callable[[], bool]:
+    """Whether Ctrl-C was pressed, or the time for searching is over."""
+    return lambda: interrupt.pending or (limit is not None and time.perf_counter() > began + limit)

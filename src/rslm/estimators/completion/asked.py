@@ -1,0 +1,97 @@
+"""The settings of a completion that a user may leave open, and what was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rslm.data import ObservedMatrix
+from rslm.estimators.automatic.variances import usual_ridges
+from rslm.estimators.completion.ridges import Ridges
+from rslm.losses import Loss
+from rslm.runtime.magnitudes import as_float
+from rslm.runtime.types import Floats
+
+AUTO = "auto"
+OTHER_UNITS = 3.0  # the spreads of features differ by this factor where they have units of their own
+ENTRIES = 10  # of a feature, from which its spread can be estimated
+
+
+def is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Numbers where they were given; None where they have to be found."""
+
+    rank: int | None
+    C: float | None
+    weighting: float | None
+    fixed: bool = False  #: whether the rank is given; None then means one that suits the shape
+
+    @classmethod
+    def of(cls, rank: Any, C: Any, weighting: Any) -> Asked:
+        """From the parameters of an estimator; wrong ones are errors."""
+        for name, value in (("rank", rank), ("C", C), ("weighting", weighting)):
+            if isinstance(value, str) and not is_auto(value):
+                raise ValueError(f"{name} must be a number or 'auto'; got {value!r}")
+        if not is_auto(weighting) and not np.isfinite(as_float(weighting)):
+            raise ValueError(
+                f"weighting must be a finite number, 0 for the plain trace norm, or 'auto'; got {weighting!r}"
+            )
+        found = [None if is_auto(value) else value for value in (rank, C, weighting)]
+        return cls(found[0], found[1], None if found[2] is None else float(found[2]), fixed=not is_auto(rank))
+
+    @property
+    def searches(self) -> bool:
+        """Whether settings have to be found by held-out entries. A C that is given is for a given weighting."""
+        return not self.fixed or self.C is None
+
+
+def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | None) -> Ridges | None:
+    """The ridges of the effects that were asked for; None for no location."""
+    if effects is None:
+        return None
+    if is_auto(effects):
+        numbers = data.with_values(loss.targets(np.asarray(data.values, dtype=np.float64)))
+        if units is None:
+            return Ridges(*usual_ridges(numbers))
+        return Ridges(None, usual_ridges(numbers.with_values(numbers.values / units[data.index]))[1])
+    try:
+        rows, columns = effects
+        ridges = [None if r is None else as_float(r) for r in (rows, columns)]
+    except (TypeError, ValueError):
+        ridges = [float("nan")]
+    if not all(r is None or 0.0 <= r < np.inf for r in ridges):
+        raise ValueError(
+            "effects must be 'auto', None, or the ridges of the row and the column effects, numbers of observations "
+            f"≥ 0 or None for no such effects, as in (5.0, 5.0); got {effects!r}"
+        )
+    return Ridges(*ridges)
+
+
+def units_of(scale: Any, data: ObservedMatrix, loss: Loss, bounded: bool) -> Floats | None:
+    """The standard deviation of every feature, if features are to be standardised; else None."""
+    if not (is_auto(scale) or isinstance(scale, bool | np.bool_)):
+        raise ValueError(f"scale must be True, False or 'auto'; got {scale!r}")
+    if not is_auto(scale) and not scale:
+        return None
+    if bounded or loss.binary:
+        if is_auto(scale):
+            return None
+        raise ValueError("scale=True standardises features, which bounds and losses of two classes do not allow")
+    counts, y = data.col_counts(), np.asarray(data.values, dtype=np.float64)
+    largest = float(np.abs(y).max(initial=0.0)) or 1.0
+    y, filled = y / largest, np.maximum(counts, 1)
+    means = np.bincount(data.index, y, data.shape[1]) / filled
+    spreads = np.sqrt(np.bincount(data.index, (y - means[data.index]) ** 2, data.shape[1]) / filled) * largest
+    known = spreads[(counts >= min(ENTRIES, data.shape[0])) & (spreads > 0)]
+    if is_auto(scale):
+        few = 2 * len(known) < data.shape[1] or len(known) < 2
+        if few or np.quantile(known, 0.9) <= OTHER_UNITS * np.quantile(known, 0.1):
+            return None
+    usual = float(np.median(known)) if len(known) else 1.0
+    return np.where(spreads > 0, spreads, usual)
