@@ -12,7 +12,7 @@ from rslm.runtime.types import Indices64
 
 LARGE = 20_000  # entries above which one hold-out is accurate enough
 SHARE, LEAST = 0.1, 4000  # of the entries that are held out of large data, and at least so many
-FOLDS = 5  # of smaller data
+FEW, FOLDS, FEWER = 5_000, 5, 3  # up to this many entries there are five folds; of more, three
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def folds_of(data: ObservedMatrix, rng: np.random.Generator) -> list[Fold]:
         count = min(max(round(SHARE * n), LEAST), n // 5)
         parts = [order[:count]]
     else:
-        parts = np.array_split(order, min(FOLDS, max(n // 2, 1)))
+        parts = np.array_split(order, min(FOLDS if n <= FEW else FEWER, max(n // 2, 1)))
     made = []
     for part in parts:
         held = np.zeros(n, dtype=np.bool_)

@@ -37,11 +37,13 @@ from rslm.solvers.loop import Callback
 
 STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
 ROUGH, MOST = 3e-3, 30  # tolerance and iterations of a fit on the way
+WORTH = 2e-4  # the same for another step of C
 BETTER = 1e-3  # a rank must lower the error by this share to be worth another column
 EXACT = 50_000  # entries
 SEARCHED = 3  # C is searched at every rank up to `COMPARED`, and then at every third one
 PATIENCE = 2  # ranks without such a gain after which the search ends
-MOST_RANK = 64
+MOST_RANK = 126  # the largest that the kernels support beside effects
+CLOSE = 20  # up to this rank the smallest one is found exactly
 PASSES, ADDED = 4, 0.05  # of subspace iteration for new columns, and their share of the norm of U
 ALIKE = 1.5  # counts of entries differ less than by this factor: weighting makes no difference
 WEIGHTINGS = (0.0, 0.5)
@@ -61,6 +63,14 @@ class Setting:
     C: float
     rank: int
     weighting: float
+    of_rows: bool = True  #: whether rows have effects, if they were asked for
+
+    def applied(self, layout: Layout) -> Layout:
+        """The layout with this C, this weighting and these effects."""
+        ridges = layout.ridges
+        if ridges is not None and not self.of_rows:
+            ridges = replace(ridges, rows=None)
+        return replace(layout, C=self.C, weighting=self.weighting, ridges=ridges)
 
 
 @dataclass
@@ -107,7 +117,9 @@ class Search:
         stopped: Callable[[], bool],
         callback: Callable[[Layout], Callback | None],
         interrupt: Interrupt,
+        free_effects: bool = True,
     ) -> None:
+        self.free_effects = free_effects  # whether effects were not given by the user
         self.callback, self.interrupt = callback, interrupt
         self.template, self.folds, self.threads, self.seed, self.stopped = template, folds, n_threads, seed, stopped
         self.rank, self.C, self.weighting = rank, C, weighting
@@ -153,11 +165,7 @@ class Search:
     def run(self) -> Found:
         of_mean, of_effects = self.of_mean(), self.of_effects()
         first = self._first_C() if self.C is None else self.C
-        weightings = self._weightings()
-        if self.rank is not None:
-            best = min((self._at_rank(self.rank, first, w) for w in weightings), key=self.errors.__getitem__)
-        else:
-            best = self._grown(first, weightings)
+        best = min((self._best(first, of_rows) for of_rows in self._with_rows()), key=self._key)
         if self.C is None:
             best = self._along_C(best, FINER)
         best = self._certifiable(best)
@@ -168,19 +176,19 @@ class Search:
     def _key(self, setting: Setting) -> float:
         return self.errors[setting]
 
-    def _grown(self, C: float, weightings: list[float]) -> Setting:
+    def _grown(self, C: float, kinds: list[Setting]) -> Setting:
         """The best setting over ranks: the smallest rank whose error is almost the least."""
         best: dict[int, Setting] = {}
         rank, without, count = 1, 0, 0
         while not (self.stopped() and best):
             count += 1
             if self.exact or rank <= COMPARED or count % SEARCHED == 0:
-                best[rank] = min((self._at_rank(rank, C, w) for w in weightings), key=self._key)
+                best[rank] = min((self._at_rank(rank, C, kind) for kind in kinds), key=self._key)
             else:
-                best[rank] = self._tried(Setting(C, rank, weightings[0]))
+                best[rank] = self._tried(replace(kinds[0], C=C, rank=rank))
             C = best[rank].C
             if rank >= min(COMPARED, self.largest_rank):
-                weightings = [best[rank].weighting]
+                kinds = [best[rank]]
             least = min((self.errors[s] for r, s in best.items() if r < rank), default=math.inf)
             without = 0 if self.errors[best[rank]] < (1.0 - BETTER) * least else without + 1
             if without >= PATIENCE or rank == self.largest_rank:
@@ -194,7 +202,7 @@ class Search:
         ranks = sorted(best)
         high = next(r for r in ranks if self.errors[best[r]] <= (1.0 + BETTER) * least)
         low, found = max((r for r in ranks if r < high), default=0), best[high]
-        while high - low > 1 and not self.stopped():
+        while high - low > 1 and high <= CLOSE and not self.stopped():
             middle = (low + high) // 2
             at = self._along_C(self._tried(replace(found, rank=middle)), STEP)
             if self.errors[at] <= (1.0 + BETTER) * min(least, self.errors[found]):
@@ -239,9 +247,9 @@ class Search:
         self.errors[new] = self.errors[setting]
         return new
 
-    def _at_rank(self, rank: int, C: float, weighting: float) -> Setting:
+    def _at_rank(self, rank: int, C: float, kind: Setting) -> Setting:
         """The best C at a rank, from a C that is near it."""
-        return self._along_C(self._tried(Setting(C, rank, weighting)), STEP)
+        return self._along_C(self._tried(replace(kind, C=C, rank=rank)), STEP)
 
     def _along_C(self, at: Setting, step: float) -> Setting:
         """The best setting that steps of C lead to, upwards or else downwards."""
@@ -251,7 +259,7 @@ class Search:
             moved = False
             while not self.stopped():
                 new = self._tried(replace(at, C=at.C * factor))
-                if not self.errors[new] < self.errors[at]:
+                if not self.errors[new] < (1.0 - WORTH) * self.errors[at]:
                     break
                 at, moved = new, True
             if moved:
@@ -295,7 +303,8 @@ class Search:
 
     def _start(self, problem: Problem, setting: Setting, k: int) -> Floats | None:
         """The point of the most similar setting; with new columns if that had a smaller rank."""
-        near = [s for s in self.points if s.weighting == setting.weighting and s.rank <= setting.rank]
+        alike = [s for s in self.points if (s.weighting, s.of_rows) == (setting.weighting, setting.of_rows)]
+        near = [s for s in alike if s.rank <= setting.rank]
         if not near:
             return None
         like = max(near, key=lambda s: (s.rank, -abs(math.log(s.C / setting.C))))
@@ -314,6 +323,19 @@ class Search:
         curvature = self.template.curvature
         return HALVED / (max(density, np.finfo(float).tiny) * curvature * 0.5)
 
+    def _best(self, C: float, of_rows: bool) -> Setting:
+        """The best setting over C, weighting and, unless it is given, rank."""
+        kinds = [Setting(C, 1, weighting, of_rows) for weighting in self._weightings()]
+        if self.rank is None:
+            return self._grown(C, kinds)
+        return min((self._at_rank(self.rank, C, kind) for kind in kinds), key=self._key)
+
+    def _with_rows(self) -> tuple[bool, ...]:
+        """Whether rows have effects: both are tried where the data are small and nobody has asked for effects."""
+        ridges = self.template.ridges
+        both = self.exact and self.free_effects and ridges is not None and None not in (ridges.rows, ridges.columns)
+        return (True, False) if both else (True,)
+
     def _weightings(self) -> list[float]:
         if self.weighting is not None:
             return [self.weighting]
@@ -324,7 +346,7 @@ class Search:
         return list(WEIGHTINGS)
 
     def _layout(self, fold: Fold, setting: Setting) -> Layout:
-        return replace(self.template, data=fold.train, C=setting.C, weighting=setting.weighting, box=None)
+        return replace(setting.applied(self.template), data=fold.train, box=None)
 
     def _error(self, layout: Layout, fold: Fold, U: Floats, V: Floats, effects: Effects | None) -> float:
         model, held = layout.model(U, V, 0.0, effects), fold.held

@@ -57,9 +57,9 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
         return None
     if is_auto(effects):
         numbers = data.with_values(loss.targets(np.asarray(data.values, dtype=np.float64)))
-        if units is None:
-            return Ridges(*usual_ridges(numbers))
-        return Ridges(None, usual_ridges(numbers.with_values(numbers.values / units[data.index]))[1])
+        if units is not None:
+            numbers = numbers.with_values(numbers.values / units[data.index])
+        return Ridges(*usual_ridges(numbers))
     try:
         rows, columns = effects
         ridges = [None if r is None else as_float(r) for r in (rows, columns)]

@@ -154,7 +154,7 @@ class Completion(Recommending):
         model._rows = _labels("row", rows, ids_from_array("row", arrays))
         model._cols = _labels("column", shape[1], ids_from_array("col", arrays))
         model._set_subspace(
-            parts.floats(arrays, "subspace", shape[1], rank),
+            parts.floats(arrays, "subspace", shape[1], None),
             # Files of older versions hold C among the parameters only.
             parts.number(facts if "C" in facts else params, "C", least=LEAST, most=LARGEST),
             parts.number(facts if "weighting" in facts else params, "weighting", least=-100.0, most=100.0),

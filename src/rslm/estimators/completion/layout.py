@@ -152,13 +152,24 @@ class Layout:
             ridge = self.location.columns if self.features_first else self.location.rows
             offsets = Offsets(located.mean, located.columns, ridge)
         subspace = Subspace(basis, self.C, self.weighting, float(row_counts.mean()), self.box, offsets, self.units)
-        units = np.ones(len(cols)) if self.units is None else self.units
-        factors: dict[str, Any] = {"row_factors_": rows, "col_factors_": cols * units[:, None]}
-        # In units of their own, features have no common mean, and samples no effects.
-        mean = located.mean if self.units is None else 0.0
-        columns = located.columns if self.units is None else (located.columns + located.mean) * units
-        factors |= {"intercept_": mean, "row_effects_": located.rows, "col_effects_": columns}
+        factors = self._in_units(rows, cols, located)
         return self._described(rounding) | factors | {"_subspace": subspace, "_box": self.box, "_ridges": self.ridges}
+
+    def _in_units(self, rows: Floats, cols: Floats, located: Effects) -> dict[str, Any]:
+        """Factors and effects in the units of the data.
+
+        Where features have units of their own, they have no common mean, and what a sample adds to all of them is one
+        more factor.
+        """
+        if self.units is None:
+            effects = {"intercept_": located.mean, "row_effects_": located.rows, "col_effects_": located.columns}
+            return {"row_factors_": rows, "col_factors_": cols} | effects
+        cols = cols * self.units[:, None]
+        if self.ridges is not None and self.ridges.rows is not None:
+            rows, cols = np.column_stack([rows, located.rows]), np.column_stack([cols, self.units])
+        columns = (located.columns + located.mean) * self.units
+        effects = {"intercept_": 0.0, "row_effects_": np.zeros(len(rows)), "col_effects_": columns}
+        return {"row_factors_": rows, "col_factors_": cols} | effects
 
     def _located(self, effects: Effects | None) -> Effects:
         """The effects in the orientation of the data, divided by the units of the features only."""

@@ -15,7 +15,7 @@ from rslm.estimators.automatic.folds import folds_of
 from rslm.estimators.automatic.search import Search, stop_when
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import needs_distributed
-from rslm.estimators.completion.asked import Asked, ridges_of, units_of
+from rslm.estimators.completion.asked import Asked, is_auto, ridges_of, units_of
 from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.distributed_layout import DistributedLayout
@@ -77,7 +77,7 @@ class MatrixCompletion(PartialFit):
     scale : bool or "auto", default="auto"
         Whether features are divided by their standard deviations before solving, as a table of different units needs;
         predictions are in the units of X. "auto" does so if there are effects and the spreads of the features differ
-        by more than a factor of 3. Features then have effects, samples do not.
+        by more than a factor of 3. What a sample adds to all of its features is then the last of the factors.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
         The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.
     max_iter : int, default=1000
@@ -261,6 +261,7 @@ class MatrixCompletion(PartialFit):
             stopped=stop_when(interrupt, limit, began),
             callback=lambda at: reporter.callback(at.at, at.scale),
             interrupt=interrupt,
+            free_effects=is_auto(self.effects),
         )
         found = search.run()
         self.path_ = found.path.table()
@@ -269,7 +270,7 @@ class MatrixCompletion(PartialFit):
         if not asked.fixed and layout.ridges is not None and not found.error < found.of_effects:
             self.held_out_["model"] = found.of_effects
             return replace(layout, C=NO_FACTORS * setting.C), 0, None
-        return replace(layout, C=setting.C, weighting=setting.weighting), setting.rank, found.start
+        return setting.applied(layout), setting.rank, found.start
 
     def _keep_settings(self, layout: Layout, rank: int) -> None:
         self.C_, self.weighting_ = float(layout.C), float(layout.weighting)

@@ -150,7 +150,9 @@ class PlainCompletion(Completion):
         features = subspace.features if subspace.units is None else subspace.features * subspace.units[:, None]
         codes, effects = subspace.fold_in(data, self._solved_loss(), thread_count(self.n_threads))
         if subspace.offsets is not None:
-            return np.column_stack([codes, effects, np.ones(len(codes))]), self._with_effects(features)
+            units = np.ones(len(features)) if subspace.units is None else subspace.units
+            left = np.column_stack([codes, effects, np.ones(len(codes))])
+            return left, np.column_stack([features, units, self.col_effects_ + self.intercept_])
         if (empty := data.row_counts() == 0).any() and (self._box is None or self._box.shape[0] == 1):
             average = self.col_factors_ @ self.row_factors_.mean(axis=0)  # which is in the same subspace
             codes[empty] = np.linalg.lstsq(features, average)[0]
