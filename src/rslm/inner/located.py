@@ -27,7 +27,7 @@ from rslm.problem import Problem
 from rslm.runtime.types import Floats
 from rslm.structures import Multipliers
 
-LITTLE = 1e-3  # least curvature by the mean, relative to that with fixed column effects
+LITTLE = 1e-3  # least curvature by the mean, relative to that with fixed column effects, and by coefficients
 
 
 class Located(InnerSolver):
@@ -136,12 +136,19 @@ class LocatedSolution(InnerSolution):
         solver = self._solver
         of_rows, packing, tail = self._inner.preconditioner(), solver.packing, solver.tail
         curvature = self._inner.column_curvature()
-        least = LITTLE * float(curvature.sum())  # with column effects that are not penalised, any mean is optimal
+        # With column effects that are not penalised any mean is optimal, and far from kinks there is no curvature at
+        # all: then a step of one unit of a point should change the objective by about as much as it is.
+        flat = LITTLE * abs(self.value)
+        least = max(LITTLE * float(curvature.sum()), flat / packing.scales[solver.problem.shape[0]] ** 2)
         if tail.columns is not None:
             curvature = curvature * tail.columns / np.maximum(curvature + tail.columns, np.finfo(float).tiny)
         of_mean = max(float(curvature.sum()), least, np.finfo(float).tiny)
         at = slice(solver.problem.shape[0] + 1, None)
-        inverse = None if solver.location.covariates is None else np.linalg.pinv(self._by_coefficients[:, at, -1])
+        inverse = None
+        if solver.location.covariates is not None:
+            values, vectors = np.linalg.eigh(self._by_coefficients[:, at, -1])
+            lowest = max(LITTLE * float(values.max()), flat, np.finfo(float).tiny)
+            inverse = (vectors / np.maximum(values, lowest)) @ vectors.T
 
         def solve(eta: Floats) -> Floats:
             U, b, mean, _ = packing.gradient_parts(eta)
