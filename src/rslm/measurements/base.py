@@ -58,7 +58,10 @@ class Measurement(ABC):
 
     def checked(self, accept: Callable[[Floats], Floats]) -> Self:
         """A copy whose values are accept(values), which raises an error if they are invalid; they are checked once."""
-        return self if self._checked else self._copy(values=accept(self.values), _checked=True)
+        if self._checked:
+            return self
+        check_weights(self)
+        return self._copy(values=accept(self.values), _checked=True)
 
     def _copy(self, **changes: Any) -> Self:
         other = copy.copy(self)
@@ -209,6 +212,22 @@ class Measurement(ABC):
         """
         if not type(self).__module__.startswith("rslm."):
             validate(self)
+
+
+def check_weights(data: Measurement) -> None:
+    """Raise an error if the weights of the observations are not one positive number for each."""
+    weights, n = data.weights, len(data.values)
+    if weights is None:
+        return
+    if not (isinstance(weights, np.ndarray) and weights.shape == (n,) and weights.dtype.kind in "fiu"):
+        got = f"{weights.dtype} of shape {weights.shape}" if isinstance(weights, np.ndarray) else type(weights).__name__
+        raise ValueError(f"weights of observations must be an array of {n} numbers, one for each; got {got}")
+    bad = np.flatnonzero(~((weights > 0) & np.isfinite(weights)))
+    if len(bad):
+        raise ValueError(
+            f"weights of observations must be positive and finite; weights[{bad[0]}] is {weights[bad[0]]}. Leave "
+            "observations of weight 0 out"
+        )
 
 
 def validate(data: Measurement) -> None:
