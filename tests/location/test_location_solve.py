@@ -1,5 +1,7 @@
 """Solving with a location: weights, scales, starts, checkpoints, interrupts, and data that leave little to solve."""
 
+import signal
+
 import numpy as np
 import pytest
 from location_oracle import objective, predictions
@@ -9,7 +11,7 @@ from rslm.kernels import Columns
 from rslm.location import Effects, Location
 from rslm.losses import Absolute, Huber, Logistic, Square
 from rslm.measurements import Entries, Tasks
-from rslm.solvers import Outcome
+from rslm.solvers import Outcome, answer, loop
 from rslm.structures import Box
 
 ALL = Location(True, 0.7, 0.5)
@@ -319,3 +321,39 @@ def test_tasks_with_few_rows():
         for location in (Location(), ALL, Location(True, 0.7, 0.0)):
             result = solved(Problem(loss, Tasks(X, 3.0 + rng.standard_normal(6), of), C=0.5, location=location), 2)
             assert result.converged
+
+
+# ---- Ctrl-C ----------------------------------------------------------------------------------------------------------
+
+
+def pressed_at(number, function):
+    """The function, with Ctrl-C pressed at its n-th call."""
+    calls = []
+
+    def watched(*arguments, **more):
+        calls.append(1)
+        if len(calls) == number:
+            signal.raise_signal(signal.SIGINT)
+        return function(*arguments, **more)
+
+    return watched
+
+
+@pytest.mark.parametrize(
+    "where", [(Objective, "guess"), (loop.Loop, "stage"), (answer, "certify"), (loop, "Point")], ids=lambda w: w[1]
+)
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("kind", ["square", "bounds", "covariates"])
+def test_interrupts(monkeypatch, kind, number, where):
+    problem = KINDS[kind]()
+    monkeypatch.setattr(*where, pressed_at(number, getattr(*where)))
+    result = solved(problem)
+    assert result.outcome in (
+        Outcome.INTERRUPTED,
+        Outcome.STATIONARY,
+        Outcome.CERTIFIED,
+    )  # it may come when all is done
+    assert objective(problem, result) <= result.certificate.primal * (1 + 1e-9)
+    if problem.structure.box is not None:
+        assert predictions(result).min() >= 2.0 - 1e-9
+        assert predictions(result).max() <= 4.0 + 1e-9
