@@ -170,7 +170,10 @@ class Measurement(ABC):
         raise TypeError(f"{type(self).__name__} has no location")
 
     def with_effects(self, X: Floats, V: Floats, effects: Any, threads: int) -> Floats:
-        """M(W + a cᵀ + (b + μ a) 1ᵀ) for W = X Vᵀ and `effects` with mean μ, rows b and columns c."""
+        """M(W + a cᵀ + (b + μ a) 1ᵀ) for W = X Vᵀ with factors X and V, by at most `threads` threads.
+
+        The `effects` are the mean μ, the rows b and the columns c.
+        """
         data, a = self.located()
         left = np.zeros((len(a), X.shape[1] + 2))
         left[: len(X), :-2], left[:, -2], left[:, -1] = X, a, effects.mean * a
