@@ -10,7 +10,7 @@ from test_task_kernels import features, rows_of, tasks_of
 
 from rslm.kernels import Factors, reference
 
-RANKS = [1, 2, 5, 8, 17, 65, 128]
+RANKS = [1, 2, 8, 17, 128]
 
 
 def ridges_of(kind, columns, rank, seed=6):
@@ -91,11 +91,10 @@ def test_ranks(kind, rank):
     check_ridges(mixed(), rank, kind)
 
 
-@pytest.mark.parametrize("rank", [1, 6, 20])
+@pytest.mark.parametrize("rank", [1, 20])
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_precision(kind, rank):
     check_ridges(mixed(), rank, kind, np.float32)
-    check_ridges(mixed(), rank, kind, np.float32, weighted=False)
 
 
 SHAPES = {
