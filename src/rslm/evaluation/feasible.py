@@ -22,6 +22,7 @@ from rslm.structures import Multipliers
 EXACT, MOST, PASSES = 1e-7, 2000, 3  # two more passes remove what the first leaves
 ROUNDING = 10.0  # of a sum, relative to that of one number
 LITTLE = 1e-5  # by how much z may be scaled down without making the dual value useless
+WRONG = 1e-8  # norm of violated constraints relative to that of z, above which the dual value would be no bound
 STIFF = 1e-6  # least room of a dual variable, relative to the largest
 
 
@@ -94,6 +95,8 @@ def feasible(
         found, wrong, size = corrected, rest, float(np.linalg.norm(rest))
         if not size > rounding:
             break
+    if not bounded and size > WRONG * float(np.linalg.norm(z)):  # z = 0 is feasible, and its bound is the least loss
+        return np.zeros_like(z)
     if bounded or X is not None or rows + columns + location.mean != 1 or _inside(problem, found):
         return found
     groups = np.zeros(len(z), dtype=np.int64) if location.mean else data.groups(int(columns))
