@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, lsmr
 
 from rslm.location import Effects, Location
 from rslm.losses import Loss
@@ -26,7 +27,7 @@ from rslm.runtime.types import Floats
 from rslm.structures import Free, Structure
 
 LARGEST_RATIO = 4e15  # of loss to trace norm: above it, the trace norm is smaller than rounding errors of the loss
-SWEEPS = 50  # alternating means over rows and columns, which leave what neither can explain
+PRECISE, MOST_STEPS = 1e-14, 2000  # of the least squares that leave what effects cannot explain of a covariate
 COLLINEAR = 1e-9  # a covariate is collinear with others if at most this share of it is left
 PROBES = 16  # targets at which the functions of a loss are tried out
 
@@ -114,6 +115,10 @@ class Problem:
             raise ValueError("the data have intercepts; with a location, use Location(columns=0) for them instead")
         if not self.data.locatable:
             raise ValueError(f"a location needs entries, or tasks with features; got {self.data!r}")
+        if self.structure.box is not None and not self._rows_are_entries and "features" in self.data.traits:
+            raise ValueError(
+                "bounds and a location need entries: with features, W has coefficients, and effects are not part of it"
+            )
         if location.covariates is not None:
             check_covariates(location, self.data)
             if self.structure.box is not None:
@@ -205,14 +210,8 @@ def check_covariates(location: Location, data: Measurement) -> None:
     if len(X) != len(data):
         raise ValueError(f"covariates must have a row for each of the {len(data)} observations; got {len(X)}")
     parts: list[str] = ["the mean"] if location.mean else []
-    of_groups = [data.groups(side) for side, ridge in enumerate((location.rows, location.columns)) if ridge == 0.0]
     parts += [name for name, ridge in (("rows", location.rows), ("columns", location.columns)) if ridge == 0.0]
-    left = X - X.mean(axis=0) if location.mean else X.copy()
-    for _ in range(SWEEPS if len(of_groups) > 1 else 1):
-        for groups in of_groups:
-            counts = np.maximum(np.bincount(groups), 1)
-            for k in range(X.shape[1]):
-                left[:, k] -= (np.bincount(groups, left[:, k]) / counts)[groups]
+    left = X if not parts else np.column_stack([_without_effects(location, data, column) for column in X.T])
     sizes = np.linalg.norm(X, axis=0)
     for k in range(X.shape[1]):
         rest = left[:, k] - left[:, :k] @ np.linalg.lstsq(left[:, :k], left[:, k])[0] if k else left[:, k]
@@ -222,6 +221,29 @@ def check_covariates(location: Location, data: Measurement) -> None:
                 f"covariate {k} is collinear with {' and '.join(others) if others else 'nothing: it is 0'}, so its "
                 "coefficient is not determined; leave it out, or penalise the effects"
             )
+
+
+def _without_effects(location: Location, data: Measurement, values: Floats) -> Floats:
+    """What the best mean and effects without penalty, by least squares, leave of `values` of the observations."""
+    (located, a), (d, T) = data.located(), data.shape
+    rows, columns = location.rows == 0.0, location.columns == 0.0
+    ones, left = np.ones((T, 1)), np.ascontiguousarray(a[:, None])
+
+    def predicted(x: Floats) -> Floats:
+        b = np.zeros(len(a))
+        b[:d] = rows * x[:d]
+        right = np.column_stack([columns * x[d : d + T], np.ones(T)])
+        return located.apply(np.column_stack([a, b + location.mean * x[-1] * a]), right)
+
+    def adjoint(z: Floats) -> Floats:
+        of_rows = located.adjoint_times(z, ones)[:, 0]
+        of_columns = located.adjoint_transposed_times(z, left)[:, 0]
+        return np.concatenate([rows * of_rows[:d], columns * of_columns, [location.mean * float(a @ of_rows)]])
+
+    operator = LinearOperator((len(values), d + T + 1), matvec=predicted, rmatvec=adjoint, dtype=np.float64)
+    size = float(np.linalg.norm(values)) or 1.0
+    found = lsmr(operator, values / size, atol=PRECISE, btol=PRECISE, conlim=0.0, maxiter=MOST_STEPS)[0]
+    return np.asarray(values - size * predicted(found))
 
 
 def _checked_weights(name: str, given: Floats, length: int) -> Floats:

@@ -63,6 +63,11 @@ class Problem:
         self.U, self.dU = (self.numbers(rows, rank) for _ in range(2))
         self.V, self.rhs = (self.numbers(columns, rank) for _ in range(2))
         self.ridge = np.abs(self.numbers(columns)) + 10.0 ** rng.integers(-4, 3)
+        self.ridges = self.ridge[:, None] * rng.uniform(0.5, 2.0, (columns, rank))
+        self.ridges[rng.random(self.ridges.shape) < 0.1] = np.inf  # these coordinates are held at 0
+        self.pinned = bool(rng.random() < 0.5)
+        if self.pinned:
+            self.ridges[:, -1:] = np.inf
         self.features = int(rng.choice([0, 1, 5, 8, 9, 40]))
         X = self.numbers(rows, self.features)
         self.X = sparse.csr_array(np.where(rng.random(X.shape) < 0.3, X, 0.0)) if rng.random() < 0.5 else X
@@ -172,14 +177,23 @@ class Problem:
             threads,
         ]
         return {
-            "evaluate": (c.evaluate, [self.y, self.U, self.ridge, V, F, values, by_rows, threads]),
-            "regress": (c.regress, [self.y, self.U, self.ridge, V, F, threads]),
-            "residuals": (c.residuals, [self.y, self.U, self.V, values, by_rows, threads]),
+            "evaluate": (c.evaluate, [self.y, None, self.U, self.ridge, False, V, F, values, by_rows, threads]),
+            "evaluate with ridges": (
+                c.evaluate,
+                [self.y, self.weight, self.U, self.ridges, self.pinned, V, F, values, by_rows, threads],
+            ),
+            "regress": (c.regress, [self.y, self.weight, self.U, self.ridges, self.pinned, V, F, threads]),
+            "residuals": (c.residuals, [self.y, None, self.U, self.V, values, by_rows, threads]),
+            "weighted residuals": (c.residuals, [self.y, self.weight, self.U, self.V, values, by_rows, threads]),
             "derivative": (c.derivative, [self.y, None, self.U, self.V, F, self.dU, V, by_rows, threads]),
             "weighted": (c.derivative, [self.y, self.weight, self.U, self.V, F, self.dU, None, by_rows, threads]),
             "evaluate_tasks": (
                 c.evaluate_tasks,
-                [x, True, self.y, self.coefficients, self.ridge, V, F, values, by_features, threads],
+                [x, True, self.y, self.coefficients, self.ridge, False, V, F, values, by_features, threads],
+            ),
+            "evaluate_tasks with ridges": (
+                c.evaluate_tasks,
+                [x, False, self.y, self.coefficients, self.ridges, self.pinned, V, F, values, by_features, threads],
             ),
             "derivative_tasks": (
                 c.derivative_tasks,
@@ -188,6 +202,7 @@ class Problem:
             "predict_tasks": (c.predict_tasks, [x, self.coefficients, self.V, some, threads]),
             "features_of_tasks": (c.features_of_tasks, [x, self.y, by_columns, threads]),
             "factorise": (c.factorise, [self.U, self.weight, None, None, self.ridge, F, threads]),
+            "factorise with ridges": (c.factorise, [self.U, self.weight, None, None, self.ridges, F, threads]),
             "factorise more": (c.factorise, [self.U, None, c, self.weight, self.ridge, F, threads]),
             "scatter": (c.scatter, [self.y, self.V, by_rows, threads]),
             "gather": (c.gather, [self.y, self.U, V, threads]),
@@ -260,6 +275,14 @@ def check_squares(p: Problem) -> None:
     close(solved.residual, residual, unit * r + stored)
     close(solved.squares, squares, unit * c.entries * r**2)
     close(solved.by_rows, by_rows, unit * c.entries * r * v)
+    exact = p.weight.astype(np.float64)
+    located = c.evaluate(p.y, p.U, p.ridges, threads, weight=p.weight, pinned=p.pinned)
+    expected = reference.evaluate(c, y, p.U, p.ridges, exact, p.pinned)
+    least, most_weight = float(p.ridges.min(initial=1.0)), 1.0 + largest(exact)
+    own = scales(c, p.U, np.full(c.shape[1], min(least, 1.0)), exact)
+    of_v = 1.0 + own[1] * own[2] * u * most_weight * (largest(y) + u)
+    close(located.V, expected[1], own[0] * of_v * most_weight)
+    close(located.squares, expected[0], own[0] * c.entries * most_weight**2 * (largest(y) + u * of_v) ** 2)
     V, factors = c.regress(p.y, p.U, p.ridge, threads)
     close(V, solved.V, unit * v)
     close(c.residuals(p.y, p.U, solved.V, threads)[2], by_rows, unit * c.entries * r * v)

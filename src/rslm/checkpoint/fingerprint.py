@@ -10,11 +10,12 @@ from rslm.runtime.version import __version__
 
 Settings = dict[str, str | float | None]
 
-SEED, ON_WORKERS = "random state", "values and positions"
+SEED, ON_WORKERS, LOCATION, COVARIATES = "random state", "values and positions", "location", "covariates"
 DATA = ("observations", "values", "positions", "weights", ON_WORKERS)
 FOLLOWS = {  # if the key differs, these may differ as a consequence and are not reported
-    "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns"),
-    "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns"),
+    "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns", COVARIATES),
+    "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns", COVARIATES),
+    LOCATION: (COVARIATES,),
     "values": ("loss at some observations",),
     "loss": ("loss at some observations", "values"),
     "bounds or structure": ("numbers of these",),
@@ -34,6 +35,7 @@ def settings_of(problem: Problem, rank: int, solver: str, tol: float, random_sta
         "loss at some observations": _loss_at_some(problem),
         "bounds or structure": None if problem.structure.form == "free" else repr(problem.structure),
         "numbers of these": checksums(*problem.structure.arrays()),
+        **_location(problem),
         "C": problem.C,
         "weighting of rows": None if problem.row_weights is None else checksums(problem.row_weights),
         "weighting of columns": None if problem.column_weights is None else checksums(problem.column_weights),
@@ -60,6 +62,30 @@ def differences(before: Settings, now: Settings) -> list[str]:
         for name in names
         if name not in explained and not (name == SEED and None in (before.get(name), now.get(name)))
     ]
+
+
+def _location(problem: Problem) -> Settings:
+    """The parts of the location with all digits of their ridges, and how many covariates there are."""
+    location = problem.location
+    if location is None:
+        return {LOCATION: None, COVARIATES: None}
+    parts = ["mean"] if location.mean else []
+    parts += [
+        f"{name} {ridge!r}"
+        for name, ridge in (("rows", location.rows), ("columns", location.columns))
+        if ridge is not None
+    ]
+    parts += [f"{location.n_covariates} covariates"] if location.covariates is not None else []
+    sums = None if location.covariates is None else f"{location.n_covariates}: {checksums(location.covariates)}"
+    return {LOCATION: ", ".join(parts), COVARIATES: sums}
+
+
+def point_shape(settings: Settings) -> tuple[int, int]:
+    """How many rows and columns a point has in addition to those of U, whose rows are the rows of W."""
+    if settings.get(LOCATION) is None:
+        return 0, 0
+    covariates = settings.get(COVARIATES)
+    return 1 + (0 if covariates is None else int(str(covariates).split(":")[0])), 1
 
 
 def _shown(value: str | float | None) -> str:

@@ -81,7 +81,9 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
                 reached = yield _rounded(finer, delta)
                 errors = Errors(problem, interval, reached.evaluation)
             return
-        delta *= FASTER if errors.within(delta) > DECISIVE else SLOWER
+        # Effects fit many errors exactly, and then a warm start must be nearer.
+        quickly = errors.within(delta) > DECISIVE and problem.location is None
+        delta *= FASTER if quickly else SLOWER
     yield Stage(problem, last=True, sharp=True)
 
 

@@ -76,6 +76,8 @@ def bounded_stages(problem: Problem, path: Stages, from_data: bool) -> Stages:
                 break
             expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
         reached = yield softened
+        if (again := escape(reached)) is not None:
+            reached = yield soft(replace(stage, limit=LIMIT, start=again), box, epsilon, expected)
         while reached.certificate is not None and epsilon > least and _may_explain(reached):
             expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
             finer = replace(stage, limit=LIMIT, start=stirred(reached.evaluation))
@@ -128,6 +130,18 @@ def _negligible(evaluation: Evaluation) -> bool:
     """Whether keeping the bounds costs little; what is paid for violating them is only a part of that."""
     kept = evaluation.within_bounds().value if _paid_little(evaluation) else math.inf
     return kept - evaluation.value <= NEGLIGIBLE * evaluation.value
+
+
+def escape(reached: Reached) -> Floats | None:
+    """Where to begin again if the gap is open although some columns of U are 0; otherwise None.
+
+    Then the limit on the rank is not active, so U may be a saddle point: an earlier stage needed fewer columns.
+    """
+    found, certificate = reached.evaluation, reached.certificate
+    if certificate is None or not certificate.tol < certificate.relative_gap < math.inf or _may_explain(reached):
+        return None
+    again = stirred(found)
+    return None if again is found.point else again
 
 
 def _may_explain(reached: Reached) -> bool:

@@ -106,7 +106,7 @@ class LocalTerm:
             return StructuredDuals(problem, z, self.n_threads, solution.structured_dual)
         multipliers = solution.multipliers()
         if problem.location is not None:
-            z = feasible(problem, z, multipliers, self.n_threads)
+            z = feasible(problem, z, multipliers, self.n_threads, lambda: self.predictions(W))
         return Duals(problem, z, self.n_threads, multipliers, (W.U * problem.row_scale, W.V))
 
     def guess(self, usual: float, effects: Effects | None = None) -> Callable[[Floats], Floats]:

@@ -149,6 +149,24 @@ class _Model:
         return value if math.isfinite(value) else math.inf, z, D
 
 
+def of_unobserved(problem: Problem, effects: Effects) -> Effects:
+    """The same effects, where rows and columns without observations have the mean of the others.
+
+    Only effects without penalty: no observation determines them, and they include the mean of all data. With bounds,
+    which hold for all entries, they are determined.
+    """
+    location = problem.location
+    if location is None or problem.structure.box is not None or not problem.data.at_hand:
+        return effects
+    found = {"rows": effects.rows, "columns": effects.columns}
+    for side, (name, ridge) in enumerate((("rows", location.rows), ("columns", location.columns))):
+        if ridge != 0.0 or (side == 0 and "entries" not in problem.data.traits):
+            continue
+        seen = np.bincount(problem.data.groups(side), minlength=len(found[name])) > 0
+        found[name] = np.where(seen, found[name], found[name][seen].mean())
+    return replace(effects, rows=found["rows"], columns=found["columns"])
+
+
 def residual_duals(problem: Problem, effects: Effects, n_threads: int) -> Floats:
     """−ω ℓ' of every observation where W is 0."""
     d, T = problem.shape

@@ -1,26 +1,39 @@
 """Dual variables that are feasible where parts of the location are not penalised.
 
 The mean requires Σ z = 0, row effects without penalty S 1 = 0, column effects Sᵀa = 0, and covariates Xᵀz = 0, with
-S = M*z plus the multipliers of bounds. At a solution this holds up to the tolerance of the solver. The nearest feasible
-z differs by a combination of effects, by least squares; a certificate then scales z down into the domain of the
-conjugate, which it may leave by as little.
+S = M*z plus the multipliers of bounds. At a solution this holds up to the tolerance of the solver. z is corrected by a
+combination of effects, by least squares in a metric in which those z hardly move that are near the end of the domain of
+the conjugate. A certificate then scales z down into that domain, which it may leave by a little.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rslm.linalg.conjugate_gradients import conjugate_gradients
+from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Multipliers
 
 EXACT, MOST, PASSES = 1e-7, 2000, 3  # two more passes remove what the first leaves
+ROUNDING = 10.0  # of a sum, relative to that of one number
 LITTLE = 1e-5  # by how much z may be scaled down without making the dual value useless
+WRONG = 1e-8  # norm of violated constraints relative to that of z, above which the dual value would be no bound
+STIFF = 1e-6  # least room of a dual variable, relative to the largest
 
 
-def feasible(problem: Problem, z: Floats, multipliers: Multipliers | None, n_threads: int) -> Floats:
-    """The nearest feasible z."""
+def feasible(
+    problem: Problem,
+    z: Floats,
+    multipliers: Multipliers | None,
+    n_threads: int,
+    predictions: Callable[[], Floats] | None = None,
+) -> Floats:
+    """A feasible z near the given one; the `predictions` of all observations are needed only for some losses."""
     location = problem.location
     assert location is not None
     data, a = problem.data.located()
@@ -59,19 +72,69 @@ def feasible(problem: Problem, z: Floats, multipliers: Multipliers | None, n_thr
         w = data.apply(np.column_stack([a, b]), np.column_stack([c, np.ones(T)]), n_threads)
         return w if X is None else np.asarray(w + X @ x[at:])
 
-    wrong = constraints(z, sums)
-    found, negligible = z, np.finfo(float).eps * float(np.linalg.norm(z)) * np.sqrt(max(len(wrong), 1))
-    for _ in range(PASSES):
-        if not float(np.linalg.norm(wrong)) > negligible:  # the rest is due to rounding
-            break
-        moved = conjugate_gradients(lambda x: constraints(combination(x)), wrong, lambda x: x, tol=EXACT, most=MOST)
-        found = np.asarray(found - combination(moved))
-        wrong = constraints(found, sums)
     bounded = multipliers is not None and len(multipliers.values) > 0
+    sides = [side for side, free in enumerate((rows, columns)) if free and ("entries" in data.traits or side == 1)]
+    lost = np.zeros(len(z), dtype=bool)
+    if problem.loss.binary and not bounded:
+        lost = _of_one_class(problem, [data.groups(side) for side in sides])
+        z = np.where(lost, 0.0, z)
+    wrong = constraints(z, sums)
+    rounding = ROUNDING * np.finfo(float).eps * float(np.linalg.norm(z)) * np.sqrt(max(len(wrong), 1))
+    size = float(np.linalg.norm(wrong))
+    if not size > rounding:
+        return z
+    found, room = z, np.where(lost, 0.0, _room(problem, z, predictions))
+    for _ in range(PASSES):
+        moved = conjugate_gradients(
+            lambda x: constraints(room * combination(x)), wrong, lambda x: x, tol=max(EXACT, rounding / size), most=MOST
+        )
+        corrected = np.asarray(found - room * combination(moved))
+        rest = constraints(corrected, sums)
+        if not float(np.linalg.norm(rest)) < size:  # the rest is due to rounding
+            break
+        found, wrong, size = corrected, rest, float(np.linalg.norm(rest))
+        if not size > rounding:
+            break
+    if not bounded and size > WRONG * float(np.linalg.norm(z)):  # z = 0 is feasible, and its bound is the least loss
+        return np.zeros_like(z)
     if bounded or X is not None or rows + columns + location.mean != 1 or _inside(problem, found):
         return found
     groups = np.zeros(len(z), dtype=np.int64) if location.mean else data.groups(int(columns))
     return balanced(z, groups)
+
+
+def _of_one_class(problem: Problem, groups: list[Indices64]) -> NDArray[np.bool_]:
+    """The observations whose dual variables can only be 0, because all of a group with sum 0 have one sign.
+
+    A row that has only ones pulls its effect to infinity, and its loss to 0.
+    """
+    up = np.asarray(problem.data.values) > 0
+    lost = np.zeros(len(up), dtype=bool)
+    while True:
+        before = np.count_nonzero(lost)
+        for each in groups:
+            n = int(each.max(initial=-1)) + 1
+            counts = [np.bincount(each[side & ~lost], minlength=n) for side in (up, ~up)]
+            lost |= ((counts[0] == 0) | (counts[1] == 0))[each]
+        if np.count_nonzero(lost) == before:  # else others may be of one class now
+            return lost
+
+
+def _room(problem: Problem, z: Floats, predictions: Callable[[], Floats] | None) -> Floats:
+    """How far each dual variable may move, in units of the largest: the curvature of the loss, or the distance to the
+    end of the domain of the conjugate."""
+    loss, data = problem.loss, problem.data
+    weights = np.ones(len(z)) if data.weights is None else data.weights
+    room = weights
+    if loss.interval is not None and not loss.quadratic:
+        s = z / (problem.C * weights)
+        s = np.where(data.values < 0, -s, s) if loss.interval.mirrored else s
+        room = weights * np.minimum(s - loss.interval.lower, loss.interval.upper - s)
+    elif not loss.quadratic and loss.smooth and predictions is not None:
+        y = np.asarray(data.values, dtype=np.float64)
+        room = weights * np.asarray(CheckedLoss(loss)("hessian", y, predictions()))
+    largest = float(room.max(initial=0.0))
+    return np.maximum(room / largest, STIFF) if 0.0 < largest < np.inf else np.ones(len(z))
 
 
 def _inside(problem: Problem, z: Floats) -> bool:

@@ -67,7 +67,7 @@ class Generic(InnerSolver):
         counts: Floats = np.ones(len(self.q))
         if self.tail.columns == 0.0:
             data = self.problem.data
-            counts = self.problem.C * np.bincount(data.groups(1), minlength=data.shape[1])
+            counts = self.problem.C * np.bincount(data.groups(1), data.weights, data.shape[1])
         return self.tail.ridges(self.q[:, 0], 1.0, width, counts, pinned=0.0).reshape(len(self.q), -1)
 
     @staticmethod

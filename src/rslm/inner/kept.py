@@ -13,6 +13,7 @@ import numpy as np
 
 from rslm.inner.base import InnerSolution
 from rslm.kernels import Columns, Factors, bound
+from rslm.location import Effects
 from rslm.runtime.types import Floats
 from rslm.structures import Box
 
@@ -49,8 +50,8 @@ def nearest(X: Floats, V: Floats, lower: Floats, upper: Floats, threads: int) ->
 class Kept(InnerSolution):
     """A V that keeps the bounds: an answer, but not a solution of the inner problem, so it has no derivatives."""
 
-    def __init__(self, V: Floats, value: float, intercepts: Floats | None) -> None:
-        self.V, self.value, self._intercepts = V, value, intercepts
+    def __init__(self, V: Floats, value: float, intercepts: Floats | None, effects: Effects | None = None) -> None:
+        self.V, self.value, self._intercepts, self.effects = V, value, intercepts, effects
         self.gradient = np.full_like(V, np.nan)
 
     def intercepts(self) -> Floats | None:

@@ -13,6 +13,7 @@ for the dual variables z of the observations and the covariates X. A point is an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -20,14 +21,19 @@ from typing import Any
 import numpy as np
 
 from rslm.inner.base import ColumnsSolution, InnerSolution, InnerSolver
+from rslm.inner.kept import Kept
+from rslm.inner.kept_location import Inside, moved_inside, nearest_inside
 from rslm.inner.tail import Tail
 from rslm.location import Effects
 from rslm.location.packing import Packing
+from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 from rslm.structures import Multipliers
 
-LITTLE = 1e-3  # least curvature by the mean, relative to that with fixed column effects
+LITTLE = 1e-3  # least curvature by the mean, relative to that with fixed column effects, and by coefficients
+
+CHEAP = 1.1  # relative objective up to which moving only columns into the bounds is good enough
 
 
 class Located(InnerSolver):
@@ -37,7 +43,7 @@ class Located(InnerSolver):
         assert problem.location is not None
         self.problem, self.location, self.n_threads = problem, problem.location, n_threads
         self.solver, self.tail = solver, Tail.of(problem)
-        self.packing = Packing.of(problem)
+        self.packing, self.loss = Packing.of(problem), CheckedLoss(problem.loss)
         self.a = problem.data.located()[1]
         # Without any penalty a constant could be moved between row and column effects.
         self.sum_is_zero = self.location.rows == 0.0 == self.location.columns and "entries" in problem.data.traits
@@ -86,6 +92,14 @@ class Located(InnerSolver):
         """A change of the row effects that keeps their sum, where only that determines them."""
         return rows - rows.mean() if self.sum_is_zero else rows
 
+    def normalised(self, X: Floats, V: Floats) -> tuple[Floats, Floats]:
+        """U of norm 1 and V of W = X Vᵀ."""
+        U = X / self.problem.row_scale
+        size = float(np.linalg.norm(U))
+        if not size > 0.0:
+            return np.full(U.shape, 1.0 / math.sqrt(U.size)), np.zeros(V.shape)
+        return U / size, V * size
+
     def begin_at(self, U: Floats, V: Floats) -> None:
         """Not supported: column effects would be needed too."""
 
@@ -103,7 +117,7 @@ class LocatedSolution(ColumnsSolution):
         V = inner.V
         self.V = np.ascontiguousarray(V[:, : tail.rank(V.shape[1])])
         c = V[:, tail.rank(V.shape[1])].copy() if tail.columns is not None else np.zeros(len(V))
-        self.effects = Effects(mean, self._b, c, coefficients)
+        self.effects: Effects = Effects(mean, self._b, c, coefficients)
         self.value = inner.value + 0.5 * tail.rows * float(self._b @ self._b)
         z = None if location.covariates is None else inner.dual()
         self.gradient = solver.reduced(inner.gradient, self._b, z)
@@ -136,12 +150,19 @@ class LocatedSolution(ColumnsSolution):
         solver = self._solver
         of_rows, packing, tail = self._inner.preconditioner(), solver.packing, solver.tail
         curvature = self._inner.column_curvature()
-        least = LITTLE * float(curvature.sum())  # with column effects that are not penalised, any mean is optimal
+        # With column effects that are not penalised any mean is optimal, and far from kinks there is no curvature at
+        # all: then a step of one unit of a point should change the objective by about as much as it is.
+        flat = LITTLE * abs(self.value)
+        least = max(LITTLE * float(curvature.sum()), flat / packing.scales[solver.problem.shape[0]] ** 2)
         if tail.columns is not None:
             curvature = curvature * tail.columns / np.maximum(curvature + tail.columns, np.finfo(float).tiny)
         of_mean = max(float(curvature.sum()), least, np.finfo(float).tiny)
         at = slice(solver.problem.shape[0] + 1, None)
-        inverse = None if solver.location.covariates is None else np.linalg.pinv(self._by_coefficients[:, at, -1])
+        inverse = None
+        if solver.location.covariates is not None:
+            values, vectors = np.linalg.eigh(self._by_coefficients[:, at, -1])
+            lowest = max(LITTLE * float(values.max()), flat, np.finfo(float).tiny)
+            inverse = (vectors / np.maximum(values, lowest)) @ vectors.T
 
         def solve(eta: Floats) -> Floats:
             U, b, mean, _ = packing.gradient_parts(eta)
@@ -171,10 +192,39 @@ class LocatedSolution(ColumnsSolution):
         return self._inner.multipliers()
 
     def within_bounds(self) -> tuple[Floats, InnerSolution] | None:
-        kept = self._inner.within_bounds()
-        if kept is None:
+        """Column effects and V moved into the bounds; if there are none, or at a high cost, everything is moved."""
+        solver, box = self._solver, self._solver.problem.structure.box
+        if box is None:
             return None
-        return self._point, LocatedSolution(self._solver, self._point, kept[1])
+        inner = self._inner.within_bounds()
+        kept = None if inner is None else LocatedSolution(solver, self._point, inner[1])
+        if kept is not None and kept.value <= CHEAP * abs(self.value):
+            return self._point, kept
+        U, V = solver.packing.parts(self._point)[0], self.V
+        given = Inside(U * solver.problem.row_scale, V, self.effects)
+        found = [moved_inside(box, solver.location, given, self._value)] if (solver.a == 1.0).all() else []
+        if kept is None and found:
+            found.append(nearest_inside(box, solver.location, given, solver.n_threads))
+        best = min((one for one in found if one is not None), key=self._value, default=None)
+        least = math.inf if best is None else self._value(best)
+        if kept is not None and not least < kept.value:
+            return self._point, kept
+        if best is None:
+            return self._point, Kept(V, math.inf, None, self.effects)
+        U, V = solver.normalised(best.X, best.V)
+        return solver.packing.packed(U, best.effects), Kept(V, least, None, best.effects)
+
+    def _value(self, at: Inside) -> float:
+        """The objective of predictions within the bounds."""
+        problem, location = self._solver.problem, self._solver.location
+        U, V = self._solver.normalised(at.X, at.V)
+        w = problem.predict(U, V, self._solver.n_threads, effects=at.effects)
+        losses = self._solver.loss("value", np.asarray(problem.data.values, dtype=np.float64), w)
+        weights, q = problem.data.weights, problem.column_weights
+        loss = problem.C * float(np.sum(losses if weights is None else losses * weights))
+        return (
+            loss + 0.5 * float(np.sum((V if q is None else V * np.sqrt(q)[:, None]) ** 2)) + at.effects.cost(location)
+        )
 
     def release(self) -> None:
         self._inner.release()

@@ -27,16 +27,18 @@ def evaluate(
     return squares, V, s, by_rows
 
 
-def derivative(c: Columns, y: Floats, U: Floats, ridge: Floats, dU: Floats) -> Floats:
+def derivative(
+    c: Columns,
+    y: Floats,
+    U: Floats,
+    ridge: Floats,
+    dU: Floats,
+    weight: Floats | None = None,
+    pinned: bool = False,
+) -> Floats:
     """The directional derivative of −by_rows along dU."""
-    _, V, residual, _ = evaluate(c, y, U, ridge)
-    out = np.zeros(U.shape)
-    for t, (rows, at) in enumerate(_columns(c)):
-        X, dX, v = U[rows], dU[rows], V[t]
-        M = X.T @ X + ridge[t] * np.eye(U.shape[1])
-        dv = np.linalg.solve(M, dX.T @ residual[at] - X.T @ (dX @ v))
-        np.add.at(out, rows, np.outer(dX @ v + X @ dv, v) - np.outer(residual[at], dv))
-    return out
+    _, V, residual, _ = evaluate(c, y, U, ridge, weight, pinned)
+    return weighted_derivative(c, residual, np.ones(c.entries) if weight is None else weight, U, V, ridge, dU)
 
 
 def weighted_derivative(
@@ -46,8 +48,7 @@ def weighted_derivative(
     out = np.zeros(U.shape)
     for t, (rows, at) in enumerate(_columns(c)):
         X, dX, v, D = U[rows], dU[rows], V[t], weight[at]
-        M = (X.T * D) @ X + ridge[t] * np.eye(U.shape[1])
-        dv = np.linalg.solve(M, dX.T @ z[at] - X.T @ (D * (dX @ v)))
+        dv = _solved((X.T * D) @ X, ridge[t], dX.T @ z[at] - X.T @ (D * (dX @ v)))
         dz = -D * (dX @ v + X @ dv)
         np.add.at(out, rows, -np.outer(dz, v) - np.outer(z[at], dv))
     return out
@@ -55,7 +56,8 @@ def weighted_derivative(
 
 def solve_with_factors(c: Columns, X: Floats, ridge: Floats, rhs: Floats, weight: Floats | None = None) -> Floats:
     """(X_tᵀ diag(weight) X_t + ridge_t)⁻¹ rhs_t for every column; the default weight is 1."""
-    return np.linalg.solve(systems(c, X, ridge, weight), rhs[:, :, None])[:, :, 0]
+    grams = systems(c, X, np.zeros(c.shape[1]), weight)
+    return np.array([_solved(*one) for one in zip(grams, ridge, rhs, strict=True)]).reshape(rhs.shape)
 
 
 def systems(c: Columns, X: Floats, ridge: Floats, weight: Floats | None = None) -> Floats:
@@ -63,7 +65,7 @@ def systems(c: Columns, X: Floats, ridge: Floats, weight: Floats | None = None) 
     weight = np.ones(c.entries) if weight is None else weight
     out = np.zeros((c.shape[1], X.shape[1], X.shape[1]))
     for t, (rows, at) in enumerate(_columns(c)):
-        out[t] = (X[rows].T * weight[at]) @ X[rows] + ridge[t] * np.eye(X.shape[1])
+        out[t] = (X[rows].T * weight[at]) @ X[rows] + np.diag(np.broadcast_to(ridge[t], X.shape[1]))
     return out
 
 
@@ -71,9 +73,17 @@ def newton_step(c: Columns, U: Floats, z: Floats, weight: Floats, V: Floats, rid
     """The Newton step of every column, and its product with the right-hand side."""
     rhs = np.zeros(V.shape)
     for t, (rows, at) in enumerate(_columns(c)):
-        rhs[t] = U[rows].T @ z[at] - ridge[t] * V[t]
+        rhs[t] = U[rows].T @ z[at] - np.where(np.isfinite(ridge[t]), ridge[t], 0.0) * V[t]
     step = solve_with_factors(c, U, ridge, rhs, weight)
     return step, np.sum(step * rhs, axis=1)
+
+
+def _solved(gram: Floats, ridge: Floats, rhs: Floats) -> Floats:
+    """(gram + diag(ridge))⁻¹ rhs, where coordinates with an infinite ridge are 0."""
+    ridges = np.broadcast_to(ridge, len(gram))
+    free, out = np.isfinite(ridges), np.zeros(len(gram))
+    out[free] = np.linalg.solve(gram[np.ix_(free, free)] + np.diag(ridges[free]), rhs[free])
+    return out
 
 
 def scatter(c: Columns, s: Floats, V: Floats) -> Floats:

@@ -33,7 +33,8 @@ class Location:
     columns : float, optional
         The ridge ρ_c of the column effects, likewise.
     covariates : array of shape (n_observations, k), optional
-        Numbers known of every observation, in the order of the observations; their coefficients are not penalised.
+        Numbers known of every observation, in the order of ``data.places()``: entries are ordered by columns, rows of
+        tasks by task. Their coefficients are not penalised.
     """
 
     mean: bool = True

@@ -58,7 +58,10 @@ class Measurement(ABC):
 
     def checked(self, accept: Callable[[Floats], Floats]) -> Self:
         """A copy whose values are accept(values), which raises an error if they are invalid; they are checked once."""
-        return self if self._checked else self._copy(values=accept(self.values), _checked=True)
+        if self._checked:
+            return self
+        check_weights(self)
+        return self._copy(values=accept(self.values), _checked=True)
 
     def _copy(self, **changes: Any) -> Self:
         other = copy.copy(self)
@@ -167,7 +170,10 @@ class Measurement(ABC):
         raise TypeError(f"{type(self).__name__} has no location")
 
     def with_effects(self, X: Floats, V: Floats, effects: Any, threads: int) -> Floats:
-        """M(W + a cᵀ + (b + μ a) 1ᵀ) for W = X Vᵀ and `effects` with mean μ, rows b and columns c."""
+        """M(W + a cᵀ + (b + μ a) 1ᵀ) for W = X Vᵀ with factors X and V, by at most `threads` threads.
+
+        The `effects` are the mean μ, the rows b and the columns c.
+        """
         data, a = self.located()
         left = np.zeros((len(a), X.shape[1] + 2))
         left[: len(X), :-2], left[:, -2], left[:, -1] = X, a, effects.mean * a
@@ -209,6 +215,22 @@ class Measurement(ABC):
         """
         if not type(self).__module__.startswith("rslm."):
             validate(self)
+
+
+def check_weights(data: Measurement) -> None:
+    """Raise an error if the weights of the observations are not one positive number for each."""
+    weights, n = data.weights, len(data.values)
+    if weights is None:
+        return
+    if not (isinstance(weights, np.ndarray) and weights.shape == (n,) and weights.dtype.kind in "fiu"):
+        got = f"{weights.dtype} of shape {weights.shape}" if isinstance(weights, np.ndarray) else type(weights).__name__
+        raise ValueError(f"weights of observations must be an array of {n} numbers, one for each; got {got}")
+    bad = np.flatnonzero(~((weights > 0) & np.isfinite(weights)))
+    if len(bad):
+        raise ValueError(
+            f"weights of observations must be positive and finite; weights[{bad[0]}] is {weights[bad[0]]}. Leave "
+            "observations of weight 0 out"
+        )
 
 
 def validate(data: Measurement) -> None:

@@ -57,8 +57,12 @@ class Tasks(Measurement):
             raise ValueError(f"y must have shape ({n},), one target for every row of X; got {targets.shape}")
         of_rows = None if weights is None else np.asarray(weights, dtype=np.float64)
         if of_rows is not None and not (of_rows.shape == (n,) and (of_rows > 0).all() and np.isfinite(of_rows).all()):
+            got = f"got shape {of_rows.shape}"
+            if of_rows.shape == (n,):
+                k = int(np.argmin((of_rows > 0) & np.isfinite(of_rows)))
+                got = f"weights[{k}] is {of_rows[k]}"
             raise ValueError(
-                f"weights must be {n} positive numbers, one for every row of X; leave rows of weight 0 out"
+                f"weights must be {n} positive numbers, one for every row of X; {got}. Leave rows of weight 0 out"
             )
         in_order = bool((codes[1:] >= codes[:-1]).all())
         order = np.arange(n) if in_order else np.argsort(codes, kind="stable")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,6 +14,7 @@ from rslm.continuation.path import stand_in
 from rslm.continuation.stage import Stage
 from rslm.evaluation.data_term import LocalTerm
 from rslm.evaluation.objective import Evaluation, Objective, primal, value_at
+from rslm.inner.kept_location import Inside, moved_inside
 from rslm.kernels import Stopped
 from rslm.location import Effects
 from rslm.problem import Problem
@@ -22,7 +24,7 @@ from rslm.runtime.types import Floats
 from rslm.solvers.cost import seconds_for_bounds
 from rslm.solvers.loop import Loop
 from rslm.solvers.point import Point
-from rslm.structures import Free
+from rslm.structures import Box, Free
 
 WORSE = 1e-9  # relative amount by which an objective must exceed that of the simplest matrix to count as worse
 ENDED_FROM_OUTSIDE = (Outcome.TIME, Outcome.INTERRUPTED)
@@ -208,9 +210,31 @@ def quick_candidate(problem: Problem, rank: int, loop: Loop) -> Candidate:
         size = float(np.linalg.norm(X / scale)) or 1.0
         return replace(kept, U=X / scale / size, V=V * size)
 
+    if structure.box is not None and problem.location is not None:
+        return _located_candidate(problem, structure.box, kept, value_of)
     if structure.box is not None:
         found = structure.inward(kept.U * scale, kept.V, lambda X, V: value_of(at(X, V)))
         kept = replace(kept, within=False) if found is None else at(*found)
+    return replace(kept, value=value_of(kept))
+
+
+def _located_candidate(
+    problem: Problem, box: Box, kept: Candidate, value_of: Callable[[Candidate], float]
+) -> Candidate:
+    """A candidate with effects, moved into the bounds."""
+    assert problem.location is not None
+    assert kept.effects is not None
+    scale = problem.row_scale
+
+    def at(one: Inside) -> Candidate:
+        size = float(np.linalg.norm(one.X / scale))
+        if size == 0.0:
+            return replace(kept, V=np.zeros(kept.V.shape), effects=one.effects)
+        return replace(kept, U=one.X / scale / size, V=one.V * size, effects=one.effects)
+
+    given = Inside(kept.U * scale, kept.V, kept.effects)
+    found = moved_inside(box, problem.location, given, lambda one: value_of(at(one)))
+    kept = replace(kept, within=False) if found is None else at(found)
     return replace(kept, value=value_of(kept))
 
 

@@ -18,7 +18,7 @@ from rslm.continuation.growing_c import ENOUGH
 from rslm.continuation.path import stages
 from rslm.continuation.stage import Reached, Stage, advance
 from rslm.continuation.start import initial_point
-from rslm.evaluation.effects import effects_alone
+from rslm.evaluation.effects import effects_alone, of_unobserved
 from rslm.evaluation.objective import Objective
 from rslm.kernels import Stopped
 from rslm.location.packing import Packing
@@ -187,7 +187,8 @@ def solve(
     outcome = found.outcome
     if found.certificate.relative_gap <= tol and outcome is not Outcome.INTERRUPTED:  # callers must see an interrupt
         outcome = Outcome.CERTIFIED
-    parts = found.U, found.V, found.parameters, found.intercepts, found.effects, found.value
+    effects = None if found.effects is None else of_unobserved(problem, found.effects)
+    parts = found.U, found.V, found.parameters, found.intercepts, effects, found.value
     return Result(problem, *parts, outcome, found.certificate, loop.history(), loop.iteration)
 
 
@@ -222,13 +223,18 @@ def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, 
 
 
 def _checked_start(start: Floats, problem: Problem, rank: int, n_threads: int) -> Floats:
-    if problem.location is not None and np.shape(start) == (len(Packing.of(problem).scales), rank + 1):
-        return np.array(start, dtype=np.float64)  # a point of an earlier result
     if np.asarray(start).dtype.kind not in "fiub":
         raise TypeError(f"start must be an array of real numbers; got {start!r}")
-    U = np.array(start, dtype=np.float64)
+    given = np.array(start, dtype=np.float64)
+    packing = None if problem.location is None else Packing.of(problem)
+    if packing is not None and given.shape == (len(packing.scales), rank + 1):  # a point of an earlier result
+        U = given[: problem.shape[0], :-1]
+        if not np.isfinite(given).all() or norm(U) == 0:
+            raise ValueError("start must be finite, and its U must not be 0; use the point of an earlier result")
+        return packing.with_U(given, U / norm(U))
+    U = given
     if U.shape != (problem.shape[0], rank) or not np.isfinite(U).all() or norm(U) == 0:
         raise ValueError(f"start must be a finite non-zero array of shape {(problem.shape[0], rank)}; got {U.shape}")
-    if problem.location is None:
+    if packing is None:
         return U / norm(U)
-    return Packing.of(problem).packed(U / norm(U), effects_alone(problem, n_threads))
+    return packing.packed(U / norm(U), effects_alone(problem, n_threads))

@@ -167,7 +167,7 @@ class Search:
         first = self._first_C() if self.C is None else self.C
         best = min((self._best(first, of_rows) for of_rows in self._with_rows()), key=self._key)
         if self.C is None:
-            best = self._along_C(best, FINER)
+            best = self._between(self._along_C(best, FINER))
         best = self._certifiable(best)
         points = self.points.get(best)
         start = points[0] if points is not None and len(self.folds) == 1 else None
@@ -250,6 +250,18 @@ class Search:
     def _at_rank(self, rank: int, C: float, kind: Setting) -> Setting:
         """The best C at a rank, from a C that is near it."""
         return self._along_C(self._tried(replace(kind, C=C, rank=rank)), STEP)
+
+    def _between(self, best: Setting) -> Setting:
+        """C at the lowest point of the parabola through the errors at the best C and its neighbours."""
+        near = [replace(best, C=best.C * factor) for factor in (1.0 / FINER, 1.0, FINER)]
+        if self.stopped() or any(s not in self.errors for s in near):
+            return best
+        below, middle, above = (self.errors[s] for s in near)
+        bend = below + above - 2.0 * middle
+        shift = float(np.clip(0.5 * (below - above) / bend, -0.5, 0.5)) if bend > 0 else 0.0
+        found = replace(best, C=best.C * FINER**shift)
+        self.errors[found], self.points[found] = min(self.errors[best], middle), self.points[best]
+        return found
 
     def _along_C(self, at: Setting, step: float) -> Setting:
         """The best setting that steps of C lead to, upwards or else downwards."""

@@ -61,7 +61,9 @@ class WeightedColumns(InnerSolver):
     def ridges(self, width: int) -> Floats:
         """The ridge of every column, or of every column and coordinate if there is a location."""
         if self._ridges is None or self._ridges[0] != width:
-            counts = np.diff(self.columns.indptr)
+            counts = (
+                np.diff(self.columns.indptr) if self.weights is None else sums_by_column(self.columns, self.weights)
+            )
             self._ridges = width, self.tail.ridges(self.ridge, self.unit, width, counts, self.free_ridge)
         return self._ridges[1]
 
