@@ -183,7 +183,7 @@ class Search:
         while not (self.stopped() and best):
             count += 1
             if self.exact or rank <= COMPARED or count % SEARCHED == 0:
-                best[rank] = min((self._at_rank(rank, C, kind) for kind in kinds), key=self._key)
+                best[rank] = self._at_rank(rank, C, kinds)
             else:
                 best[rank] = self._tried(replace(kinds[0], C=C, rank=rank))
             C = best[rank].C
@@ -247,9 +247,13 @@ class Search:
         self.errors[new] = self.errors[setting]
         return new
 
-    def _at_rank(self, rank: int, C: float, kind: Setting) -> Setting:
-        """The best C at a rank, from a C that is near it."""
-        return self._along_C(self._tried(replace(kind, C=C, rank=rank)), STEP)
+    def _at_rank(self, rank: int, C: float, kinds: list[Setting]) -> Setting:
+        """The best kind and C at a rank, from a C that is near it."""
+        tried: list[Setting] = []
+        for kind in kinds:
+            tried.append(self._along_C(self._tried(replace(kind, C=C, rank=rank)), STEP))
+            C = tried[-1].C  # the best C of another kind is near
+        return min(tried, key=self._key)
 
     def _between(self, best: Setting) -> Setting:
         """C at the lowest point of the parabola through the errors at the best C and its neighbours."""
@@ -340,7 +344,7 @@ class Search:
         kinds = [Setting(C, 1, weighting, of_rows) for weighting in self._weightings()]
         if self.rank is None:
             return self._grown(C, kinds)
-        return min((self._at_rank(self.rank, C, kind) for kind in kinds), key=self._key)
+        return self._at_rank(self.rank, C, kinds)
 
     def _with_rows(self) -> tuple[bool, ...]:
         """Whether rows have effects: both are tried where the data are small and nobody has asked for effects."""

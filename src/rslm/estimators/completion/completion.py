@@ -128,6 +128,7 @@ class Completion(Recommending):
         arrays |= {"row_factors_": self.row_factors_, "col_factors_": self.col_factors_}
         arrays |= {"row_effects_": self.row_effects_, "col_effects_": self.col_effects_}
         facts["intercept"] = float(self.intercept_)
+        arrays["counts"] = self._counts
         arrays |= {"subspace": self._subspace.features} | self._seen.to_arrays()
         arrays |= ids_to_array("row", self._rows.ids) | ids_to_array("col", self._cols.ids)
         facts["mean_count"], facts["C"] = self._subspace.mean_count, float(self._subspace.C)
@@ -159,6 +160,12 @@ class Completion(Recommending):
             parts.number(facts if "C" in facts else params, "C", least=LEAST, most=LARGEST),
             parts.number(facts if "weighting" in facts else params, "weighting", least=-100.0, most=100.0),
             parts.number(facts, "mean_count", least=np.finfo(float).tiny),
+        )
+        known = "counts" in arrays
+        model._counts = (
+            parts.floats(arrays | {"c": arrays["counts"].astype(float)}, "c", shape[1])
+            if known
+            else np.full(shape[1], rows)
         )
         model._seen = FittedSamples.from_arrays(arrays, shape)
         model._known = Known.from_arrays(arrays, shape)

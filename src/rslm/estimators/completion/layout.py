@@ -189,6 +189,7 @@ class Layout:
             "_rows": Labels("row", self.data.shape[0], self.data.row_ids),
             "_cols": Labels("column", self.data.shape[1], self.data.col_ids),
             "_seen": self.seen(),
+            "_counts": np.asarray(self.data.col_counts()),
             "_rounding": rounding,
             "classes_": self._classes(),
         }

@@ -20,9 +20,9 @@ from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.distributed_layout import DistributedLayout
 from rslm.estimators.completion.fold_in import Subspace
+from rslm.estimators.completion.imputing import Imputing
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import on_cluster
-from rslm.estimators.completion.streaming import PartialFit
 from rslm.estimators.defaults import usual_C
 from rslm.estimators.persistence import storable
 from rslm.losses import Loss
@@ -37,7 +37,7 @@ NO_FACTORS = 1e-6  # C relative to the best one at which W is almost 0, so that 
 
 
 @storable
-class MatrixCompletion(PartialFit):
+class MatrixCompletion(Imputing):
     """Low-rank matrix completion with a certificate of optimality.
 
     Learns a mean μ, row effects b, column effects c and a matrix W of rank at most `rank` that minimise
@@ -78,6 +78,9 @@ class MatrixCompletion(PartialFit):
         Whether features are divided by their standard deviations before solving, as a table of different units needs;
         predictions are in the units of X. "auto" does so if there are effects and the spreads of the features differ
         by more than a factor of 3. What a sample adds to all of its features is then the last of the factors.
+    add_indicator, keep_empty_features : bool, default=False and True
+        What `transform` returns, as scikit-learn's imputers do: whether it adds a column of 0 and 1 for every feature
+        with missing entries, and whether it keeps features that had no entry in `fit`.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
         The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.
     max_iter : int, default=1000
@@ -159,6 +162,8 @@ class MatrixCompletion(PartialFit):
         bounds: Any = None,
         weighting: float | str = "auto",
         scale: bool | str = "auto",
+        add_indicator: bool = False,
+        keep_empty_features: bool = True,
         solver: str = "trust-region",
         max_iter: int = 1000,
         tol: float = 1e-6,
@@ -175,6 +180,8 @@ class MatrixCompletion(PartialFit):
         self.bounds = bounds
         self.weighting = weighting
         self.scale = scale
+        self.add_indicator = add_indicator
+        self.keep_empty_features = keep_empty_features
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol

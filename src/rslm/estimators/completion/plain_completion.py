@@ -98,18 +98,6 @@ class PlainCompletion(Completion):
         """
         return self._checked_loss().probability(self.predict(rows, cols))
 
-    def transform(self, X: Any) -> Floats:
-        """Fill the missing entries of X, with classes if the loss is one of two classes; observed ones are kept.
-
-        Every sample is fitted at the learned subspace of the features, including samples that `fit` has not seen. The
-        result is dense.
-
-        Parameters
-        ----------
-        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
-        """
-        return self._filled(X)
-
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """R² of the prediction on the observed entries of X; for a loss of two classes the fraction of correct ones.
 

@@ -41,6 +41,7 @@ class Predicting(ObservedInput):
     classes_: NDArray[Any] | None
     _subspace: Any  # of the features, for new samples
     _seen: FittedSamples
+    _counts: NDArray[Any]  # observed entries of every feature
     _rounding: float  # of the kinks of the loss
     _box: Box | None = None
     _ridges: Ridges | None = None  # of the effects; None where there are none
