@@ -161,12 +161,9 @@ class Completion(Recommending):
             parts.number(facts if "weighting" in facts else params, "weighting", least=-100.0, most=100.0),
             parts.number(facts, "mean_count", least=np.finfo(float).tiny),
         )
-        known = "counts" in arrays
-        model._counts = (
-            parts.floats(arrays | {"c": arrays["counts"].astype(float)}, "c", shape[1])
-            if known
-            else np.full(shape[1], rows)
-        )
+        # Files of older versions do not hold the counts; their models keep all features.
+        counts = {"counts": arrays["counts"].astype(np.float64)} if "counts" in arrays else None
+        model._counts = np.full(shape[1], rows) if counts is None else parts.floats(counts, "counts", shape[1])
         model._seen = FittedSamples.from_arrays(arrays, shape)
         model._known = Known.from_arrays(arrays, shape)
         model._rounding = parts.number({"rounding": model.certificate_.relaxed("loss")}, "rounding", least=0.0)

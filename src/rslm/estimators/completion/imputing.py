@@ -105,15 +105,16 @@ class Imputing(PartialFit):
     @property
     def _noise(self) -> Floats:
         """The standard deviation of the noise of every feature."""
-        left = self.residuals_
-        squares = np.asarray(left.values, dtype=np.float64) ** 2
+        left, units = self.residuals_, self._subspace.units
+        units = np.ones(left.shape[1]) if units is None else units
+        squares = (np.asarray(left.values, dtype=np.float64) / units[left.index]) ** 2
         counts = left.col_counts()
         rank = max(self.rank_, 1)
         fitted = rank * sum(left.shape) + sum(left.shape)
         lost = len(left) / max(len(left) - fitted, 0.1 * len(left))  # coefficients that were fitted take up noise
         overall = float(squares.mean()) * lost
         sums = np.bincount(left.index, squares, left.shape[1]) * lost
-        return np.asarray(np.sqrt((sums + SHRUNK * overall) / (counts + SHRUNK)))
+        return np.asarray(units * np.sqrt((sums + SHRUNK * overall) / (counts + SHRUNK)))
 
     def _fitted_data(self) -> ObservedMatrix:
         """The matrix that `fit` was given."""
