@@ -20,6 +20,7 @@ SHRUNK = 10.0  # entries: the noise of a feature with fewer is near that of all 
 class Imputing(PartialFit):
     """Completion that fills tables as scikit-learn's imputers do."""
 
+    held_out_: dict[str, float] | None
     add_indicator: bool
     keep_empty_features: bool
 
@@ -63,8 +64,8 @@ class Imputing(PartialFit):
     def sample(self, n_draws: int = 1, X: Any = None, random_state: Seed = None) -> Floats:
         """Draws of the filled matrix: missing entries are predictions plus noise, observed ones are kept.
 
-        The noise of a feature is normal, with the standard deviation of its residuals, corrected for the coefficients
-        that were fitted; for two classes, classes are drawn by their probabilities. For multiple imputation, analyse
+        The noise of a feature is normal, with the standard deviation of its residuals, corrected by the error of
+        held-out entries, or for the number of coefficients that were fitted; for two classes, classes are drawn by their probabilities. For multiple imputation, analyse
         every draw and pool the results. The model is the same in all draws, so that its own uncertainty is not in them.
 
         Parameters
@@ -109,11 +110,13 @@ class Imputing(PartialFit):
         units = np.ones(left.shape[1]) if units is None else units
         squares = (np.asarray(left.values, dtype=np.float64) / units[left.index]) ** 2
         counts = left.col_counts()
-        rank = max(self.rank_, 1)
-        fitted = rank * sum(left.shape) + sum(left.shape)
-        lost = len(left) / max(len(left) - fitted, 0.1 * len(left))  # coefficients that were fitted take up noise
-        overall = float(squares.mean()) * lost
-        sums = np.bincount(left.index, squares, left.shape[1]) * lost
+        mean = float(squares.mean())
+        # Coefficients that were fitted take up noise: held-out errors show how much, or else their number.
+        fitted = min((self.rank_ + 1) * sum(left.shape), 0.9 * len(left))
+        overall = mean * len(left) / (len(left) - fitted)
+        if self.held_out_ is not None and self._checked_loss().quadratic:
+            overall = self.held_out_["model"] ** 2
+        sums = np.bincount(left.index, squares, left.shape[1]) * (overall / mean if mean > 0 else 1.0)
         return np.asarray(units * np.sqrt((sums + SHRUNK * overall) / (counts + SHRUNK)))
 
     def _fitted_data(self) -> ObservedMatrix:
