@@ -65,8 +65,9 @@ class Imputing(PartialFit):
         """Draws of the filled matrix: missing entries are predictions plus noise, observed ones are kept.
 
         The noise of a feature is normal, with the standard deviation of its residuals, corrected by the error of
-        held-out entries, or for the number of coefficients that were fitted; for two classes, classes are drawn by their probabilities. For multiple imputation, analyse
-        every draw and pool the results. The model is the same in all draws, so that its own uncertainty is not in them.
+        held-out entries, or for the number of coefficients that were fitted. For two classes, classes are drawn by
+        their probabilities. For multiple imputation, analyse every draw and pool the results. The model is the same in
+        all draws, so that its own uncertainty is not in them.
 
         Parameters
         ----------
