@@ -1,0 +1,239 @@
+"""Which model predicts held-out rows best: a walk over C, rank and ridges, with warm starts.
+
+First one model for all tasks, then a ridge for every task, then low rank: C grows on a coarse path, the rank is varied,
+then everything is varied in smaller steps while the held-out error falls. All settings are in units that depend neither
+on the size of the data nor on their units.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm.estimators.tasks.family import LOW_RANK, NONE, RIDGE, Family, Fitted, Setting
+from rslm.estimators.tasks.folds import Fold
+from rslm.kernels import Stopped
+from rslm.losses import Loss
+from rslm.runtime.interrupts import current_interrupt
+from rslm.runtime.log import logger
+from rslm.runtime.types import Floats
+
+STEPS = 2  # per factor of ten
+CS = tuple(10.0 ** (k / STEPS) for k in range(-2, 13))  # in units of the weight of one row of an average task
+COMMON = (*(10.0 ** (k / STEPS) for k in range(-2, 11)), None)
+INTERCEPTS = tuple(10.0 ** (k / STEPS) for k in range(-4, 7))
+RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 120)
+FIRST_RANK = 20
+PATH = tuple(range(2, 15, 2))  # positions of the coarse path in `CS`
+PATIENCE = 2  # settings in a row that are worse than the best one before a path ends
+NOTICEABLE = 1e-4  # least decrease of the held-out error for which a walk goes on
+SIMPLER = 1e-3  # a model that is this much worse, relatively, is preferred if it is simpler
+ENOUGH = 1e-12  # held-out error relative to that of the mean below which nothing can be improved
+THE_MEAN, POOLED, BY_TASK, CHOSEN = "the mean", "one model for all", "task by task", "the chosen model"
+
+Values = Sequence[float | int | None]
+
+
+@dataclass(eq=False)
+class Axes:
+    """The values of every setting that may be tried, the smallest first."""
+
+    C: Values
+    rank: Values
+    common: Values
+    intercepts: Values
+    full_rank: int
+
+    def of(self, name: str) -> Values:
+        return getattr(self, name)  # type: ignore[no-any-return]
+
+
+@dataclass(eq=False)
+class Search:
+    """Held-out errors of settings; each is computed once."""
+
+    family: Family
+    loss: Loss
+    folds: list[Fold]
+    axes: Axes
+    deadline: float = math.inf
+    tried: dict[Setting, tuple[float, int]] = field(default_factory=dict)  #: held-out error, and rank of W
+    stopped: bool = False
+    _last: dict[tuple[str, int, int], Fitted] = field(default_factory=dict)
+
+    def error(self, setting: Setting) -> float:
+        """The mean loss of held-out rows; infinite if there is no time left."""
+        if setting not in self.tried:
+            if self.stopped or time.perf_counter() > self.deadline or current_interrupt().ends_soon:
+                self.stopped = True
+                return math.inf
+            try:
+                self.tried[setting] = self._error(setting)
+            except Stopped:
+                self.stopped = True
+                return math.inf
+            logger.debug("%s: held-out error %.6g", setting, self.tried[setting][0])
+        return self.tried[setting][0]
+
+    def _error(self, setting: Setting) -> tuple[float, int]:
+        total = weight = 0.0
+        rank = 0
+        for k, fold in enumerate(self.folds):
+            key = (setting.task_part, setting.rank, k)
+            left = None if math.isinf(self.deadline) else max(self.deadline - time.perf_counter(), 1e-3)
+            fitted = self.family.fit(setting, fold.train, self._last.get(key), left)
+            if setting.task_part == LOW_RANK:
+                self._last[key] = fitted
+                rank = max(rank, fitted.rank())
+            with np.errstate(over="ignore", invalid="ignore"):
+                loss, of = fold.loss(self.loss, fitted.predict(fold.held, self.family.n_threads))
+            total, weight = total + loss, weight + of
+        error = total / weight
+        return (error if math.isfinite(error) else math.inf), rank
+
+    def best(self, settings: Sequence[Setting]) -> Setting:
+        """The one of the least error, the first of equal ones."""
+        return min(settings, key=self.error)
+
+    def path(self, setting: Setting, name: str, values: Values) -> Setting:
+        """The best of several values, in order; ends after `PATIENCE` that are worse than the best one."""
+        found, worse = None, 0
+        for value in values:
+            trial = replace(setting, **{name: value})
+            if found is None or self.error(trial) < self.error(found):
+                found, worse = trial, 0
+            else:
+                worse += 1
+            if worse >= PATIENCE or self.stopped:
+                break
+        return setting if found is None else found
+
+    def walk(self, setting: Setting, name: str, steps: Sequence[int] = (2, 1)) -> Setting:
+        """Move to better neighbours along one axis while there are any."""
+        values = list(self.axes.of(name))
+        if getattr(setting, name) not in values:
+            return setting
+        for step in steps:
+            for direction in (step, -step):
+                moved = False
+                while not self.stopped:
+                    at = values.index(getattr(setting, name)) + direction
+                    if not 0 <= at < len(values):
+                        break
+                    trial = replace(setting, **{name: values[at]})
+                    if not self.error(trial) < (1.0 - NOTICEABLE) * self.error(setting):
+                        break
+                    setting, moved = trial, True
+                if moved:
+                    break
+        return setting
+
+    # ---- one kind of model after the other ---------------------------------------------------------------------------
+
+    def pooled(self) -> Setting:
+        """One model for all tasks, with intercepts of the tasks."""
+        start = Setting(NONE, middle(self.axes.C), 0, near(self.axes.common, 1.0), near(self.axes.intercepts, 1.0))
+        found = self.walk(start, "intercepts")
+        found = self.walk(found, "common")
+        return self.walk(found, "intercepts", (1,))
+
+    def by_task(self) -> Setting:
+        """A ridge for every task, the same for all, and intercepts that are hardly shrunk."""
+        start = Setting(RIDGE, self.axes.C[0], self.axes.full_rank, None, self.axes.intercepts[0])  # type: ignore[arg-type]
+        return self.path(start, "C", some(self.axes.C, PATH))
+
+    def ridge(self, by_task: Setting, pooled: Setting) -> Setting:
+        """A ridge for what every task adds to the common model."""
+        starts = [by_task, replace(by_task, common=pooled.common, intercepts=pooled.intercepts)]
+        found = self.best(starts)
+        for steps in ((2, 1), (1,)):
+            for name in ("C", "intercepts", "common"):
+                found = self.walk(found, name, steps)
+        return found
+
+    def low_rank(self, others: Sequence[Setting]) -> Setting:
+        """Low rank around the common model."""
+        axes = self.axes
+        rank = near(axes.rank, FIRST_RANK)
+        nearest = [replace(s, task_part=LOW_RANK, rank=rank, C=axes.C[0]) for s in others]
+        found = nearest[0]
+        for at, start in enumerate(nearest):
+            if at == 0 or self.error(replace(start, C=found.C)) < self.error(found):
+                found = self.path(start, "C", some(axes.C, PATH))
+        while self.tried.get(found, (0.0, 0))[1] == found.rank < axes.rank[-1]:  # type: ignore[operator]
+            more = replace(found, rank=min(r for r in axes.rank if r > found.rank))  # type: ignore[type-var, operator]
+            if not self.error(more) < (1.0 - NOTICEABLE) * self.error(found):
+                break
+            found = more
+        found = self.walk(found, "C", (1,))
+        found = self.walk(found, "intercepts")
+        found = self.best([found, self.fewer(found)])
+        for name in ("C", "rank", "common", "intercepts", "C"):
+            found = self.walk(found, name, (1,))
+        return found
+
+    def fewer(self, setting: Setting) -> Setting:
+        """A smaller rank, which needs less shrinkage."""
+        used = self.tried.get(setting, (0.0, 0))[1]
+        ranks = [r for r in self.axes.rank if r is not None and r < used]
+        if not ranks:
+            return setting
+        values = list(self.axes.C)
+        at = min(values.index(setting.C) + 1, len(values) - 1) if setting.C in values else 0
+        found = self.path(replace(setting, C=values[at]), "rank", ranks)  # type: ignore[arg-type]
+        return self.walk(found, "C")
+
+    def table(self) -> dict[str, NDArray[Any]]:
+        """All settings that were tried, in order, with their held-out errors."""
+        rows = list(self.tried.items())
+        numbers = {
+            "C": [s.C for s, _ in rows],
+            "common": [math.inf if s.common is None else s.common for s, _ in rows],
+            "intercepts": [math.inf if s.intercepts is None else s.intercepts for s, _ in rows],
+            "held_out_error": [error for _, (error, _) in rows],
+        }
+        table: dict[str, NDArray[Any]] = {"task_part": np.array([s.task_part for s, _ in rows], dtype=str)}
+        table |= {"rank": np.array([s.rank for s, _ in rows], dtype=np.int64)}
+        return table | {name: np.array(values, dtype=np.float64) for name, values in numbers.items()}
+
+
+def middle(values: Values) -> float:
+    found = values[len(values) // 2]
+    assert found is not None
+    return float(found)
+
+
+def near(values: Values, wanted: float) -> Any:
+    """The largest value that is at most `wanted`; the first one if there is none."""
+    return next((v for v in reversed(values) if v is not None and v <= wanted), values[0])
+
+
+def some(values: Values, positions: Sequence[int]) -> Values:
+    """The values at these positions; all if there are fewer."""
+    return [values[k] for k in positions if k < len(values)] if len(values) > positions[0] else values
+
+
+def mean_error(folds: list[Fold], loss: Loss, constant: Any) -> float:
+    """The held-out error of one number for all rows; `constant` finds it for a fold."""
+    sums = [fold.loss(loss, np.full(len(fold.held), constant(fold.train))) for fold in folds]
+    return sum(s for s, _ in sums) / sum(w for _, w in sums)
+
+
+def best_constant(loss: Loss, data: Any, n_threads: int) -> float:
+    """The best prediction of all rows by one number."""
+    from rslm.evaluation.effects import effects_alone
+    from rslm.location import Location
+    from rslm.measurements import Tasks
+    from rslm.problem import Problem
+
+    plain = Tasks(np.zeros((len(data), 1)), data.values, np.zeros(len(data), dtype=np.int64), weights=data.weights)
+    return effects_alone(Problem(loss, plain, C=1.0, location=Location()), n_threads).mean
+
+
+__all__ = ["BY_TASK", "CHOSEN", "POOLED", "THE_MEAN", "Axes", "Floats", "Search", "best_constant", "mean_error"]
