@@ -16,8 +16,9 @@ import numpy as np
 from rslm.estimators.defaults import TYPICAL, spread
 from rslm.estimators.tasks.fixed_subspace import solve_effects
 from rslm.evaluation.effects import effects_alone
-from rslm.linalg.low_rank import singular_values
+from rslm.linalg.low_rank import singular_values, thin_svd
 from rslm.location import Effects, Location
+from rslm.location.packing import Packing
 from rslm.losses import Loss
 from rslm.measurements import Tasks
 from rslm.problem import Problem
@@ -30,6 +31,7 @@ TaskPart = Literal["low rank", "ridge", "none"]
 TOL = 1e-2  # of fits within a search
 ROUNDED = 0.1  # width of rounded kinks within a search, relative to the spread of the targets
 WIDEST = 120  # columns of a fixed U; the kernels support 128, intercepts included
+SMALL = 1e-2  # size of new directions in a warm start
 NEGLIGIBLE = 1e-3  # singular values relative to the largest one, at the accuracy of a search
 CURVATURE_OF_CLASSES = 0.25  # of the logistic loss at 0
 
@@ -53,7 +55,19 @@ class Fitted:
     V: Floats
     effects: Effects | None
     intercepts: Floats | None
-    point: Floats | None = None  #: where another fit may start
+
+    def point(self, problem: Problem, rank: int) -> Floats | None:
+        """Where a fit of another setting may start; new directions are small. None if W is 0."""
+        P, s, _ = thin_svd(self.U, self.V)
+        if not s[0] > 0:
+            return None
+        U = P[:, :rank] * np.sqrt(s[:rank])
+        U /= np.linalg.norm(U)
+        if rank > U.shape[1]:
+            more = np.random.default_rng(0).standard_normal((len(U), rank - U.shape[1]))
+            U = np.hstack([U, SMALL * more / np.linalg.norm(more)])
+        U /= np.linalg.norm(U)
+        return U if problem.location is None else Packing.of(problem).packed(U, self.effects)
 
     def predict(self, data: Tasks, n_threads: int) -> Floats:
         if self.effects is None:
@@ -102,23 +116,20 @@ class Family:
         """A fit that is accurate enough to compare settings."""
         problem = self.problem(setting, data)
         if setting.task_part != LOW_RANK:
-            return self.convex(setting, problem, TOL)
-        begin = None if start is None else start.point
-        if begin is not None and begin.shape[1] != setting.rank + (problem.location is not None):
-            begin = None
+            return self.convex(setting, problem, TOL, start)
         result = solve(
             problem,
             setting.rank,
-            start=begin,
+            start=None if start is None else start.point(problem, setting.rank),
             tol=TOL,
             max_time=max_time,
             random_state=0,
             n_threads=self.n_threads,
             certificate=False,
         )
-        return Fitted(result.U, result.V, result.effects, result.intercepts, result.point)
+        return Fitted(result.U, result.V, result.effects, result.intercepts)
 
-    def convex(self, setting: Setting, problem: Problem, tol: float) -> Fitted:
+    def convex(self, setting: Setting, problem: Problem, tol: float, start: Fitted | None = None) -> Fitted:
         """A fit with U fixed, or without U."""
         d, T = problem.shape
         if setting.task_part == NONE:
@@ -126,7 +137,7 @@ class Family:
                 return Fitted(np.zeros((d, 1)), np.zeros((T, 1)), None, None)
             return Fitted(np.zeros((d, 1)), np.zeros((T, 1)), effects_alone(problem, self.n_threads), None)
         U = directions(problem.data)
-        found = solve_effects(problem, U, self.n_threads, tol)
+        found = solve_effects(problem, U, self.n_threads, tol, None if start is None else start.effects)
         return Fitted(U, found.V, found.effects, found.intercepts)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rslm.estimators.tasks.family import LOW_RANK, NONE, RIDGE, Family, Fitted, Setting
 from rslm.estimators.tasks.folds import Fold
+from rslm.estimators.tasks.pooled import WIDEST, PooledSquares
 from rslm.kernels import Stopped
 from rslm.losses import Loss
 from rslm.runtime.interrupts import current_interrupt
@@ -32,6 +33,7 @@ RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 120)
 FIRST_RANK = 20
 PATH = tuple(range(2, 15, 2))  # positions of the coarse path in `CS`
 PATIENCE = 2  # settings in a row that are worse than the best one before a path ends
+CLEARLY = 0.03  # increase of the held-out error for which a path ends at once
 NOTICEABLE = 1e-4  # least decrease of the held-out error for which a walk goes on
 SIMPLER = 1e-3  # a model that is this much worse, relatively, is preferred if it is simpler
 ENOUGH = 1e-12  # held-out error relative to that of the mean below which nothing can be improved
@@ -66,6 +68,7 @@ class Search:
     tried: dict[Setting, tuple[float, int]] = field(default_factory=dict)  #: held-out error, and rank of W
     stopped: bool = False
     _last: dict[tuple[str, int, int], Fitted] = field(default_factory=dict)
+    _squares: dict[int, PooledSquares | None] = field(default_factory=dict)
 
     def error(self, setting: Setting) -> float:
         """The mean loss of held-out rows; infinite if there is no time left."""
@@ -85,11 +88,9 @@ class Search:
         total = weight = 0.0
         rank = 0
         for k, fold in enumerate(self.folds):
-            key = (setting.task_part, setting.rank, k)
             left = None if math.isinf(self.deadline) else max(self.deadline - time.perf_counter(), 1e-3)
-            fitted = self.family.fit(setting, fold.train, self._last.get(key), left)
+            fitted = self._fit(setting, k, left)
             if setting.task_part == LOW_RANK:
-                self._last[key] = fitted
                 rank = max(rank, fitted.rank())
             with np.errstate(over="ignore", invalid="ignore"):
                 loss, of = fold.loss(self.loss, fitted.predict(fold.held, self.family.n_threads))
@@ -97,19 +98,34 @@ class Search:
         error = total / weight
         return (error if math.isfinite(error) else math.inf), rank
 
+    def _fit(self, setting: Setting, k: int, max_time: float | None) -> Fitted:
+        """The fit to what fold k leaves, from the last fit of the same rank, or else of any."""
+        data, (d, T) = self.folds[k].train, self.folds[k].train.shape
+        if setting.task_part == NONE and self.family.located and self.family.loss.quadratic and d <= WIDEST:
+            squares = self._squares.setdefault(k, None) or PooledSquares(data)
+            self._squares[k] = squares
+            effects = squares.effects(setting.common, setting.intercepts, self.family.fit_intercept)
+            return Fitted(np.zeros((d, 1)), np.zeros((T, 1)), effects, None)
+        kind = setting.task_part
+        start = self._last.get((kind, setting.rank, k)) or self._last.get((kind, -1, k))
+        fitted = self.family.fit(setting, data, start, max_time)
+        self._last[kind, setting.rank, k] = self._last[kind, -1, k] = fitted
+        return fitted
+
     def best(self, settings: Sequence[Setting]) -> Setting:
         """The one of the least error, the first of equal ones."""
         return min(settings, key=self.error)
 
     def path(self, setting: Setting, name: str, values: Values) -> Setting:
-        """The best of several values, in order; ends after `PATIENCE` that are worse than the best one."""
+        """The best of several values, in order; ends after one that is clearly worse than the best, or some that are."""
         found, worse = None, 0
         for value in values:
             trial = replace(setting, **{name: value})
-            if found is None or self.error(trial) < self.error(found):
+            error = self.error(trial)
+            if found is None or error < self.error(found):
                 found, worse = trial, 0
             else:
-                worse += 1
+                worse += PATIENCE if error > (1.0 + CLEARLY) * self.error(found) else 1
             if worse >= PATIENCE or self.stopped:
                 break
         return setting if found is None else found
@@ -161,33 +177,32 @@ class Search:
         """Low rank around the common model."""
         axes = self.axes
         rank = near(axes.rank, FIRST_RANK)
-        nearest = [replace(s, task_part=LOW_RANK, rank=rank, C=axes.C[0]) for s in others]
-        found = nearest[0]
-        for at, start in enumerate(nearest):
-            if at == 0 or self.error(replace(start, C=found.C)) < self.error(found):
-                found = self.path(start, "C", some(axes.C, PATH))
-        while self.tried.get(found, (0.0, 0))[1] == found.rank < axes.rank[-1]:  # type: ignore[operator]
+        starts = [replace(s, task_part=LOW_RANK, rank=rank, C=axes.C[0]) for s in others]
+        found = self.path(starts[0], "C", some(axes.C, PATH))
+        found = self.best([found, *(replace(s, C=found.C) for s in starts[1:])])
+        while self.binding(found) and found.rank < max(axes.rank):  # type: ignore[type-var, operator]
             more = replace(found, rank=min(r for r in axes.rank if r > found.rank))  # type: ignore[type-var, operator]
             if not self.error(more) < (1.0 - NOTICEABLE) * self.error(found):
                 break
             found = more
         found = self.walk(found, "C", (1,))
         found = self.walk(found, "intercepts")
-        found = self.best([found, self.fewer(found)])
-        for name in ("C", "rank", "common", "intercepts", "C"):
+        fewer = self.fewer(found)
+        if self.error(fewer) < self.error(found):
+            found = self.walk(self.walk(fewer, "C", (1,)), "rank", (1,))
+        for name in ("common", "intercepts", "C"):
             found = self.walk(found, name, (1,))
         return found
 
+    def binding(self, setting: Setting) -> bool:
+        """Whether W has as large a rank as it may have."""
+        return self.tried.get(setting, (0.0, 0))[1] == setting.rank
+
     def fewer(self, setting: Setting) -> Setting:
-        """A smaller rank, which needs less shrinkage."""
+        """The best smaller rank."""
         used = self.tried.get(setting, (0.0, 0))[1]
-        ranks = [r for r in self.axes.rank if r is not None and r < used]
-        if not ranks:
-            return setting
-        values = list(self.axes.C)
-        at = min(values.index(setting.C) + 1, len(values) - 1) if setting.C in values else 0
-        found = self.path(replace(setting, C=values[at]), "rank", ranks)  # type: ignore[arg-type]
-        return self.walk(found, "C")
+        ranks = [r for r in reversed(self.axes.rank) if r is not None and r < used]
+        return self.path(setting, "rank", ranks)
 
     def table(self) -> dict[str, NDArray[Any]]:
         """All settings that were tried, in order, with their held-out errors."""
