@@ -171,7 +171,7 @@ class Search:
         for steps in ((2, 1), (1,)):
             for name in ("C", "intercepts", "common"):
                 found = self.walk(found, name, steps)
-        return found
+        return self.between(found)
 
     def low_rank(self, others: Sequence[Setting]) -> Setting:
         """Low rank around the common model."""
@@ -192,7 +192,7 @@ class Search:
             found = self.walk(self.walk(fewer, "C", (1,)), "rank", (1,))
         for name in ("common", "intercepts", "C"):
             found = self.walk(found, name, (1,))
-        return found
+        return self.between(found)
 
     def binding(self, setting: Setting) -> bool:
         """Whether W has as large a rank as it may have."""
@@ -203,6 +203,19 @@ class Search:
         used = self.tried.get(setting, (0.0, 0))[1]
         ranks = [r for r in reversed(self.axes.rank) if r is not None and r < used]
         return self.path(setting, "rank", ranks)
+
+    def between(self, setting: Setting) -> Setting:
+        """The same with C at the lowest point of the parabola through the errors of neighbouring C, if it is better."""
+        values = list(self.axes.C)
+        at = values.index(setting.C) if setting.C in values else 0
+        if not 0 < at < len(values) - 1:
+            return setting
+        near = [self.tried.get(replace(setting, C=values[k]), (math.inf, 0))[0] for k in (at - 1, at, at + 1)]  # type: ignore[arg-type]
+        bend = near[0] - 2.0 * near[1] + near[2]
+        if not (math.isfinite(bend) and bend > 0):
+            return setting
+        shift = 0.5 * (near[0] - near[2]) / bend
+        return self.best([setting, replace(setting, C=setting.C * 10.0 ** (shift / STEPS))])
 
     def table(self) -> dict[str, NDArray[Any]]:
         """All settings that were tried, in order, with their held-out errors."""
