@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rslm.data.splits import Seed, as_generator
 from rslm.estimators.choices import is_whole
-from rslm.estimators.tasks.family import LOW_RANK, NONE, RIDGE, Family, Setting
+from rslm.estimators.tasks.family import LOW_RANK, NONE, Family, Setting
 from rslm.estimators.tasks.folds import Fold, folds_of
 from rslm.estimators.tasks.search import (
     BY_TASK,
@@ -65,7 +65,9 @@ class Asked:
     def axes(self, family: Family, shape: tuple[int, int], per_task: float, largest_rank: int) -> Axes:
         unit = 1.0 / (family.curvature * per_task)
         largest = min(*shape, largest_rank)
-        ranks: Values = [*(r for r in RANKS if r < largest), largest] if self.rank is None else [min(self.rank, largest)]
+        ranks: Values = (
+            [*(r for r in RANKS if r < largest), largest] if self.rank is None else [min(self.rank, largest)]
+        )
         common, intercepts = (COMMON, INTERCEPTS) if self.ridges is None else ([self.ridges[0]], [self.ridges[1]])
         return Axes(
             [unit * c for c in CS] if self.C is None else [self.C],
@@ -143,9 +145,7 @@ def _searched(search: Search, asked: Asked, folds: list[Fold], of_mean: float, t
 def _usual(axes: Axes, asked: Asked, family: Family, tasks: int) -> Setting:
     """What is given, and usual values for the rest."""
     C = axes.C[0] if len(axes.C) == 1 else USUAL_C * axes.C[0] / CS[0]  # type: ignore[operator]
-    common, intercepts = (
-        values[0] if len(values) == 1 else USUAL_RIDGE for values in (axes.common, axes.intercepts)
-    )
+    common, intercepts = (values[0] if len(values) == 1 else USUAL_RIDGE for values in (axes.common, axes.intercepts))
     setting = Setting(LOW_RANK, float(C), 1, common, intercepts)  # type: ignore[arg-type]
     if family.located and asked.rank is None:
         return replace(setting, task_part=NONE, rank=0)
@@ -179,6 +179,3 @@ def checked_rank(given: Any) -> int | None:
     if not is_whole(given, least=1):
         raise ValueError(f'rank must be a whole number ≥ 1; got {given!r}. Or "auto"')
     return int(given)
-
-
-__all__ = ["AUTO", "LOW_RANK", "NONE", "RIDGE", "Asked", "Choice", "checked_effects", "checked_rank", "choose"]

@@ -16,9 +16,7 @@ ROUGH = 1e-2  # relative residual of a system
 DESCENT = 1e-4  # least decrease of a step, relative to the decrease that the slope predicts
 
 
-def solve_effects(
-    problem: Problem, U: Floats, n_threads: int, tol: float, start: Effects | None = None
-) -> Evaluation:
+def solve_effects(problem: Problem, U: Floats, n_threads: int, tol: float, start: Effects | None = None) -> Evaluation:
     """The evaluation at U with the best effects; steps end where they lower the objective by `tol`² of it."""
     objective = Objective(problem, n_threads)
     if objective.packing is None:

@@ -29,7 +29,9 @@ def written(setting: Setting, units: Units, path: Path, held_out: dict[str, floa
 
 
 def read(arrays: Arrays, facts: Facts, features: int, tasks: int) -> Found:
-    units = Units(*(parts.floats(arrays, f"unit_{name}", n) for name, n in zip(UNITS, _lengths(features, tasks), strict=True)))
+    units = Units(
+        *(parts.floats(arrays, f"unit_{name}", n) for name, n in zip(UNITS, _lengths(features, tasks), strict=True))
+    )
     if not (units.size > 0).all():
         raise ValueError("unit_size")
     path: Path = {}

@@ -144,7 +144,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         units = None
         if self._has_effects:
             n_tasks = len(self._pairs()[0]) if codes is None else len(self.tasks_)
-            units = Units.of(X, y, weights, loss, n_tasks, bool(self.fit_intercept))
+            units = Units.of(X, weights, n_tasks, bool(self.fit_intercept))
             X = units.features(X)
         if codes is None:
             data = self._pairs_as_tasks(X, of_rows, weights)

@@ -156,7 +156,8 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
             )
         how: dict[str, Any] = {"checkpoint": checkpoint, "client": client, "began": began}
         if self._has_effects:
-            units = Units.of(X, y, weights, loss, len(self.tasks_), bool(self.fit_intercept))
+            centred = bool(self.fit_intercept)
+            units = Units.of(X, weights, len(self.tasks_), centred).with_targets(y, weights, loss, centred)
             data = Tasks(units.features(X), (y - units.middle[codes]) / units.scale[codes], codes, weights=weights)
             self._fit_with_effects(data, loss, units, codes, **how)
             return self

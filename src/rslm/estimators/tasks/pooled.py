@@ -1,6 +1,6 @@
 """One model for all tasks with the square loss, for many ridges: sums over the rows are computed once.
 
-    min  Σ ω (y − x·b − μ − c_t)² + λ_b |b|² + λ_c |c|²,    c_t = (Σ_t ω(y − x·b − μ)) / (n_t + λ_c)
+min  Σ ω (y − x·b − μ − c_t)² + λ_b |b|² + λ_c |c|²,    c_t = (Σ_t ω(y − x·b − μ)) / (n_t + λ_c)
 """
 
 from __future__ import annotations

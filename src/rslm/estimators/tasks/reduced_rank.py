@@ -125,7 +125,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
 
     def _fit_scaled(self, X: Any, Y: Floats, loss: Loss, weights: Floats | None, **how: Any) -> None:
         """Features and targets in units of their own, with effects."""
-        units = Units.of(X, np.zeros(1), weights, loss, Y.shape[1], bool(self.fit_intercept))
+        units = Units.of(X, weights, Y.shape[1], bool(self.fit_intercept))
         for t, y in enumerate(Y.T):
             seen = ~np.isnan(y)
             own = None if weights is None else weights[seen]

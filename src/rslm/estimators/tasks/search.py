@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 from rslm.estimators.tasks.family import LOW_RANK, NONE, RIDGE, Family, Fitted, Setting
 from rslm.estimators.tasks.folds import Fold
 from rslm.estimators.tasks.pooled import WIDEST, PooledSquares
+from rslm.evaluation.effects import effects_alone
 from rslm.kernels import Stopped
+from rslm.location import Location
 from rslm.losses import Loss
+from rslm.measurements import Tasks
+from rslm.problem import Problem
 from rslm.runtime.interrupts import current_interrupt
 from rslm.runtime.log import logger
-from rslm.runtime.types import Floats
 
 STEPS = 2  # per factor of ten
 CS = tuple(10.0 ** (k / STEPS) for k in range(-2, 13))  # in units of the weight of one row of an average task
@@ -117,7 +120,7 @@ class Search:
         return min(settings, key=self.error)
 
     def path(self, setting: Setting, name: str, values: Values) -> Setting:
-        """The best of several values, in order; ends after one that is clearly worse than the best, or some that are."""
+        """The best of several values in order; it ends after one that is clearly worse, or two that are worse."""
         found, worse = None, 0
         for value in values:
             trial = replace(setting, **{name: value})
@@ -253,15 +256,7 @@ def mean_error(folds: list[Fold], loss: Loss, constant: Any) -> float:
     return sum(s for s, _ in sums) / sum(w for _, w in sums)
 
 
-def best_constant(loss: Loss, data: Any, n_threads: int) -> float:
+def best_constant(loss: Loss, data: Tasks, n_threads: int) -> float:
     """The best prediction of all rows by one number."""
-    from rslm.evaluation.effects import effects_alone
-    from rslm.location import Location
-    from rslm.measurements import Tasks
-    from rslm.problem import Problem
-
     plain = Tasks(np.zeros((len(data), 1)), data.values, np.zeros(len(data), dtype=np.int64), weights=data.weights)
     return effects_alone(Problem(loss, plain, C=1.0, location=Location()), n_threads).mean
-
-
-__all__ = ["BY_TASK", "CHOSEN", "POOLED", "THE_MEAN", "Axes", "Floats", "Search", "best_constant", "mean_error"]
