@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from rslm.estimators.tasks.search import (
     mean_error,
 )
 from rslm.kernels import Stopped
+from rslm.losses import Loss
 from rslm.measurements import Tasks
 from rslm.runtime.log import logger
 from rslm.runtime.types import Indices64
@@ -49,8 +50,20 @@ class Choice:
     """A setting, and how it was found."""
 
     setting: Setting
-    path: dict[str, NDArray[Any]] = field(default_factory=dict)
-    held_out: dict[str, float] = field(default_factory=dict)
+    path: dict[str, NDArray[Any]] | None = None  #: None if there was nothing to find, or nothing to hold out
+    held_out: dict[str, float] | None = None
+
+    def in_units(self, loss: Loss, scale: float) -> Choice:
+        """With errors for targets that are `scale` times as large: root mean squares if the loss is quadratic."""
+        if self.path is None or self.held_out is None:
+            return self
+
+        def shown(error: Any) -> Any:
+            with np.errstate(over="ignore"):
+                return scale * np.sqrt(error) if loss.quadratic else error
+
+        path = self.path | {"error": shown(self.path["error"])}
+        return Choice(self.setting, path, {name: float(shown(error)) for name, error in self.held_out.items()})
 
 
 @dataclass(frozen=True)
@@ -144,13 +157,13 @@ def _searched(search: Search, asked: Asked, folds: list[Fold], of_mean: float, t
 
 def _usual(axes: Axes, asked: Asked, family: Family, tasks: int) -> Setting:
     """What is given, and usual values for the rest."""
-    C = axes.C[0] if len(axes.C) == 1 else USUAL_C * axes.C[0] / CS[0]  # type: ignore[operator]
+    C = axes.C[0] if len(axes.C) == 1 else USUAL_C * axes.C[0] / CS[0]
     common, intercepts = (values[0] if len(values) == 1 else USUAL_RIDGE for values in (axes.common, axes.intercepts))
-    setting = Setting(LOW_RANK, float(C), 1, common, intercepts)  # type: ignore[arg-type]
+    setting = Setting(LOW_RANK, float(C), 1, common, intercepts)
     if family.located and asked.rank is None:
         return replace(setting, task_part=NONE, rank=0)
     rank = axes.rank[0] if len(axes.rank) == 1 else min(USUAL_RANK, axes.full_rank)
-    return replace(setting, rank=int(rank))  # type: ignore[arg-type]
+    return replace(setting, rank=int(rank))
 
 
 def checked_effects(given: Any) -> tuple[bool, Effects]:

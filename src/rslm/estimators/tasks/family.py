@@ -9,7 +9,7 @@ a ridge, ½ d |W|²: the same problem with U = I/√d in place of the best U. Wi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import cast
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from rslm.runtime.types import Floats
 from rslm.solvers import solve
 
 LOW_RANK, RIDGE, NONE = "low rank", "ridge", "none"
-TaskPart = Literal["low rank", "ridge", "none"]
 
 TOL = 1e-2  # of fits within a search
 ROUNDED = 0.1  # width of rounded kinks within a search, relative to the spread of the targets
@@ -40,7 +39,7 @@ CURVATURE_OF_CLASSES = 0.25  # of the logistic loss at 0
 class Setting:
     """One model. Ridges are in units of rows: 10 weighs as much as ten rows of features of size 1."""
 
-    task_part: TaskPart
+    task_part: str  #: `LOW_RANK`, `RIDGE` or `NONE`
     C: float
     rank: int
     common: float | None  #: ridge of the common coefficients; None without them
@@ -136,21 +135,19 @@ class Family:
             if problem.location is None:
                 return Fitted(np.zeros((d, 1)), np.zeros((T, 1)), None, None)
             return Fitted(np.zeros((d, 1)), np.zeros((T, 1)), effects_alone(problem, self.n_threads), None)
-        U = directions(problem.data)
+        U = directions(cast(Tasks, problem.data))
         found = solve_effects(problem, U, self.n_threads, tol, None if start is None else start.effects)
         return Fitted(U, found.V, found.effects, found.intercepts)
 
 
 def directions(data: Tasks) -> Floats:
-    """I/√d; with many features the leading principal directions of the features, √-th of their number in size."""
+    """I/√d; with many features as many of their leading principal directions as the kernels support."""
     d = data.shape[0]
     if d <= WIDEST:
-        return np.eye(d) / np.sqrt(d)
+        return np.asarray(np.eye(d) / np.sqrt(d))
     vectors, values = data.features.spectrum
-    if vectors is None:
-        at = np.sort(np.argsort(-values, kind="stable")[:WIDEST])
-        return np.asarray(np.eye(d)[:, at] / np.sqrt(WIDEST))
-    return np.ascontiguousarray(vectors[:, ::-1][:, :WIDEST] / np.sqrt(WIDEST))
+    found = np.eye(d)[:, np.argsort(values)] if vectors is None else vectors
+    return np.ascontiguousarray(np.asarray(found)[:, ::-1][:, :WIDEST] / np.sqrt(WIDEST))
 
 
 def curvature_of(loss: Loss, values: Floats) -> float:

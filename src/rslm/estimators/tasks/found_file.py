@@ -16,15 +16,17 @@ from rslm.runtime.types import Floats
 from rslm.storage.container import Arrays, Facts
 
 UNITS = ("mean", "size", "middle", "scale")
-NUMBERS = ("C", "common", "intercepts", "held_out_error")  # columns of a path, with its rank and its task_part
+NUMBERS = ("C", "common", "intercepts", "error", "seconds")  # columns of a path, with its rank and its task_part
 
 Path = dict[str, NDArray[Any]]
-Found = tuple[Setting, Units, Path, dict[str, float]]
+Found = tuple[Setting, Units, Path | None, dict[str, float] | None]
 
 
-def written(setting: Setting, units: Units, path: Path, held_out: dict[str, float]) -> tuple[Arrays, Facts]:
+def written(
+    setting: Setting, units: Units, path: Path | None, held_out: dict[str, float] | None
+) -> tuple[Arrays, Facts]:
     arrays: Arrays = {f"unit_{name}": getattr(units, name) for name in UNITS}
-    arrays |= {f"path_{name}": values for name, values in path.items()}
+    arrays |= {f"path_{name}": values for name, values in (path or {}).items()}
     return arrays, {"setting": asdict(setting), "held_out": held_out}
 
 
@@ -34,20 +36,21 @@ def read(arrays: Arrays, facts: Facts, features: int, tasks: int) -> Found:
     )
     if not (units.size > 0).all():
         raise ValueError("unit_size")
-    path: Path = {}
+    path: Path | None = None
     if "path_C" in arrays:
         count = len(arrays["path_C"])
-        path["task_part"] = parts.words(arrays, "path_task_part", count).astype(str)
+        path = {"task_part": parts.words(arrays, "path_task_part", count).astype(str)}
         path["rank"] = parts.positions(arrays, "path_rank", count, 1 << 30)
         path |= {name: parts.floats(arrays, f"path_{name}", count, finite=False) for name in NUMBERS}
     given: Any = facts["held_out"]
-    return _setting(facts["setting"]), units, path, {str(name): parts.any_number(given, name) for name in given}
+    held_out = None if given is None else {str(name): parts.any_number(given, name) for name in given}
+    return _setting(facts["setting"]), units, path, held_out
 
 
 def before(params: Facts, U: Floats) -> Found:
     """Of files that were written before there were searches."""
     setting = Setting(LOW_RANK, parts.number(params, "C"), U.shape[1], None, None)
-    return setting, Units.none(len(U), 1), {}, {}
+    return setting, Units.none(len(U), 1), None, None
 
 
 def location(facts: Any) -> Location | None:
@@ -69,4 +72,4 @@ def _setting(facts: Any) -> Setting:
         None if facts[name] is None else parts.number(facts, name, least=0.0) for name in ("common", "intercepts")
     )
     C = parts.number(facts, "C", least=np.finfo(float).tiny)
-    return Setting(part, C, parts.whole(facts, "rank"), common, intercepts)  # type: ignore[arg-type]
+    return Setting(part, C, parts.whole(facts, "rank"), common, intercepts)

@@ -20,7 +20,6 @@ from rslm.data import ObservedMatrix, parts
 from rslm.data.labels import show_id
 from rslm.estimators.choices import as_loss, checked_data, has_probabilities
 from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
-from rslm.estimators.tasks.automatic import AUTO
 from rslm.estimators.tasks.named_tasks import NamedTasks, stacked, with_targets, with_weight
 from rslm.estimators.tasks.units import Units
 from rslm.measurements import Tasks
@@ -66,11 +65,11 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
 
     def __init__(
         self,
-        rank: int | str = AUTO,
-        C: float | str = AUTO,
+        rank: int | str = "auto",
+        C: float | str = "auto",
         *,
         loss: Any = "logistic",
-        effects: Any = AUTO,
+        effects: Any = "auto",
         fit_intercept: bool = True,
         solver: str = "trust-region",
         max_iter: int = 1000,

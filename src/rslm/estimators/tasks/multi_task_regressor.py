@@ -94,10 +94,12 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     task_part_ : str
         "low rank"; or "none" if one model for all tasks predicts held-out rows at least as well, or "ridge" if a ridge
         for every task predicts them better.
-    held_out_ : dict
-        Mean losses of held-out rows: of the mean, of one model for all, of a ridge task by task, of the chosen model.
-    path_ : dict of arrays
-        All settings that were compared: task_part, rank, C, common, intercepts (their ridges), held_out_error.
+    held_out_ : dict or None
+        Errors of held-out rows: of the "mean", of one "pooled" model for all tasks, of a ridge "by_task", and of the
+        chosen "model". They are root mean squares for the square loss, mean losses otherwise.
+    path_ : dict of arrays, or None
+        task_part, rank, C, common and intercepts (the ridges), error (of held-out rows) and seconds of all settings
+        that were tried. None if there was nothing to find.
     certificate_, history_, outcome_, converged_, n_iter_
         As in `MatrixCompletion`. Without a part of low rank the certificate is None.
 

@@ -67,14 +67,11 @@ class NamedTasks(TaskModel):
         X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         where = self._positions(tasks, X.shape[0], unseen)
         rows = np.ascontiguousarray(X @ self._basis)
+        coef, intercept = (self.coef_ - self.common_coef_) @ self._basis, self.intercept_
+        unseen_task = np.zeros(coef.shape[1]), getattr(self, "common_intercept_", 0.0)  # the common model
         if getattr(self, "effects_", None) is None:
-            coef = self.coef_ @ self._basis
-            coef = np.vstack([coef, coef.mean(axis=0)])
-            intercept = np.append(self.intercept_, self.intercept_.mean())
-        else:
-            coef = (self.coef_ - self.common_coef_) @ self._basis
-            coef = np.vstack([coef, np.zeros(coef.shape[1])])
-            intercept = np.append(self.intercept_, self.common_intercept_)
+            unseen_task = coef.mean(axis=0), intercept.mean()
+        coef, intercept = np.vstack([coef, unseen_task[0]]), np.append(intercept, unseen_task[1])
         products = predict_pairs(np.arange(len(rows)), where, rows, coef, thread_count(self.n_threads))
         products += X @ self.common_coef_ if self.common_coef_.any() else 0.0
         return np.asarray(products + intercept[where])

@@ -23,7 +23,8 @@ class PooledSquares:
     def __init__(self, data: Tasks) -> None:
         rows, tasks = data.places()
         d, T = data.shape
-        n, X = data.features.shape[0], data.features.X
+        n, is_sparse = data.features.shape[0], data.features.sparse
+        X: Any = data.features.X
         weights = np.ones(len(data)) if data.weights is None else data.weights
         of_rows, total = np.bincount(rows, weights, n), weights * data.values
         self.shape = d, T
@@ -31,7 +32,7 @@ class PooledSquares:
         self.targets: Floats = np.bincount(tasks, total, T).astype(np.float64)
         by_task = sparse.csr_array((weights, (tasks, rows)), shape=(T, n))
         self.sums: Floats = np.column_stack([_dense(by_task @ X), self.counts])
-        weighted: Any = sparse.diags_array(of_rows) @ X if sparse.issparse(X) else of_rows[:, None] * X
+        weighted: Any = sparse.diags_array(of_rows) @ X if is_sparse else of_rows[:, None] * X
         self.gram = np.zeros((d + 1, d + 1))
         self.gram[:d, :d] = _dense(X.T @ weighted)
         self.gram[d] = self.gram[:, d] = self.sums.sum(axis=0)
@@ -52,4 +53,4 @@ class PooledSquares:
 
 
 def _dense(M: Any) -> Floats:
-    return np.asarray(M.toarray() if sparse.issparse(M) else M)
+    return np.asarray(M.toarray() if hasattr(M, "toarray") else M)

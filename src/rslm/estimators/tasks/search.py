@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +40,9 @@ CLEARLY = 0.03  # increase of the held-out error for which a path ends at once
 NOTICEABLE = 1e-4  # least decrease of the held-out error for which a walk goes on
 SIMPLER = 1e-3  # a model that is this much worse, relatively, is preferred if it is simpler
 ENOUGH = 1e-12  # held-out error relative to that of the mean below which nothing can be improved
-THE_MEAN, POOLED, BY_TASK, CHOSEN = "the mean", "one model for all", "task by task", "the chosen model"
+THE_MEAN, POOLED, BY_TASK, CHOSEN = "mean", "pooled", "by_task", "model"
 
-Values = Sequence[float | int | None]
+Values = Sequence[Any]  # numbers, and None for a part that is left out
 
 
 @dataclass(eq=False)
@@ -56,7 +56,7 @@ class Axes:
     full_rank: int
 
     def of(self, name: str) -> Values:
-        return getattr(self, name)  # type: ignore[no-any-return]
+        return cast(Values, getattr(self, name))
 
 
 @dataclass(eq=False)
@@ -69,6 +69,7 @@ class Search:
     axes: Axes
     deadline: float = math.inf
     tried: dict[Setting, tuple[float, int]] = field(default_factory=dict)  #: held-out error, and rank of W
+    seconds: dict[Setting, float] = field(default_factory=dict)
     stopped: bool = False
     _last: dict[tuple[str, int, int], Fitted] = field(default_factory=dict)
     _squares: dict[int, PooledSquares | None] = field(default_factory=dict)
@@ -79,11 +80,13 @@ class Search:
             if self.stopped or time.perf_counter() > self.deadline or current_interrupt().ends_soon:
                 self.stopped = True
                 return math.inf
+            began = time.perf_counter()
             try:
                 self.tried[setting] = self._error(setting)
             except Stopped:
                 self.stopped = True
                 return math.inf
+            self.seconds[setting] = time.perf_counter() - began
             logger.debug("%s: held-out error %.6g", setting, self.tried[setting][0])
         return self.tried[setting][0]
 
@@ -164,7 +167,7 @@ class Search:
 
     def by_task(self) -> Setting:
         """A ridge for every task, the same for all, and intercepts that are hardly shrunk."""
-        start = Setting(RIDGE, self.axes.C[0], self.axes.full_rank, None, self.axes.intercepts[0])  # type: ignore[arg-type]
+        start = Setting(RIDGE, self.axes.C[0], self.axes.full_rank, None, self.axes.intercepts[0])
         return self.path(start, "C", some(self.axes.C, PATH))
 
     def ridge(self, by_task: Setting, pooled: Setting) -> Setting:
@@ -183,8 +186,8 @@ class Search:
         starts = [replace(s, task_part=LOW_RANK, rank=rank, C=axes.C[0]) for s in others]
         found = self.path(starts[0], "C", some(axes.C, PATH))
         found = self.best([found, *(replace(s, C=found.C) for s in starts[1:])])
-        while self.binding(found) and found.rank < max(axes.rank):  # type: ignore[type-var, operator]
-            more = replace(found, rank=min(r for r in axes.rank if r > found.rank))  # type: ignore[type-var, operator]
+        while self.binding(found) and found.rank < max(axes.rank):
+            more = replace(found, rank=min(r for r in axes.rank if r > found.rank))
             if not self.error(more) < (1.0 - NOTICEABLE) * self.error(found):
                 break
             found = more
@@ -213,7 +216,7 @@ class Search:
         at = values.index(setting.C) if setting.C in values else 0
         if not 0 < at < len(values) - 1:
             return setting
-        near = [self.tried.get(replace(setting, C=values[k]), (math.inf, 0))[0] for k in (at - 1, at, at + 1)]  # type: ignore[arg-type]
+        near = [self.tried.get(replace(setting, C=values[k]), (math.inf, 0))[0] for k in (at - 1, at, at + 1)]
         bend = near[0] - 2.0 * near[1] + near[2]
         if not (math.isfinite(bend) and bend > 0):
             return setting
@@ -227,7 +230,8 @@ class Search:
             "C": [s.C for s, _ in rows],
             "common": [math.inf if s.common is None else s.common for s, _ in rows],
             "intercepts": [math.inf if s.intercepts is None else s.intercepts for s, _ in rows],
-            "held_out_error": [error for _, (error, _) in rows],
+            "error": [error for _, (error, _) in rows],
+            "seconds": [self.seconds[s] for s, _ in rows],
         }
         table: dict[str, NDArray[Any]] = {"task_part": np.array([s.task_part for s, _ in rows], dtype=str)}
         table |= {"rank": np.array([s.rank for s, _ in rows], dtype=np.int64)}

@@ -44,15 +44,16 @@ class TaskModel(Estimator):
     """Linear models of several tasks: row t of `coef_` with `intercept_[t]` is the model of task t."""
 
     certificate_: Certificate | None
+    common_coef_: Floats
     _location: Location | None
 
     def __init__(
         self,
-        rank: int | str = AUTO,
-        C: float | str = AUTO,
+        rank: int | str = "auto",
+        C: float | str = "auto",
         *,
         loss: Any = "square",
-        effects: Any = AUTO,
+        effects: Any = "auto",
         fit_intercept: bool = True,
         solver: str = "trust-region",
         max_iter: int = 1000,
@@ -136,7 +137,7 @@ class TaskModel(Estimator):
             self._U = result.U
             self._keep(result, scale, constant=problem.C * (unexplained / scale) ** 2)
             self.rank_ = result.numerical_rank() if result.V.any() else 0
-            self._keep_choice(choice, scale)
+            self._keep_choice(choice.in_units(loss, scale))
             self._describe()
             self._warn_if_not_converged()
             reporter.done()
@@ -169,10 +170,10 @@ class TaskModel(Estimator):
                     choice.setting.rank,
                     getattr(self, "_U", None) if self.warm_start else None,
                     max_time=time_left(self.max_time, began),
-                    callback=reporter.callback(lambda p: _in_units(_fitted(p), units), scale),
+                    callback=reporter.callback(lambda p: _in_units(_fitted(p, p.evaluation.effects), units), scale),
                     checkpoint=checkpoint,
                 )
-                fitted = _fitted(result)
+                fitted = _fitted(result, result.effects)
                 self._keep(result, scale)
             else:
                 fitted = self._convex(family, choice, data)
@@ -181,7 +182,7 @@ class TaskModel(Estimator):
                 setattr(self, name, value)
             s = singular_values(fitted.U, fitted.V)
             self.rank_ = int((s > NEGLIGIBLE * s[0]).sum()) if s[0] > 0 else 0
-            self._keep_choice(choice, scale if loss.quadratic else 1.0)
+            self._keep_choice(choice.in_units(loss, scale))
             self._describe()
             self._warn_if_not_converged()
             reporter.done()
@@ -197,17 +198,12 @@ class TaskModel(Estimator):
             d, T = data.shape
             return Fitted(np.zeros((d, 1)), np.zeros((T, 1)), Effects.none((d, T)), None)
 
-    def _keep_choice(self, choice: Choice, scale: float) -> None:
-        """Set what was found; errors were computed for targets divided by `scale`."""
-        setting = choice.setting
-        self._setting = setting
+    def _keep_choice(self, choice: Choice) -> None:
+        """Set what was given or found."""
+        self._setting = setting = choice.setting
         self.C_, self.task_part_ = setting.C, setting.task_part
         self.effects_ = None if self._location is None else (setting.common, setting.intercepts)
-        with np.errstate(over="ignore"):
-            self.held_out_ = {name: error * scale * scale for name, error in choice.held_out.items()}
-            self.path_ = dict(choice.path)
-            if "held_out_error" in self.path_:
-                self.path_["held_out_error"] = self.path_["held_out_error"] * scale * scale
+        self.path_, self.held_out_ = choice.path, choice.held_out
 
     @staticmethod
     def _models(
@@ -279,15 +275,15 @@ class TaskModel(Estimator):
         return tags
 
 
-def _fitted(found: Progress | Result) -> Fitted:
-    effects = found.effects if isinstance(found, Result) else found.evaluation.effects
+def _fitted(found: Progress | Result, effects: Effects | None) -> Fitted:
     return Fitted(found.U, found.V, effects, found.intercepts)
 
 
 def _in_units(fitted: Fitted, units: Units) -> dict[str, Any]:
     """The models for the data as they were given."""
     coef = fitted.V @ fitted.U.T
-    common, middle = np.zeros(coef.shape[1]), 0.0
+    common: Floats = np.zeros(coef.shape[1])
+    middle = 0.0
     intercept = np.zeros(len(coef)) if fitted.intercepts is None else fitted.intercepts
     if fitted.effects is not None:
         common, middle = fitted.effects.rows, fitted.effects.mean

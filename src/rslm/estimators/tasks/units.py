@@ -51,7 +51,7 @@ class Units:
     def features(self, X: Any) -> Any:
         """The features of rows in these units; dense, unless most are 0."""
         if not _stays_sparse(X):
-            return ((X.toarray() if sparse.issparse(X) else X) - self.mean) / self.size
+            return (_dense(X) - self.mean) / self.size
         return sparse.csr_array(X) @ sparse.diags_array(1.0 / self.size)
 
     def coefficients(self, coef: Floats, intercept: Floats, each: bool = True) -> tuple[Floats, Floats]:
@@ -78,13 +78,17 @@ def _stays_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X)) and X.nnz <= FULL * X.shape[0] * X.shape[1]
 
 
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
 def _of_features(X: Any, weights: Floats | None, centred: bool) -> tuple[Floats, Floats]:
     share = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
     if _stays_sparse(X):
         squares = np.asarray((sparse.csr_array(X) ** 2).T @ share).ravel()
         size = np.sqrt(squares)
         return np.zeros(X.shape[1]), np.where(size > 0, size, 1.0)
-    X = X.toarray() if sparse.issparse(X) else X
+    X = _dense(X)
     mean = share @ X if centred else np.zeros(X.shape[1])
     size = np.sqrt(np.einsum("n,nj,nj->j", share, X - mean, X - mean))
     varies = size > CONSTANT * np.abs(mean)
