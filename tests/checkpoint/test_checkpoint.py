@@ -576,10 +576,22 @@ ESTIMATORS = {
     "wide completion": (lambda **o: MatrixCompletion(4, 30.0, weighting=0.5, **OPTIONS | o), (Y.T,), {}),
     "bounds": (lambda **o: MatrixCompletion(3, 3.0, bounds=(-20, 20), **OPTIONS | o), (Y,), {}),
     "side information": (lambda **o: InductiveCompletion(3, **OPTIONS | o), (Y,), {"row_features": SPARSE_FEATURES}),
-    "regressions": (lambda **o: MultiTaskRegressor(2, 10.0, **OPTIONS | o), (X, TARGETS), {"tasks": GROUPS}),
-    "classes": (lambda **o: MultiTaskClassifier(2, **OPTIONS | o), (X, np.digitize(TARGETS, [-1, 1])), {}),
-    "targets": (lambda **o: ReducedRankRegressor(2, **OPTIONS | o), (X, X[:, :4] ** 2), {}),
-    "targets, missing": (lambda **o: ReducedRankRegressor(2, **OPTIONS | o), (X, changed(X[:, :4], np.nan)), {}),
+    "regressions": (
+        lambda **o: MultiTaskRegressor(2, 10.0, effects=None, **OPTIONS | o),
+        (X, TARGETS),
+        {"tasks": GROUPS},
+    ),
+    "classes": (
+        lambda **o: MultiTaskClassifier(2, 1.0, effects=None, **OPTIONS | o),
+        (X, np.digitize(TARGETS, [-1, 1])),
+        {},
+    ),
+    "targets": (lambda **o: ReducedRankRegressor(2, 1.0, effects=None, **OPTIONS | o), (X, X[:, :4] ** 2), {}),
+    "targets, missing": (
+        lambda **o: ReducedRankRegressor(2, 1.0, effects=None, **OPTIONS | o),
+        (X, changed(X[:, :4], np.nan)),
+        {},
+    ),
     "series": (lambda **o: HankelModel(4, 100.0, tol=1e-9, **o), (series(),), {}),
 }
 
