@@ -110,7 +110,7 @@ def choose(
     axes = asked.axes(family, data.shape, weight / data.shape[1], largest_rank)
     if asked.all_given or all(len(axes.of(name)) == 1 for name in ("C", "rank", "common", "intercepts")):
         return Choice(_usual(axes, asked, family, data.shape[1]))
-    folds = folds_of(data, strata, as_generator(SEED if random_state is None else random_state))
+    folds = folds_of(data, strata, as_generator(SEED if random_state is None else random_state), family.loss.quadratic)
     if not folds:
         return Choice(_usual(axes, asked, family, data.shape[1]))
     deadline = math.inf if max_time is None else began + PART_OF_TIME * max_time

@@ -28,6 +28,7 @@ from rslm.solvers import solve
 LOW_RANK, RIDGE, NONE = "low rank", "ridge", "none"
 
 TOL = 1e-2  # of fits within a search
+MOST_ITERATIONS = 40  # likewise; more are needed only where C is so large that predictions are bad
 ROUNDED = 0.1  # width of rounded kinks within a search, relative to the spread of the targets
 WIDEST = 120  # columns of a fixed U; the kernels support 128, intercepts included
 SMALL = 1e-2  # size of new directions in a warm start
@@ -121,6 +122,7 @@ class Family:
             setting.rank,
             start=None if start is None else start.point(problem, setting.rank),
             tol=TOL,
+            max_iter=MOST_ITERATIONS,
             max_time=max_time,
             random_state=0,
             n_threads=self.n_threads,

@@ -31,13 +31,13 @@ class Fold:
         return float(weights @ losses), float(weights.sum())
 
 
-def folds_of(data: Tasks, strata: Indices64, rng: np.random.Generator) -> list[Fold]:
+def folds_of(data: Tasks, strata: Indices64, rng: np.random.Generator, quadratic: bool = True) -> list[Fold]:
     """Parts of the data; `strata` number the groups of rows of which each part has its share.
 
-    Empty if every stratum has one row only.
+    Empty if every stratum has one row only. Losses that are not `quadratic` take longer, so there are fewer parts.
     """
     size = len(data) * data.features.stored / data.features.shape[0]
-    count, used = (FOLDS, FOLDS) if size <= MANY else (3, 3) if size <= TOO_MANY else (FOLDS, 1)
+    count, used = (FOLDS, FOLDS) if size <= MANY and quadratic else (3, 3) if size <= TOO_MANY else (FOLDS, 1)
     of_rows = fold_of_rows(strata, count, rng)
     rows, tasks = data.places()
     of_observations, classes = of_rows[rows], 2 * tasks + (data.values > 0)

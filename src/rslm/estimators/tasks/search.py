@@ -193,8 +193,7 @@ class Search:
             found = more
         found = self.walk(found, "C", (1,))
         found = self.walk(found, "intercepts")
-        fewer = self.fewer(found)
-        if self.error(fewer) < self.error(found):
+        if (fewer := self.fewer(found)) != found:
             found = self.walk(self.walk(fewer, "C", (1,)), "rank", (1,))
         for name in ("common", "intercepts", "C"):
             found = self.walk(found, name, (1,))
@@ -205,10 +204,20 @@ class Search:
         return self.tried.get(setting, (0.0, 0))[1] == setting.rank
 
     def fewer(self, setting: Setting) -> Setting:
-        """The best smaller rank."""
+        """The smallest rank that predicts as well, or better."""
         used = self.tried.get(setting, (0.0, 0))[1]
-        ranks = [r for r in reversed(self.axes.rank) if r is not None and r < used]
-        return self.path(setting, "rank", ranks)
+        found, least, worse = setting, self.error(setting), 0
+        for rank in reversed([r for r in self.axes.rank if r < used]):
+            trial = replace(setting, rank=rank)
+            error = self.error(trial)
+            if error <= (1.0 + NOTICEABLE) * least:
+                found, worse = trial, 0
+            else:
+                worse += PATIENCE if error > (1.0 + CLEARLY) * least else 1
+            least = min(least, error)
+            if worse >= PATIENCE or self.stopped:
+                break
+        return found
 
     def between(self, setting: Setting) -> Setting:
         """The same with C at the lowest point of the parabola through the errors of neighbouring C, if it is better."""
