@@ -27,7 +27,7 @@ from rslm.solvers import solve
 
 LOW_RANK, RIDGE, NONE = "low rank", "ridge", "none"
 
-TOL = 1e-2  # of fits within a search
+TOL = 1e-3  # of fits within a search
 MOST_ITERATIONS = 40  # likewise; more are needed only where C is so large that predictions are bad
 ROUNDED = 0.1  # width of rounded kinks within a search, relative to the spread of the targets
 WIDEST = 120  # columns of a fixed U; the kernels support 128, intercepts included

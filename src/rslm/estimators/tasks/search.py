@@ -33,7 +33,7 @@ CS = tuple(10.0 ** (k / STEPS) for k in range(-2, 13))  # in units of the weight
 COMMON = (*(10.0 ** (k / STEPS) for k in range(-2, 11)), None)
 INTERCEPTS = tuple(10.0 ** (k / STEPS) for k in range(-4, 7))
 RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 120)
-FIRST_RANK = 20
+FIRST_RANK, FIRST_OF_MANY = 20, 10  # of the path of C; the second where there are many rows
 PATH = tuple(range(2, 15, 2))  # positions of the coarse path in `CS`
 PATIENCE = 2  # settings in a row that are worse than the best one before a path ends
 CLEARLY = 0.03  # increase of the held-out error for which a path ends at once
@@ -71,8 +71,13 @@ class Search:
     tried: dict[Setting, tuple[float, int]] = field(default_factory=dict)  #: held-out error, and rank of W
     seconds: dict[Setting, float] = field(default_factory=dict)
     stopped: bool = False
-    _last: dict[tuple[str, int, int], Fitted] = field(default_factory=dict)
+    _starts: dict[tuple[str, int], tuple[float, list[Fitted]]] = field(default_factory=dict)
     _squares: dict[int, PooledSquares | None] = field(default_factory=dict)
+
+    @property
+    def thorough(self) -> bool:
+        """Whether the ridges are varied with C and rank; with many rows they hardly matter."""
+        return len(self.folds) > 1
 
     def error(self, setting: Setting) -> float:
         """The mean loss of held-out rows; infinite if there is no time left."""
@@ -92,31 +97,33 @@ class Search:
 
     def _error(self, setting: Setting) -> tuple[float, int]:
         total = weight = 0.0
-        rank = 0
+        rank, fits = 0, []
         for k, fold in enumerate(self.folds):
             left = None if math.isinf(self.deadline) else max(self.deadline - time.perf_counter(), 1e-3)
             fitted = self._fit(setting, k, left)
+            fits.append(fitted)
             if setting.task_part == LOW_RANK:
                 rank = max(rank, fitted.rank())
             with np.errstate(over="ignore", invalid="ignore"):
                 loss, of = fold.loss(self.loss, fitted.predict(fold.held, self.family.n_threads))
             total, weight = total + loss, weight + of
         error = total / weight
+        for key in ((setting.task_part, setting.rank), (setting.task_part, -1)):
+            if error < self._starts.get(key, (math.inf, fits))[0]:
+                self._starts[key] = error, fits
         return (error if math.isfinite(error) else math.inf), rank
 
     def _fit(self, setting: Setting, k: int, max_time: float | None) -> Fitted:
-        """The fit to what fold k leaves, from the last fit of the same rank, or else of any."""
+        """The fit to what fold k leaves, from the best fit of the same rank, or else of any."""
         data, (d, T) = self.folds[k].train, self.folds[k].train.shape
         if setting.task_part == NONE and self.family.located and self.family.loss.quadratic and d <= WIDEST:
             squares = self._squares.setdefault(k, None) or PooledSquares(data)
             self._squares[k] = squares
             effects = squares.effects(setting.common, setting.intercepts, self.family.fit_intercept)
             return Fitted(np.zeros((d, 1)), np.zeros((T, 1)), effects, None)
-        kind = setting.task_part
-        start = self._last.get((kind, setting.rank, k)) or self._last.get((kind, -1, k))
-        fitted = self.family.fit(setting, data, start, max_time)
-        self._last[kind, setting.rank, k] = self._last[kind, -1, k] = fitted
-        return fitted
+        kind, none = setting.task_part, (math.inf, None)
+        starts = self._starts.get((kind, setting.rank), self._starts.get((kind, -1), none))[1]
+        return self.family.fit(setting, data, None if starts is None else starts[k], max_time)
 
     def best(self, settings: Sequence[Setting]) -> Setting:
         """The one of the least error, the first of equal ones."""
@@ -174,6 +181,8 @@ class Search:
         """A ridge for what every task adds to the common model."""
         starts = [by_task, replace(by_task, common=pooled.common, intercepts=pooled.intercepts)]
         found = self.best(starts)
+        if not self.thorough:
+            return self.walk(found, "C", (2,))
         for steps in ((2, 1), (1,)):
             for name in ("C", "intercepts", "common"):
                 found = self.walk(found, name, steps)
@@ -182,7 +191,7 @@ class Search:
     def low_rank(self, others: Sequence[Setting]) -> Setting:
         """Low rank around the common model."""
         axes = self.axes
-        rank = near(axes.rank, FIRST_RANK)
+        rank = near(axes.rank, FIRST_RANK if self.thorough else FIRST_OF_MANY)
         starts = [replace(s, task_part=LOW_RANK, rank=rank, C=axes.C[0]) for s in others]
         found = self.path(starts[0], "C", some(axes.C, PATH))
         found = self.best([found, *(replace(s, C=found.C) for s in starts[1:])])
@@ -192,10 +201,11 @@ class Search:
                 break
             found = more
         found = self.walk(found, "C", (1,))
-        found = self.walk(found, "intercepts")
+        if self.thorough:
+            found = self.walk(found, "intercepts")
         if (fewer := self.fewer(found)) != found:
             found = self.walk(self.walk(fewer, "C", (1,)), "rank", (1,))
-        for name in ("common", "intercepts", "C"):
+        for name in ("common", "intercepts", "C") if self.thorough else ():
             found = self.walk(found, name, (1,))
         return self.between(found)
 
