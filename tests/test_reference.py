@@ -128,4 +128,4 @@ def test_recommending_is_shown(package):
 def test_a_parameter_of_a_group_has_its_own_default(package):
     items = {item.name: item for item in parameters_of(package["estimators.MultiTaskClassifier"])}
     assert (str(items["fit_intercept"].annotation), str(items["fit_intercept"].default)) == ("bool", "True")
-    assert (str(items["C"].annotation), str(items["C"].default)) == ("float", "1.0")
+    assert (str(items["C"].annotation), str(items["C"].default)) == ("float | str", "'auto'")

@@ -576,10 +576,22 @@ ESTIMATORS = {
     "wide completion": (lambda **o: MatrixCompletion(4, 30.0, weighting=0.5, **OPTIONS | o), (Y.T,), {}),
     "bounds": (lambda **o: MatrixCompletion(3, 3.0, bounds=(-20, 20), **OPTIONS | o), (Y,), {}),
     "side information": (lambda **o: InductiveCompletion(3, **OPTIONS | o), (Y,), {"row_features": SPARSE_FEATURES}),
-    "regressions": (lambda **o: MultiTaskRegressor(2, 10.0, **OPTIONS | o), (X, TARGETS), {"tasks": GROUPS}),
-    "classes": (lambda **o: MultiTaskClassifier(2, **OPTIONS | o), (X, np.digitize(TARGETS, [-1, 1])), {}),
-    "targets": (lambda **o: ReducedRankRegressor(2, **OPTIONS | o), (X, X[:, :4] ** 2), {}),
-    "targets, missing": (lambda **o: ReducedRankRegressor(2, **OPTIONS | o), (X, changed(X[:, :4], np.nan)), {}),
+    "regressions": (
+        lambda **o: MultiTaskRegressor(2, 10.0, effects=None, **OPTIONS | o),
+        (X, TARGETS),
+        {"tasks": GROUPS},
+    ),
+    "classes": (
+        lambda **o: MultiTaskClassifier(2, 1.0, effects=None, **OPTIONS | o),
+        (X, np.digitize(TARGETS, [-1, 1])),
+        {},
+    ),
+    "targets": (lambda **o: ReducedRankRegressor(2, 1.0, effects=None, **OPTIONS | o), (X, X[:, :4] ** 2), {}),
+    "targets, missing": (
+        lambda **o: ReducedRankRegressor(2, 1.0, effects=None, **OPTIONS | o),
+        (X, changed(X[:, :4], np.nan)),
+        {},
+    ),
     "series": (lambda **o: HankelModel(4, 100.0, tol=1e-9, **o), (series(),), {}),
 }
 
@@ -666,11 +678,11 @@ def test_multitask_goes_on(run, tmp_path):
     table, path = tmp_path / "table.csv", tmp_path / "fit.checkpoint"
     lines = [f"{g},{y:.6g}," + ",".join(f"{x:.6g}" for x in row) for g, y, row in zip(GROUPS, TARGETS, X, strict=True)]
     table.write_text("\n".join(["task,y,a,b,c,d,e,f", *lines]))
-    words = ["multitask", table, "--task", "task", "--target", "y", "--checkpoint", path]
-    code, first, _ = run(*words)
+    words = ["multitask", table, "--task", "task", "--target", "y", "--checkpoint", path, "--rank", 3, "--C"]
+    code, first, _ = run(*words, 1)
     assert code == 0
-    code, second, _ = run(*words)
+    code, second, _ = run(*words, 1)
     assert code == 0
     assert "Resuming" in second
     assert [line for line in first.splitlines() if "gap" in line] == [x for x in second.splitlines() if "gap" in x]
-    assert "another fit; C: 1.0 in the checkpoint, 3.0 now" in run(*words, "--C", 3)[0]
+    assert "another fit; C: 1.0 in the checkpoint, 3.0 now" in run(*words, 3)[0]

@@ -288,21 +288,21 @@ def test_two_classes_and_extreme_data(client):
     assert model.classes_.tolist() == [0.0, 1.0]
     assert model.score(binary) == pytest.approx(MatrixCompletion(**logistic).fit(binary).score(binary), rel=SAME_W)
     large = data.with_values(data.values * 2.0**400)
-    a = MatrixCompletion(2, C=1.0, random_state=0, tol=TOL).fit(large)
-    b = MatrixCompletion(2, C=1.0, random_state=0, tol=TOL).fit(large, client=client)
+    a = MatrixCompletion(2, C=1.0, effects=None, random_state=0, tol=TOL).fit(large)
+    b = MatrixCompletion(2, C=1.0, effects=None, random_state=0, tol=TOL).fit(large, client=client)
     np.testing.assert_allclose(b.predict([3], [4]), a.predict([3], [4]), rtol=SAME_W)
 
 
 def test_task_estimators(client):
     X, y, tasks = regressions()
-    a, b = (MultiTaskRegressor(2, C=1.0, random_state=0, tol=TOL) for _ in range(2))
+    a, b = (MultiTaskRegressor(2, C=1.0, effects=None, random_state=0, tol=TOL) for _ in range(2))
     assert_same_matrix(b.fit(X, y, tasks, client=client).coef_, a.fit(X, y, tasks).coef_)
     assert_same_matrix(b.intercept_, a.intercept_)
     signs = y > np.median(y)
-    c, d = (MultiTaskClassifier(2, C=1.0, random_state=0, tol=TOL) for _ in range(2))
+    c, d = (MultiTaskClassifier(2, C=1.0, effects=None, random_state=0, tol=TOL) for _ in range(2))
     assert_same_matrix(d.fit(X, signs, client=client).coef_, c.fit(X, signs).coef_)
     Y = np.stack([y, -y, np.where(signs, np.nan, y)], axis=1)
-    e, f = (ReducedRankRegressor(2, C=1.0, random_state=0, tol=TOL) for _ in range(2))
+    e, f = (ReducedRankRegressor(2, C=1.0, effects=None, random_state=0, tol=TOL) for _ in range(2))
     assert_same_matrix(f.fit(X, Y, client=client).coef_, e.fit(X, Y).coef_)
 
 

@@ -134,4 +134,4 @@ def test_tasks(client):
     np.testing.assert_array_equal(found, data.weights)
     other = distribute_tasks(Tasks(X, y, tasks), client)
     assert shards.fingerprint() != other.fingerprint()
-    MultiTaskRegressor(rank=2).fit(X, y, tasks, weights, client=client)
+    MultiTaskRegressor(rank=2, C=1.0, effects=None).fit(X, y, tasks, weights, client=client)

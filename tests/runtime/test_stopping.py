@@ -226,7 +226,7 @@ def test_a_reduced_rank_regression_that_ends_while_it_is_factorised(monkeypatch,
         watch._deadline = -math.inf
         raise_if_stopped()
 
-    model = ReducedRankRegressor(2, 10.0, fit_intercept=intercept, random_state=0, max_time=100.0)
+    model = ReducedRankRegressor(2, 10.0, effects=None, fit_intercept=intercept, random_state=0, max_time=100.0)
     file = tmp_path / "fit.ckpt"
     whole = clone(model).fit(X, Y, checkpoint=file)
     monkeypatch.setattr(blocked_qr, "raise_if_stopped", end)
@@ -258,7 +258,7 @@ def test_ctrl_c_keeps_a_reduced_rank_regression(monkeypatch, loss):
         return evaluate(self, U)
 
     monkeypatch.setattr(Objective, "evaluate", pressed)
-    model = ReducedRankRegressor(2, 100.0, loss=loss, tol=0.0, random_state=0).fit(X, Y)
+    model = ReducedRankRegressor(2, 100.0, effects=None, loss=loss, tol=0.0, random_state=0).fit(X, Y)
     assert model.outcome_ == "interrupted"
     assert model.score(X, Y) > 0.3
 

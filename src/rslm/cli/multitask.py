@@ -17,6 +17,11 @@ from rslm.cli.progress import FitProgress
 from rslm.data.files import read_table
 from rslm.data.files.table import NamedColumns
 
+VERDICTS = {  # where there is no part of low rank, and so no certificate
+    "none": "One model for all tasks, with an intercept for each, predicts held-out rows as well as a model for each.",
+    "ridge": "The tasks have no directions in common that would help: each has a ridge around the common model.",
+}
+
 
 def multitask(
     table: Annotated[
@@ -25,8 +30,13 @@ def multitask(
     task: Annotated[str, typer.Option(help="The column of the tasks: name or number.")],
     target: Annotated[str, typer.Option(help="The column of the target.")],
     leave: Annotated[str | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
-    rank: Annotated[int, typer.Option(min=1, help="Maximum dimension of the subspace that the tasks share.")] = 3,
-    c: Annotated[float, typer.Option("--C", help="Weight of the loss; larger fits closer.")] = 1.0,
+    rank: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum dimension of the subspace that the tasks share; found if not given."),
+    ] = None,
+    c: Annotated[
+        float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. Found if not given.")
+    ] = None,
     loss: Annotated[str, typer.Option(help="square, huber, absolute …")] = "square",
     held: Annotated[
         float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of each task to test on.")
@@ -67,7 +77,8 @@ def multitask(
     console.print(f"{len(y):,} rows, {tasks:,} tasks, target {name!r}, {len(names)} features: {listed}")
     mean, size = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
     test = held_out(labels, held, seed)
-    estimator = MultiTaskRegressor(min(rank, len(names)), c, loss=loss, random_state=seed, max_time=max_time)
+    asked: Any = "auto" if rank is None else min(rank, len(names)), "auto" if c is None else c
+    estimator = MultiTaskRegressor(*asked, loss=loss, random_state=seed, max_time=max_time)
     began = time.perf_counter()
     scaled, known = (X - mean) / size, test & ~np.isnan(y)  # features of equal variance
     of_test = None if weights is None else weights[known]
@@ -77,19 +88,23 @@ def multitask(
         train: dict[str, Any] = {"tasks": labels[~test], "drop_missing": drop_missing}
         train["sample_weight"] = None if weights is None else weights[~test]
         estimator.fit(scaled[~test], y[~test], **train, checkpoint=checkpoint).unscaled(mean, size)
-    facts: dict[str, Any] = {"rows": int((~test).sum()), "tasks": tasks, "rank": estimator.rank_, "C": float(c)}
+    facts: dict[str, Any] = {"rows": int((~test).sum()), "tasks": tasks, "rank": estimator.rank_, "C": estimator.C_}
+    facts["task_part"] = estimator.task_part_
     if known.any():
         missed = rmse(estimator, X[known], labels[known], y[known], of_test)
         facts |= {"held_out_rows": int(known.sum()), "held_out_RMSE": missed}
         spread = np.average((y[known] - np.average(y[known], weights=of_test)) ** 2, weights=of_test)
         facts["part_explained"] = float(1 - missed**2 / spread)
     facts |= {"outcome": estimator.outcome_, "seconds": time.perf_counter() - began}
-    facts["relative_gap"] = float(estimator.certificate_.relative_gap)
+    certificate = estimator.certificate_
+    if certificate is not None:
+        facts["relative_gap"] = float(certificate.relative_gap)
+    facts |= {f"held_out_error_{name}": error for name, error in (estimator.held_out_ or {}).items()}
     if model is not None:
         estimator.save(model)
         facts["model"] = str(model)
     show(console, "Result", facts, json)
-    console.print(estimator.certificate_.verdict)
+    console.print(VERDICTS[estimator.task_part_] if certificate is None else certificate.verdict)
     end(console, estimator, checkpoint)
 
 

@@ -20,6 +20,19 @@ from rslm.losses import Huber
 NAMES = np.array([f"task {k}" for k in range(30)])
 
 
+def regressor(rank=5, C=1.0, **more):
+    """The paper's problem, where nothing is found by itself."""
+    return MultiTaskRegressor(rank, C, effects=None, **more)
+
+
+def classifier(rank=5, C=1.0, **more):
+    return MultiTaskClassifier(rank, C, effects=None, **more)
+
+
+def reduced_rank(rank=5, C=1.0, **more):
+    return ReducedRankRegressor(rank, C, effects=None, **more)
+
+
 def related(*, n=15, d=12, noise=0.3, seed=0):
     """30 tasks of 15 rows each with 12 features: too few rows for every task by itself."""
     rng = np.random.default_rng(seed)
@@ -36,7 +49,7 @@ TWICE = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense",
 
 
 @parametrize_with_checks(
-    [MultiTaskRegressor(), MultiTaskClassifier(), ReducedRankRegressor()],
+    [MultiTaskRegressor(), MultiTaskClassifier(), ReducedRankRegressor(), regressor(), classifier(), reduced_rank()],
     expected_failed_checks=lambda _: dict.fromkeys(TWICE, NOT_YET),
     xfail_strict=False,
 )
@@ -46,7 +59,7 @@ def test_scikit_learn_checks(estimator, check):
 
 def test_tasks_teach_one_another():
     X, y, tasks, W, b = related()
-    model = MultiTaskRegressor(rank=2, C=10.0, random_state=0).fit(X, y, tasks=NAMES[tasks])
+    model = regressor(rank=2, C=10.0, random_state=0).fit(X, y, tasks=NAMES[tasks])
     alone = np.stack([Ridge(0.3).fit(X[tasks == t], y[tasks == t]).coef_ for t in range(30)])
     at = [int(np.flatnonzero(model.tasks_ == name)[0]) for name in NAMES]
     assert np.linalg.norm(model.coef_[at] - W) < 0.5 * np.linalg.norm(alone - W)
@@ -59,7 +72,7 @@ def test_tasks_teach_one_another():
 
 def test_predictions_by_label():
     X, y, tasks, _, _ = related()
-    model = MultiTaskRegressor(rank=2, C=10.0, random_state=0).fit(X, y, tasks=NAMES[tasks])
+    model = regressor(rank=2, C=10.0, random_state=0).fit(X, y, tasks=NAMES[tasks])
     assert model.score(X, y, tasks=NAMES[tasks]) > 0.95
     one = model.predict(X[:3], tasks="task 4")
     assert np.allclose(one, model.predict(X[:3], tasks=["task 4"] * 3))
@@ -74,10 +87,10 @@ def test_predictions_by_label():
 def test_lists_and_sparse_features():
     X, y, tasks, _, _ = related()
     X[np.abs(X) < 0.5] = 0.0
-    stacked = MultiTaskRegressor(rank=2, random_state=0).fit(X, y, tasks=tasks)
+    stacked = regressor(rank=2, random_state=0).fit(X, y, tasks=tasks)
     lists = [X[tasks == t] for t in range(30)], [y[tasks == t] for t in range(30)]
-    assert np.allclose(MultiTaskRegressor(rank=2, random_state=0).fit(*lists).coef_, stacked.coef_, atol=1e-6)
-    thin = MultiTaskRegressor(rank=2, random_state=0).fit([sparse.csr_array(x) for x in lists[0]], lists[1])
+    assert np.allclose(regressor(rank=2, random_state=0).fit(*lists).coef_, stacked.coef_, atol=1e-6)
+    thin = regressor(rank=2, random_state=0).fit([sparse.csr_array(x) for x in lists[0]], lists[1])
     assert np.allclose(thin.coef_, stacked.coef_, atol=1e-6)
     assert np.allclose(thin.predict(sparse.csr_array(X), tasks=tasks), stacked.predict(X, tasks=tasks), atol=1e-5)
 
@@ -85,7 +98,7 @@ def test_lists_and_sparse_features():
 def test_a_new_task_needs_few_rows():
     X, y, tasks, _, _ = related(noise=0.1)
     rng = np.random.default_rng(9)
-    model = MultiTaskRegressor(rank=2, C=10.0, random_state=0).fit(X, y, tasks=tasks)
+    model = regressor(rank=2, C=10.0, random_state=0).fit(X, y, tasks=tasks)
     truth = rng.standard_normal(2) @ model.subspace_.T
     few = rng.standard_normal((5, 12))  # fewer than features
     coef, intercept = model.fit_task(few, few @ truth + 7.0 + 0.05 * rng.standard_normal(5))
@@ -97,7 +110,7 @@ def test_a_robust_loss_ignores_outliers():
     X, y, tasks, W, _ = related(noise=0.1)
     hit = np.random.default_rng(1).random(len(y)) < 0.05
     y[hit] += 40.0
-    models = [MultiTaskRegressor(rank=2, C=10.0, loss=loss, random_state=0) for loss in (Huber(0.3), "square")]
+    models = [regressor(rank=2, C=10.0, loss=loss, random_state=0) for loss in (Huber(0.3), "square")]
     robust, square = (model.fit(X, y, tasks=tasks) for model in models)
     assert np.linalg.norm(robust.coef_ - W) < 0.3 * np.linalg.norm(square.coef_ - W)
 
@@ -105,7 +118,7 @@ def test_a_robust_loss_ignores_outliers():
 def test_grid_search_routes_tasks():
     X, y, tasks, _, _ = related()
     with config_context(enable_metadata_routing=True):
-        model = MultiTaskRegressor(random_state=0).set_fit_request(tasks=True).set_score_request(tasks=True)
+        model = regressor(random_state=0).set_fit_request(tasks=True).set_score_request(tasks=True)
         search = GridSearchCV(model, {"rank": [1, 2], "C": [0.1, 10.0]}, cv=3).fit(X, y, tasks=tasks % 3)
     assert set(search.best_params_) == {"rank", "C"}
 
@@ -115,7 +128,7 @@ def test_grid_search_routes_tasks():
 def test_a_search_that_keeps_tasks_from_the_scores_is_an_error(scoring, jobs):
     """And not scores that are all NaN, of which the first is the best."""
     X, y, tasks, _, _ = related()
-    search = GridSearchCV(MultiTaskRegressor(random_state=0), {"rank": [1, 2]}, cv=3, scoring=scoring, n_jobs=jobs)
+    search = GridSearchCV(regressor(random_state=0), {"rank": [1, 2]}, cv=3, scoring=scoring, n_jobs=jobs)
     with pytest.raises(ValueError, match=r"set_score_request\(tasks=True\)") as caught:
         search.fit(X, y, tasks=tasks % 3)
     assert str(caught.value).startswith("tasks reach fit, but not score; ")
@@ -125,7 +138,7 @@ def test_a_search_that_keeps_tasks_from_the_scores_is_an_error(scoring, jobs):
 def test_a_cross_validation_that_keeps_tasks_from_the_scores_is_an_error():
     X, y, tasks, _, _ = related()
     with pytest.raises(ValueError, match=r"set_score_request\(tasks=True\)"):
-        cross_validate(MultiTaskRegressor(random_state=0), X, y, cv=3, params={"tasks": tasks % 3})
+        cross_validate(regressor(random_state=0), X, y, cv=3, params={"tasks": tasks % 3})
 
 
 def test_a_search_whose_scores_know_the_tasks_is_none():
@@ -135,18 +148,16 @@ def test_a_search_whose_scores_know_the_tasks_is_none():
     def scored(model, X, y):
         return model.score(X, y, tasks=X[:, -1].astype(int))
 
-    search = GridSearchCV(MultiTaskRegressor(random_state=0), {"rank": [1, 2]}, cv=3, scoring=scored)
+    search = GridSearchCV(regressor(random_state=0), {"rank": [1, 2]}, cv=3, scoring=scored)
     assert np.isfinite(search.fit(rows, y, tasks=tasks % 3).cv_results_["mean_test_score"]).all()
-    one = GridSearchCV(MultiTaskRegressor(random_state=0), {"rank": [1, 2]}, cv=3).fit(
-        X, y
-    )  # of one task there is no doubt
+    one = GridSearchCV(regressor(random_state=0), {"rank": [1, 2]}, cv=3).fit(X, y)  # of one task there is no doubt
     assert np.isfinite(one.cv_results_["mean_test_score"]).all()
 
 
 def test_files(tmp_path):
     X, y, tasks, _, _ = related()
     frame = pd.DataFrame(X, columns=[f"f{k}" for k in range(12)])
-    model = MultiTaskRegressor(rank=2, loss=Huber(1.0), random_state=0).fit(frame, y, tasks=NAMES[tasks])
+    model = regressor(rank=2, loss=Huber(1.0), random_state=0).fit(frame, y, tasks=NAMES[tasks])
     model.save(tmp_path / "model.rslm")
     back = rslm.load(tmp_path / "model.rslm")
     assert np.array_equal(back.predict(frame[:9], tasks=NAMES[:9]), model.predict(frame[:9], tasks=NAMES[:9]))
@@ -159,7 +170,7 @@ def test_one_row_and_constant_targets():
     X, y, tasks, _, _ = related()
     y[tasks == 3] = 1.0
     keep = (tasks != 5) | (np.arange(len(tasks)) == 75)
-    model = MultiTaskRegressor(rank=2, random_state=0).fit(X[keep], y[keep], tasks=tasks[keep])
+    model = regressor(rank=2, random_state=0).fit(X[keep], y[keep], tasks=tasks[keep])
     assert np.isfinite(model.coef_).all()
     assert len(model.tasks_) == 30
 
@@ -183,7 +194,7 @@ def test_one_row_and_constant_targets():
 def test_bad_input(fit, message):
     X, y, tasks, _, _ = related()
     with pytest.raises(ValueError, match=message):
-        fit(MultiTaskRegressor(random_state=0), X, y, tasks)
+        fit(regressor(random_state=0), X, y, tasks)
 
 
 def test_school(shared_data):
@@ -200,7 +211,7 @@ def test_school(shared_data):
     tasks = np.repeat(np.arange(len(test)), [len(y) for _, y in test])
     errors, gaps = {}, {}
     for rank in (1, 5, 28):
-        model = MultiTaskRegressor(rank, C=0.1, random_state=0).fit(*zip(*train, strict=True))
+        model = regressor(rank, C=0.1, random_state=0).fit(*zip(*train, strict=True))
         errors[rank] = np.mean((model.predict(held[0], tasks=tasks) - held[1]) ** 2) / np.var(held[1])
         gaps[rank] = model.certificate_.relative_gap
     assert gaps[5] < 1e-5
@@ -220,7 +231,7 @@ def targets(seed=0):
 
 def test_targets_teach_one_another():
     X, Y, W = targets()
-    model = ReducedRankRegressor(rank=2, C=10.0, random_state=0).fit(X, Y)
+    model = reduced_rank(rank=2, C=10.0, random_state=0).fit(X, Y)
     assert np.linalg.norm(model.coef_ - W) < 0.6 * np.linalg.norm(Ridge(0.1).fit(X, Y).coef_ - W)
     assert model.predict(X).shape == Y.shape
     assert model.score(X, Y) > 0.9
@@ -229,7 +240,7 @@ def test_targets_teach_one_another():
 def test_missing_targets():
     X, Y, W = targets()
     Y[np.random.default_rng(1).random(Y.shape) < 0.3] = np.nan
-    model = ReducedRankRegressor(rank=2, C=10.0, random_state=0).fit(X, Y)
+    model = reduced_rank(rank=2, C=10.0, random_state=0).fit(X, Y)
     assert np.linalg.norm(model.coef_ - W) < 0.4 * np.linalg.norm(W)
     Y[:, 4] = np.nan
     with pytest.raises(ValueError, match="target 4 has no value"):
@@ -240,8 +251,8 @@ def test_missing_targets():
 
 def test_several_targets_are_tasks_that_share_rows():
     X, Y, _ = targets()
-    one = ReducedRankRegressor(rank=2, random_state=0).fit(X, Y)
-    other = MultiTaskRegressor(rank=2, random_state=0).fit([X] * 25, list(Y.T))
+    one = reduced_rank(rank=2, random_state=0).fit(X, Y)
+    other = regressor(rank=2, random_state=0).fit([X] * 25, list(Y.T))
     assert np.allclose(one.coef_, other.coef_, atol=1e-6)
     assert np.allclose(one.intercept_, other.intercept_, atol=1e-6)
 
@@ -260,7 +271,7 @@ def test_classifications_teach_one_another():
     fresh = np.random.default_rng(5).standard_normal((30 * 40, 12))
     of = np.repeat(np.arange(30), 40)
     truth = np.where(np.einsum("nd,nd->n", fresh, W[of]) > 0, "yes", "no")
-    model = MultiTaskClassifier(rank=2, C=3.0, random_state=0).fit(X, y, tasks=tasks)
+    model = classifier(rank=2, C=3.0, random_state=0).fit(X, y, tasks=tasks)
     alone = [LogisticRegression().fit(X[tasks == t], y[tasks == t]) for t in range(30)]
     right = np.mean([m.score(fresh[of == t], truth[of == t]) for t, m in enumerate(alone)])
     assert model.score(fresh, truth, tasks=of) > right + 0.03
@@ -275,7 +286,7 @@ def test_digits():
     ours, theirs = [], []
     for seed in range(3):
         train, test, y_train, y_test = train_test_split(X / 16.0, y, random_state=seed)
-        model = MultiTaskClassifier(rank=5, C=100.0, random_state=0, tol=1e-3).fit(train, y_train)
+        model = classifier(rank=5, C=100.0, random_state=0, tol=1e-3).fit(train, y_train)
         ours.append(model.score(test, y_test))
         theirs.append(LogisticRegression(max_iter=2000).fit(train, y_train).score(test, y_test))
         assert model.rank_ <= 5
@@ -285,12 +296,12 @@ def test_digits():
 
 def test_classes_by_file(tmp_path):
     X, y, tasks, _ = related_classes()
-    model = MultiTaskClassifier(rank=2, loss="hinge", random_state=0, tol=1e-3).fit(X, y, tasks=NAMES[tasks])
+    model = classifier(rank=2, loss="hinge", random_state=0, tol=1e-3).fit(X, y, tasks=NAMES[tasks])
     model.save(tmp_path / "model.rslm")
     back = rslm.load(tmp_path / "model.rslm")
     assert np.array_equal(back.predict(X, tasks=NAMES[tasks]), model.predict(X, tasks=NAMES[tasks]))
     assert not hasattr(back, "predict_proba")
-    several = MultiTaskClassifier(rank=2, random_state=0, tol=1e-3).fit(X, NAMES[tasks % 3])
+    several = classifier(rank=2, random_state=0, tol=1e-3).fit(X, NAMES[tasks % 3])
     several.save(tmp_path / "model.rslm")
     assert np.array_equal(rslm.load(tmp_path / "model.rslm").predict_proba(X), several.predict_proba(X))
 
@@ -308,25 +319,25 @@ def test_classes_by_file(tmp_path):
 def test_bad_classes(fit, message):
     X, y, tasks, _ = related_classes()
     with pytest.raises(ValueError, match=message):
-        fit(MultiTaskClassifier(random_state=0, tol=1e-2), X, y, tasks)
+        fit(classifier(random_state=0, tol=1e-2), X, y, tasks)
 
 
 def test_missing_targets_are_an_error_unless_they_are_to_be_dropped():
     X, y, tasks, _, _ = related()
     y[[3, 50]] = np.nan
     with pytest.raises(ValueError, match=r"2 of \d+ targets are missing, the first at row 3.*drop_missing=True"):
-        MultiTaskRegressor().fit(X, y, tasks=tasks)
+        regressor().fit(X, y, tasks=tasks)
     keep = ~np.isnan(y)
-    model = MultiTaskRegressor(random_state=0).fit(X, y, tasks=tasks, drop_missing=True)
-    same = MultiTaskRegressor(random_state=0).fit(X[keep], y[keep], tasks=tasks[keep])
+    model = regressor(random_state=0).fit(X, y, tasks=tasks, drop_missing=True)
+    same = regressor(random_state=0).fit(X[keep], y[keep], tasks=tasks[keep])
     np.testing.assert_array_equal(model.coef_, same.coef_)
-    frame = MultiTaskRegressor(random_state=0).fit(pd.DataFrame(X), y, tasks=tasks, drop_missing=True)
+    frame = regressor(random_state=0).fit(pd.DataFrame(X), y, tasks=tasks, drop_missing=True)
     np.testing.assert_array_equal(frame.coef_, same.coef_)
-    thin = MultiTaskRegressor(random_state=0).fit(sparse.csc_array(X), y, tasks=tasks, drop_missing=True)
+    thin = regressor(random_state=0).fit(sparse.csc_array(X), y, tasks=tasks, drop_missing=True)
     np.testing.assert_allclose(thin.coef_, same.coef_, atol=1e-6)
     y[tasks == tasks[0]] = np.nan
     with pytest.raises(ValueError, match="has no rows: all its targets are missing"):
-        MultiTaskRegressor().fit(X, y, tasks=tasks, drop_missing=True)
+        regressor().fit(X, y, tasks=tasks, drop_missing=True)
 
 
 def test_missing_classes():
@@ -334,14 +345,14 @@ def test_missing_classes():
     classes = np.where(y > np.median(y), "high", "low").astype(object)
     classes[4] = None
     with pytest.raises(ValueError, match=r"1 of \d+ targets are missing, the first at row 4"):
-        MultiTaskClassifier().fit(X, classes, tasks=tasks % 2)
-    model = MultiTaskClassifier(random_state=0).fit(X, classes, tasks=tasks % 2, drop_missing=True)
+        classifier().fit(X, classes, tasks=tasks % 2)
+    model = classifier(random_state=0).fit(X, classes, tasks=tasks % 2, drop_missing=True)
     assert model.classes_.tolist() == ["high", "low"]
 
 
 def test_a_path_of_growing_C_starts_from_where_it_was():
     X, y, tasks, _, _ = related()
-    cold, warm = MultiTaskRegressor(2, random_state=0), MultiTaskRegressor(2, random_state=0, warm_start=True)
+    cold, warm = regressor(2, random_state=0), regressor(2, random_state=0, warm_start=True)
     spent = {"cold": 0, "warm": 0}
     for C in np.geomspace(0.1, 10.0, 9):
         for name, model in (("cold", cold), ("warm", warm)):
@@ -358,8 +369,8 @@ def test_complete_targets_are_reduced_to_the_same_problem(intercept):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((70, 6)) + 2.0
     Y = X @ rng.standard_normal((6, 2)) @ rng.standard_normal((2, 9)) + 5.0 + 0.5 * rng.standard_normal((70, 9))
-    model = ReducedRankRegressor(3, 0.3, fit_intercept=intercept, tol=1e-9, random_state=0).fit(X, Y)
-    general = ReducedRankRegressor(3, 0.3, fit_intercept=intercept, tol=1e-9, random_state=0)
+    model = reduced_rank(3, 0.3, fit_intercept=intercept, tol=1e-9, random_state=0).fit(X, Y)
+    general = reduced_rank(3, 0.3, fit_intercept=intercept, tol=1e-9, random_state=0)
     general.fit(sparse.csr_array(X), Y)  # sparse features are not factorised
     np.testing.assert_allclose(model.coef_, general.coef_, atol=1e-4)
     np.testing.assert_allclose(model.predict(X), general.predict(X), atol=1e-3)
@@ -375,8 +386,8 @@ def test_complete_targets_are_reduced_to_the_same_problem(intercept):
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_a_shift_of_the_features_is_a_matter_of_intercepts_only(loss, make):
     X, y, tasks, _, _ = related()
-    one = MultiTaskRegressor(2, loss=loss, random_state=0).fit(make(X), y, tasks=tasks)
-    other = MultiTaskRegressor(2, loss=loss, random_state=0).fit(make(X + 1e4), y, tasks=tasks)
+    one = regressor(2, loss=loss, random_state=0).fit(make(X), y, tasks=tasks)
+    other = regressor(2, loss=loss, random_state=0).fit(make(X + 1e4), y, tasks=tasks)
     np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-4 * np.abs(one.coef_).max())
     assert other.certificate_.primal == pytest.approx(one.certificate_.primal, rel=1e-5)
     np.testing.assert_allclose(other.predict(X + 1e4, tasks), one.predict(X, tasks), atol=1e-2)
@@ -385,27 +396,27 @@ def test_a_shift_of_the_features_is_a_matter_of_intercepts_only(loss, make):
 def test_a_shift_does_not_matter_to_classes_either():
     X, y, tasks, _, _ = related()
     classes = y > np.median(y)
-    one, other = (MultiTaskClassifier(2, random_state=0).fit(X + by, classes, tasks=tasks % 2) for by in (0.0, 1e4))
+    one, other = (classifier(2, random_state=0).fit(X + by, classes, tasks=tasks % 2) for by in (0.0, 1e4))
     np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-3 * np.abs(one.coef_).max())
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-100, 1e100, 1e150])
 def test_targets_of_any_magnitude(scale):
     X, y, tasks, _, _ = related()
-    one, other = (MultiTaskRegressor(2, random_state=0).fit(X, y * s, tasks=tasks) for s in (1.0, scale))
+    one, other = (regressor(2, random_state=0).fit(X, y * s, tasks=tasks) for s in (1.0, scale))
     np.testing.assert_allclose(other.coef_ / scale, one.coef_, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(other.predict(X, tasks) / scale, one.predict(X, tasks), rtol=1e-6, atol=1e-9)
 
 
 def test_features_beyond_all_squares_are_refused():
     with pytest.raises(ValueError, match="rescale"):
-        MultiTaskRegressor().fit(np.full((6, 2), 1e160), np.arange(6.0))
+        regressor().fit(np.full((6, 2), 1e160), np.arange(6.0))
 
 
 def test_labels_of_mixed_types_stay_what_they_are():
     X, y, tasks, _, _ = related()
     labels = [("a", 1) if t % 3 == 0 else int(t) if t % 3 == 1 else "x" for t in tasks]
-    model = MultiTaskRegressor(2, random_state=0).fit(X, y, tasks=labels)
+    model = regressor(2, random_state=0).fit(X, y, tasks=labels)
     assert set(model.tasks_.tolist()) == set(labels)
     np.testing.assert_array_equal(model.predict(X, [1] * len(y)), model.predict(X, tasks=1))
     np.testing.assert_array_equal(model.predict(X[:1], [1], unseen="mean"), model.predict(X[:1], [1]))
@@ -415,10 +426,10 @@ def test_lists_of_tables_need_the_same_columns():
     X, y, *_ = related()
     names = [f"f{k}" for k in range(12)]
     tables = [pd.DataFrame(X[k : k + 20], columns=names) for k in (0, 20)]
-    model = MultiTaskRegressor(1).fit(tables, [y[:20], y[20:40]])
+    model = regressor(1).fit(tables, [y[:20], y[20:40]])
     assert model.feature_names_in_.tolist() == names
     with pytest.raises(ValueError, match="same features in the same order: task 1"):
-        MultiTaskRegressor(1).fit([tables[0], tables[1][names[::-1]]], [y[:20], y[20:40]])
+        regressor(1).fit([tables[0], tables[1][names[::-1]]], [y[:20], y[20:40]])
 
 
 def test_labels_and_classes_of_pandas(tmp_path):
@@ -427,17 +438,17 @@ def test_labels_and_classes_of_pandas(tmp_path):
     classes = pd.Series(np.where(y > np.median(y), "high", "low"), dtype="string")
     classes[3] = pd.NA
     with pytest.raises(ValueError, match=r"1 of \d+ targets are missing"):
-        MultiTaskClassifier().fit(X, classes, tasks=labels)
-    MultiTaskClassifier(random_state=0).fit(X, classes, tasks=labels, drop_missing=True)
+        classifier().fit(X, classes, tasks=labels)
+    classifier(random_state=0).fit(X, classes, tasks=labels, drop_missing=True)
     single = np.where(labels == "t0", "low", np.where(y > 0, "low", "high"))
     with pytest.raises(ValueError, match="such as task 't0' with 'low'"):
-        MultiTaskClassifier().fit(X, pd.Series(single), tasks=labels)
+        classifier().fit(X, pd.Series(single), tasks=labels)
     y = pd.Series(y)
     y[labels == "t1"] = np.nan
     with pytest.raises(ValueError, match="task 't1' has no rows"):
-        MultiTaskRegressor().fit(X, y, tasks=labels, drop_missing=True)
+        regressor().fit(X, y, tasks=labels, drop_missing=True)
     three = pd.Series(np.array(["p", "q", "r"], dtype=object)[np.arange(len(y)) % 3])
-    model = MultiTaskClassifier(2, random_state=0).fit(X, three)
+    model = classifier(2, random_state=0).fit(X, three)
     model.save(tmp_path / "m.rslm")
     np.testing.assert_array_equal(rslm.load(tmp_path / "m.rslm").predict(X), model.predict(X))
 
@@ -447,12 +458,12 @@ def test_missing_targets_are_scored_by_the_others():
     X = rng.standard_normal((60, 5))
     Y = X @ rng.standard_normal((5, 4)) + 0.1 * rng.standard_normal((60, 4))
     Y[rng.random(Y.shape) < 0.2] = np.nan
-    model = ReducedRankRegressor(4, 10.0, random_state=0)
+    model = reduced_rank(4, 10.0, random_state=0)
     assert model.fit(X, Y).score(X, Y) > 0.95
     search = GridSearchCV(model, {"rank": [1, 4]}, cv=3).fit(X, Y)
     assert search.best_params_ == {"rank": 4}
     with pytest.raises(ValueError, match="C must be a positive"):
-        ReducedRankRegressor(C="a").fit(X, np.ones((60, 2)))
+        reduced_rank(C="a").fit(X, np.ones((60, 2)))
 
 
 def test_wild_targets_do_not_move_what_a_robust_loss_starts_from():
@@ -464,4 +475,4 @@ def test_wild_targets_do_not_move_what_a_robust_loss_starts_from():
 def test_targets_that_are_no_numbers_are_refused():
     X, tasks = np.random.default_rng(0).standard_normal((8, 3)), np.repeat([0, 1], 4)
     with pytest.raises(TypeError, match="y has dtype <U1, but a regression needs real numbers"):
-        MultiTaskRegressor(1).fit(X, ["a"] * 8, tasks=tasks)
+        regressor(1).fit(X, ["a"] * 8, tasks=tasks)

@@ -24,11 +24,11 @@ KINDS = np.digitize(X[:, 0] + 0.3 * X[:, 1], [-0.5, 0.5])  # three classes
 
 
 def regressor(**options):
-    return MultiTaskRegressor(rank=2, C=3.0, random_state=0, **options)
+    return MultiTaskRegressor(rank=2, C=3.0, effects=None, random_state=0, **options)
 
 
 def classifier(**options):
-    return MultiTaskClassifier(rank=2, C=3.0, random_state=0, **options)
+    return MultiTaskClassifier(rank=2, C=3.0, effects=None, random_state=0, **options)
 
 
 CASES = {
@@ -161,7 +161,7 @@ def test_reduced_rank_weight_2_is_the_row_twice(complete):
     if not complete:
         targets[RNG.random(targets.shape) < 0.1] = np.nan
     repeated = np.repeat(np.arange(100), WEIGHTS.astype(int))
-    one, other = (ReducedRankRegressor(rank=2, C=3.0, random_state=0, tol=1e-10) for _ in range(2))
+    one, other = (ReducedRankRegressor(rank=2, C=3.0, effects=None, random_state=0, tol=1e-10) for _ in range(2))
     one.fit(X, targets, sample_weight=WEIGHTS)
     other.fit(X[repeated], targets[repeated])
     assert one.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-9)
@@ -172,9 +172,10 @@ def test_reduced_rank_weight_2_is_the_row_twice(complete):
 def test_reduced_rank_weight_0_is_not_there():
     targets = np.where(RNG.random((100, 3)) < 0.1, np.nan, X @ RNG.standard_normal((5, 3)))
     there = WEIGHTS > 0
-    found = ReducedRankRegressor(rank=2, random_state=0).fit(X, targets, there)
+    found = ReducedRankRegressor(rank=2, C=1.0, effects=None, random_state=0).fit(X, targets, there)
     np.testing.assert_array_equal(
-        found.coef_, ReducedRankRegressor(rank=2, random_state=0).fit(X[there], targets[there]).coef_
+        found.coef_,
+        ReducedRankRegressor(rank=2, C=1.0, effects=None, random_state=0).fit(X[there], targets[there]).coef_,
     )
     with pytest.raises(ValueError, match="the first is -1 at row 0"):
         ReducedRankRegressor().fit(X, targets, np.where(np.arange(100) == 0, -1.0, 1.0))

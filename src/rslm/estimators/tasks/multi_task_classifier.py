@@ -21,6 +21,7 @@ from rslm.data.labels import show_id
 from rslm.estimators.choices import as_loss, checked_data, has_probabilities
 from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
 from rslm.estimators.tasks.named_tasks import NamedTasks, stacked, with_targets, with_weight
+from rslm.estimators.tasks.units import Units
 from rslm.measurements import Tasks
 from rslm.runtime.types import Floats, Indices64
 from rslm.storage.container import Arrays, Facts
@@ -36,8 +37,8 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
 
     Parameters
     ----------
-    rank, C, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
-        As in `MultiTaskRegressor`.
+    rank, C, effects, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
+        As in `MultiTaskRegressor`. Pairs of classes have no common coefficients, and their intercepts are not shrunk.
     loss : str or Loss, default="logistic"
         "logistic", "hinge", "squared_hinge", or an instance.
 
@@ -48,7 +49,8 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         Positive for the second class; of tasks, or of the pairs of classes where there are more than two.
     tasks_ : array
         The labels of the tasks, or of shape (n_tasks, 2) the pairs of classes.
-    subspace_, certificate_, history_, outcome_, converged_, n_iter_, rank_
+    common_coef_, common_intercept_, subspace_, C_, rank_, effects_, task_part_, held_out_, path_
+    certificate_, history_, outcome_, converged_, n_iter_
         As in `MultiTaskRegressor`.
 
     Examples
@@ -56,17 +58,18 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
     >>> from sklearn.datasets import load_iris
     >>> from rslm import MultiTaskClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = MultiTaskClassifier(rank=2, C=10.0).fit(X, y)
+    >>> model = MultiTaskClassifier().fit(X, y)
     >>> model.score(X, y) > 0.9
     True
     """
 
     def __init__(
         self,
-        rank: int = 5,
-        C: float = 1.0,
+        rank: int | str = "auto",
+        C: float | str = "auto",
         *,
         loss: Any = "logistic",
+        effects: Any = "auto",
         fit_intercept: bool = True,
         solver: str = "trust-region",
         max_iter: int = 1000,
@@ -81,6 +84,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
             rank,
             C,
             loss=loss,
+            effects=effects,
             fit_intercept=fit_intercept,
             solver=solver,
             max_iter=max_iter,
@@ -134,11 +138,23 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         if not loss.binary:
             raise ValueError(f"{loss!r} is for real numbers; a classification needs logistic, hinge or squared_hinge")
         self._by_pairs = tasks is None and len(self.classes_) > 2
-        if self._by_pairs:
+        codes = None if self._by_pairs else self._checked_codes(of_rows, tasks)
+        strata = of_rows if codes is None else 2 * codes + of_rows
+        units = None
+        if self._has_effects:
+            n_tasks = len(self._pairs()[0]) if codes is None else len(self.tasks_)
+            units = Units.of(X, weights, n_tasks, bool(self.fit_intercept))
+            X = units.features(X)
+        if codes is None:
             data = self._pairs_as_tasks(X, of_rows, weights)
         else:
-            data = self._named_tasks(X, of_rows, tasks, weights)
-        self._fit_tasks(data, loss, np.zeros(data.shape[1]), checkpoint=checkpoint, client=client, began=began)
+            own = bool(self.fit_intercept) and units is None
+            data = Tasks(X, 2.0 * of_rows - 1.0, codes, intercept=own, weights=weights)
+        how: dict[str, Any] = {"checkpoint": checkpoint, "client": client, "began": began}
+        if units is None:
+            self._fit_tasks(data, loss, np.zeros(data.shape[1]), strata, **how)
+        else:
+            self._fit_with_effects(data, loss, units, strata, located=codes is not None, **how)
         return self
 
     def _pairs_as_tasks(self, X: Any, of_rows: Indices64, weights: Floats | None) -> Tasks:
@@ -157,7 +173,8 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         first, second = np.triu_indices(len(self.classes_), 1)
         return first, second
 
-    def _named_tasks(self, X: Any, of_rows: Indices64, tasks: ArrayLike | None, weights: Floats | None) -> Tasks:
+    def _checked_codes(self, of_rows: Indices64, tasks: ArrayLike | None) -> Indices64:
+        """The positions of the tasks of all rows; every task needs rows of both classes."""
         if len(self.classes_) > 2:
             raise ValueError(
                 f"with tasks there can be two classes only, but y has {len(self.classes_)}: "
@@ -172,7 +189,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
                 f"{len(single)} of {len(self.tasks_)} tasks have rows of one class only, such as task {label} with "
                 f"{only}; leave them out"
             )
-        return Tasks(X, 2.0 * of_rows - 1.0, codes, intercept=bool(self.fit_intercept), weights=weights)
+        return codes
 
     def decision_function(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """Decision values: positive for the second class, (n,).
@@ -185,7 +202,8 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         X : array of shape (n, n_features)
         tasks : n labels, or one for all rows; must be left out if `fit` was given no tasks and several classes
         unseen : {"error", "mean"}
-            Whether a task that `fit` has not seen is an error, or predicted by the mean of all tasks.
+            Whether a task that `fit` has not seen is an error, or predicted by the common model; without effects, by
+            the mean of all tasks.
         """
         check_is_fitted(self)
         if not self._by_pairs:

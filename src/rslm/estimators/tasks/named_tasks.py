@@ -66,11 +66,14 @@ class NamedTasks(TaskModel):
         """x_pᵀ w_t + b_t of every row p and its task t."""
         X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         where = self._positions(tasks, X.shape[0], unseen)
-        coef = self.coef_ @ self._basis
-        coef = np.vstack([coef, coef.mean(axis=0)])
-        intercept = np.append(self.intercept_, self.intercept_.mean())
         rows = np.ascontiguousarray(X @ self._basis)
+        coef, intercept = (self.coef_ - self.common_coef_) @ self._basis, self.intercept_
+        unseen_task = np.zeros(coef.shape[1]), getattr(self, "common_intercept_", 0.0)  # the common model
+        if getattr(self, "effects_", None) is None:
+            unseen_task = coef.mean(axis=0), intercept.mean()
+        coef, intercept = np.vstack([coef, unseen_task[0]]), np.append(intercept, unseen_task[1])
         products = predict_pairs(np.arange(len(rows)), where, rows, coef, thread_count(self.n_threads))
+        products += X @ self.common_coef_ if self.common_coef_.any() else 0.0
         return np.asarray(products + intercept[where])
 
     def _positions(self, tasks: ArrayLike | None, n: int, unseen: str) -> Indices64:

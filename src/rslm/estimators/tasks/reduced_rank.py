@@ -18,11 +18,13 @@ from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.tasks.named_tasks import with_weight
 from rslm.estimators.tasks.task_model import TaskModel
+from rslm.estimators.tasks.units import Units, spread_of
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
+from rslm.losses import Loss
 from rslm.measurements import Tasks
 from rslm.runtime.interrupts import deferred_interrupts
-from rslm.runtime.types import Floats
+from rslm.runtime.types import Floats, Indices64
 from rslm.solvers.stopping import check_max_time
 from rslm.storage.container import Arrays, Facts
 
@@ -98,11 +100,16 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         if len(empty):
             raise ValueError(f"target {int(empty[0])} has no value; all of y[:, {int(empty[0])}] is NaN")
         loss = self._regression_loss()
+        if self._has_effects:
+            self._fit_scaled(X, Y, loss, weights, checkpoint=checkpoint, client=client, began=began)
+            return self
         means: Floats = _means(Y, weights) if self.fit_intercept else np.zeros(Y.shape[1])
         check_max_time(self.max_time)
         with deferred_interrupts() as interrupt, interrupt.within(self.max_time, began):
             Y, unexplained, centre = Y - means, 0.0, None
-            if loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
+            asked = self._asked()
+            given = asked.rank is not None and asked.C is not None  # a search has to hold out rows
+            if given and loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
                 try:
                     data, unexplained, centre = self._complete(X, Y, weights)
                 except Stopped:  # no time is left, which the solver finds; a checkpoint would be of another problem
@@ -112,8 +119,22 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
                 if weights is not None:
                     targets = targets.weighted(np.broadcast_to(weights[:, None], Y.shape))
                 data = Tasks.shared(X, targets, intercept=bool(self.fit_intercept))
-            self._fit_tasks(data, loss, means, unexplained, centre, checkpoint=checkpoint, client=client, began=began)
+            how: dict[str, Any] = {"checkpoint": checkpoint, "client": client, "began": began}
+            self._fit_tasks(data, loss, means, _one_stratum(data), unexplained, centre, **how)
         return self
+
+    def _fit_scaled(self, X: Any, Y: Floats, loss: Loss, weights: Floats | None, **how: Any) -> None:
+        """Features and targets in units of their own, with effects."""
+        units = Units.of(X, weights, Y.shape[1], bool(self.fit_intercept))
+        for t, y in enumerate(Y.T):
+            seen = ~np.isnan(y)
+            own = None if weights is None else weights[seen]
+            units.middle[t], units.scale[t] = spread_of(y[seen], own, bool(self.fit_intercept), loss.quadratic)
+        targets = ObservedMatrix.from_any((Y - units.middle) / units.scale)
+        if weights is not None:
+            targets = targets.weighted(np.broadcast_to(weights[:, None], Y.shape))
+        data = Tasks.shared(units.features(X), targets)
+        self._fit_with_effects(data, loss, units, _one_stratum(data), **how)
 
     def _complete(self, X: Floats, Y: Floats, weights: Floats | None) -> tuple[Tasks, float, Floats]:
         """The problem with X = QR, if nothing is missing: |Y − XW|² = |QᵀY − RW|² + |Y − QQᵀY|².
@@ -161,6 +182,10 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         model._flat = parts.flag(facts, "flat") and len(model.coef_) == 1
         model._describe()
         return model
+
+
+def _one_stratum(data: Tasks) -> Indices64:
+    return np.zeros(data.features.shape[0], dtype=np.int64)
 
 
 def _means(Y: Floats, weights: Floats | None) -> Floats:
