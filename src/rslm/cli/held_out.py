@@ -8,7 +8,7 @@ import numpy as np
 
 from rslm.data import ObservedMatrix
 from rslm.estimators.completion import Completion
-from rslm.estimators.completion.learned import Floats, effects_entries, learned_entries
+from rslm.estimators.completion.learned import effects_entries, learned_entries
 
 RMSE, ACCURACY = "held_out_RMSE", "held_out_accuracy"
 
@@ -21,13 +21,13 @@ def accuracy(model: Any, data: ObservedMatrix) -> float:
     return right(learned_entries(model, data), data)
 
 
-def root_mean_square(errors: Floats, weights: Any = None) -> float:
+def root_mean_square(errors: Any, weights: Any = None) -> float:
     """The root mean square, also if squares overflow."""
     size = float(np.abs(errors).max(initial=0.0))
     return size * float(np.sqrt(np.average((errors / size) ** 2, weights=weights))) if size > 0 else 0.0
 
 
-def right(found: Floats, data: ObservedMatrix) -> float:
+def right(found: Any, data: ObservedMatrix) -> float:
     """The fraction of correct classes."""
     return float(np.average((found > 0) == (data.values > 0), weights=data.weights))
 

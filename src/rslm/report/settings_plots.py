@@ -9,6 +9,7 @@ import numpy as np
 from rslm.report.plots import BLUE, GREEN, GREY, ORANGE, new_axes
 
 MOST_LINES = 6  # ranks with a line of their own
+STYLES = ("-", "--", ":", "-.")
 ROOM = 0.15  # above and below the errors, relative to their range
 FAR = 3.0  # the baselines are drawn if they are at most this many ranges above the errors
 
@@ -32,21 +33,25 @@ def plot_path(model: Any, ax: Any = None) -> Any:
             "the model has no path to show: its settings were given, or there were too few entries to hold some out"
         )
     ax = new_axes(ax)
-    best = int(np.argmin(path["error"]))
+    found = _found(model)
+    best = int(np.argmin(path["error"])) if found is None else found
     shown = _shown_ranks(path["rank"].astype(int), int(path["rank"][best]))
     weightings = np.unique(path["weighting"])
     for k, rank in enumerate(shown):
         chosen = rank == int(path["rank"][best])
         colour = BLUE if chosen else str(0.75 - 0.5 * k / max(len(shown) - 1, 1))  # a grey
-        for weighting, style in zip(weightings, ("-", "--", ":", "-."), strict=False):
+        width, marker, label = (2.0, "o", f"rank {rank}") if chosen else (1.0, ".", f"rank {rank}")
+        for weighting, style in zip(weightings, STYLES, strict=False):
             at = np.flatnonzero((path["rank"] == rank) & (path["weighting"] == weighting))
-            if len(at) == 0:
-                continue
             at = at[np.argsort(path["C"][at])]
-            label = f"rank {rank}" + (f", weighting {weighting:g}" if len(weightings) > 1 else "")
-            width, marker = (2.0, "o") if chosen else (1.0, ".")
-            ax.plot(path["C"][at], path["error"][at], style, marker=marker, ms=4, lw=width, color=colour, label=label)
-    ax.plot(path["C"][best], path["error"][best], "*", ms=14, color=ORANGE, label="least error", zorder=5)
+            if len(at):
+                line = {"marker": marker, "ms": 4, "lw": width, "color": colour, "label": label}
+                ax.plot(path["C"][at], path["error"][at], style, **line)
+                label = "_"  # one entry of the legend for every rank
+    for weighting, style in zip(weightings if len(weightings) > 1 else (), STYLES, strict=False):
+        ax.plot([], [], style, color=GREY, label=f"weighting {weighting:g}")
+    if found is not None:
+        ax.plot(path["C"][found], path["error"][found], "*", ms=14, color=ORANGE, label="found", zorder=5)
     low, high = float(path["error"].min()), float(np.quantile(path["error"], 0.95))
     reach = max(high - low, 1e-3 * abs(low))
     guesses = {"effects": ("effects alone", GREEN), "mean": ("the mean", GREY)}
@@ -60,8 +65,17 @@ def plot_path(model: Any, ax: Any = None) -> Any:
     room = ROOM * max(high - low, 1e-3 * abs(low))
     ax.set(xscale="log", xlabel="C", ylabel="error of held-out entries", ylim=(low - room, high + room))
     ax.set_title(f"{len(path['C'])} settings tried")
-    ax.legend(frameon=False, fontsize="small", ncols=2)
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return ax
+
+
+def _found(model: Any) -> int | None:
+    """Which of the settings that were tried was used in the end; None if effects alone were."""
+    path = model.path_
+    same = np.isclose(path["C"], model.C_) & (path["weighting"] == model.weighting_)
+    if model.rank_ == 0 or not same.any():
+        return None
+    return int(np.argmin(np.where(same, np.abs(path["error"] - model.held_out_["model"]), np.inf)))
 
 
 def _shown_ranks(ranks: Any, best: int) -> list[int]:
