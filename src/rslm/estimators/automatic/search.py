@@ -37,7 +37,6 @@ from rslm.solvers.loop import Callback
 
 STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
 ROUGH, MOST = 3e-3, 30  # tolerance and iterations of a fit on the way
-GAIN = 1e-5  # share of the error that a step of C must gain, because a small rank may gain a little from any C
 BETTER = 1e-3  # a rank must lower the error by this share to be worth another column
 EXACT = 50_000  # entries
 SEARCHED = 3  # C is searched at every rank up to `COMPARED`, and then at every third one
@@ -252,7 +251,7 @@ class Search:
             moved = False
             while not self.stopped():
                 new = self._tried(replace(at, C=at.C * factor))
-                if not self.errors[new] < (1.0 - GAIN) * self.errors[at]:
+                if not self.errors[new] < self.errors[at]:
                     break
                 at, moved = new, True
             if moved:
