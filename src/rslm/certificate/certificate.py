@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from rslm.certificate.relaxation import Relaxations, amount_of
 
-USELESS = 0.995  # a gap of this share of the objective, which would be shown as 100 %, says nothing
 SAYS_NOTHING = 1.0  # relative gap above which the bound is far below what any matrix could reach
 WHAT_TO_DO = "a smaller C, a larger rank, or effects where there are none make it tighter"
 
@@ -88,9 +87,9 @@ class Certificate:
             )
         if not math.isfinite(self.gap):
             return "The distance of this answer from the best one is not known: no bound could be computed."
-        share = self.gap / self.primal if self.primal > 0 else 1.0
-        known = share < USELESS and self.relative_gap <= SAYS_NOTHING
-        most = f"by at most {100 * share:.2g} %" if known else f"and the bound cannot say by how much: {WHAT_TO_DO}"
+        known = self.relative_gap <= SAYS_NOTHING and self.primal > 0
+        share = 100 * self.gap / self.primal if known else 100.0
+        most = f"by at most {share:.2g} %" if known else f"and the bound cannot say by how much ({WHAT_TO_DO})"
         if self.stationary:
             return (
                 f"No small change of a matrix of rank {self.rank} improves this answer. The bound compares it with "
