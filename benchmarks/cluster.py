@@ -29,7 +29,7 @@ FITS: dict[str, dict[str, Any]] = {
 
 
 def fit(settings: dict[str, Any], X: Any, client: Any = None) -> tuple[MatrixCompletion, float]:
-    model = MatrixCompletion(random_state=0, tol=1e-4, **settings)
+    model = MatrixCompletion(random_state=0, tol=1e-4, effects=None, **settings)
     began = time.perf_counter()
     return model.fit(X, client=client), time.perf_counter() - began
 

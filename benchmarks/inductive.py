@@ -63,7 +63,7 @@ def matrix(rows: Array) -> ObservedMatrix:
 def plain(train: Array, C: float, weighting: float) -> Predict:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*no observed entry")
-        model = MatrixCompletion(RANK, C, weighting=weighting, tol=TOL, random_state=0).fit(matrix(train))
+        model = MatrixCompletion(RANK, C, weighting=weighting, effects=None, tol=TOL, random_state=0).fit(matrix(train))
     predict: Predict = model.predict
     return predict
 

@@ -37,7 +37,7 @@ def fit(name: str, checkpoint: str, answer: str) -> None:
     file = np.load(needed(SHARED / "data" / "ml-1m" / "ml-1m.npz"))
     values = file["value"].astype(np.float64)
     data = ObservedMatrix.from_triplets(file["col"], file["row"], values, shape=(6040, 3706))
-    model = MatrixCompletion(random_state=0, **FITS[name])
+    model = MatrixCompletion(random_state=0, effects=None, **FITS[name])
     print("begins", flush=True)
     wall, cpu = time.perf_counter(), time.process_time()
     model.fit(data, checkpoint=checkpoint or None)

@@ -30,9 +30,11 @@ def kinds() -> Iterator[Callable[[], object]]:
     series = np.cos(0.3 * np.arange(60)) + 0.1 * rng.standard_normal(60)
     return cycle(
         [
-            lambda: MatrixCompletion(3, 10.0, **quick).fit(X),
-            lambda: MatrixCompletion(3, 10.0, bounds=(-2, 2), **quick).fit(X),
-            lambda: MatrixCompletion(3, 10.0, loss="absolute", verbose=0, **quick).fit(X).transform(X[:5]),
+            lambda: MatrixCompletion(3, 10.0, effects=None, **quick).fit(X),
+            lambda: MatrixCompletion(3, 10.0, effects=None, bounds=(-2, 2), **quick).fit(X),
+            lambda: (
+                MatrixCompletion(3, 10.0, effects=None, loss="absolute", verbose=0, **quick).fit(X).transform(X[:5])
+            ),
             lambda: InductiveCompletion(3, **quick).fit(X, row_features=table[:40]),
             lambda: MultiTaskRegressor(2, loss="huber", **quick).fit(table, table[:, 0], tasks=tasks),
             lambda: ReducedRankRegressor(2, **quick).fit(table, table @ table[:5, :5]),

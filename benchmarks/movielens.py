@@ -45,7 +45,8 @@ def tuned(train: Triplets, weighting: float, grid: list[float]) -> float:
     order = np.random.default_rng(7).permutation(len(train[0]))
     cut = len(order) // 20
     inside, held = (tuple(a[k] for a in train) for k in (order[cut:], order[:cut]))
-    errors = [error(MatrixCompletion(RANK, C, weighting=weighting, tol=1e-3, random_state=0).fit(matrix(inside)), held)
+    settings: dict[str, Any] = {"weighting": weighting, "effects": None, "tol": 1e-3, "random_state": 0}
+    errors = [error(MatrixCompletion(RANK, C, **settings).fit(matrix(inside)), held)
               for C in grid]  # fmt: skip
     return grid[int(np.argmin(errors))]
 
@@ -73,7 +74,7 @@ class Trace:
 def fit(train: Triplets, test: Triplets, name: str, **params: Any) -> dict[str, Any]:
     """One fit, with the work and time until the test error is within 0.001 of its final value."""
     X = matrix(train)
-    model = MatrixCompletion(RANK, random_state=0, **params)
+    model = MatrixCompletion(RANK, effects=None, random_state=0, **params)
     trace = Trace()
     model.set_callbacks(trace)
     trace.began = began = time.perf_counter()

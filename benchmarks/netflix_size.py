@@ -52,7 +52,7 @@ def main() -> None:
     arrays = train.indptr.nbytes + train.index.nbytes + train.values.nbytes
     generated = peak_memory()
     forget_peak()
-    model = MatrixCompletion(RANK, C=1.5e4, weighting=0.5, random_state=0, tol=1e-3)
+    model = MatrixCompletion(RANK, C=1.5e4, effects=None, weighting=0.5, random_state=0, tol=1e-3)
     began = time.perf_counter()
     model.fit(train)
     fitted = time.perf_counter() - began

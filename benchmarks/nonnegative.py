@@ -43,7 +43,7 @@ def fit(X: Any, rank: int, C: float, bounds: Any, **options: Any) -> tuple[Matri
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*no observed entry")
         began = time.perf_counter()
-        model = MatrixCompletion(rank, C, bounds=bounds, random_state=0, **options).fit(X)
+        model = MatrixCompletion(rank, C, bounds=bounds, effects=None, random_state=0, **options).fit(X)
         return model, time.perf_counter() - began
 
 

@@ -50,12 +50,15 @@ def recovery() -> None:
         W, data, unknown = with_outliers(fraction, noise)
         inside, held = holdout(data, 0.05, 0)
         for loss in losses:
-            fits = {C: MatrixCompletion(TRUE_RANK, C, loss=loss, random_state=0, tol=1e-3) for C in (1e2, 1e3, 1e4)}
+            fits = {
+                C: MatrixCompletion(TRUE_RANK, C, effects=None, loss=loss, random_state=0, tol=1e-3)
+                for C in (1e2, 1e3, 1e4)
+            }
             C = min(
                 fits, key=lambda C: np.quantile(np.abs(predictions(fits[C].fit(inside), held) - held.values), BELOW)
             )
             began = time.perf_counter()
-            model = MatrixCompletion(TRUE_RANK, C, loss=loss, random_state=0).fit(data)
+            model = MatrixCompletion(TRUE_RANK, C, effects=None, loss=loss, random_state=0).fit(data)
             seconds = time.perf_counter() - began
             error = (model.row_factors_ @ model.col_factors_.T - W)[unknown]
             rows.append(
@@ -90,7 +93,10 @@ def tuned(train: Triplets, losses: list[Loss], grid: list[float], by_mae: bool) 
         {"loss": loss, "C": C, "weighting": weighting}
         for loss, C, weighting in itertools.product(losses, grid, (0.0, 0.5))
     ]
-    scores = [errors(MatrixCompletion(RANK, random_state=0, tol=1e-2, **s).fit(X), held)[by_mae] for s in settings]
+    scores = [
+        errors(MatrixCompletion(RANK, effects=None, random_state=0, tol=1e-2, **s).fit(X), held)[by_mae]
+        for s in settings
+    ]
     return settings[int(np.argmin(scores))]
 
 
@@ -109,7 +115,7 @@ def movielens() -> None:
     rows = []
     for name, setting in choices.items():
         began = time.perf_counter()
-        model = MatrixCompletion(RANK, random_state=0, tol=1e-3, **setting).fit(X)
+        model = MatrixCompletion(RANK, effects=None, random_state=0, tol=1e-3, **setting).fit(X)
         seconds = time.perf_counter() - began
         rms, mean = errors(model, test)
         rows.append(
@@ -170,7 +176,7 @@ def times() -> None:
         for _ in range(3):
             for name, params in cases.items():
                 began = time.perf_counter()
-                models[name] = MatrixCompletion(RANK, random_state=0, tol=tol, **params).fit(X)
+                models[name] = MatrixCompletion(RANK, effects=None, random_state=0, tol=tol, **params).fit(X)
                 best[name] = min(best[name], time.perf_counter() - began)
         for name, model in models.items():
             rows.append(
@@ -201,9 +207,12 @@ def onebit() -> None:
         data = ObservedMatrix.from_any(np.where(known, Y, np.nan))
         inside, held = holdout(data, 0.05, 0)
         grid = (30.0, 100.0, 300.0)
-        C = max(grid, key=lambda C: MatrixCompletion(3, C, loss=Logistic(), random_state=0).fit(inside).score(held))
+        C = max(
+            grid,
+            key=lambda C: MatrixCompletion(3, C, effects=None, loss=Logistic(), random_state=0).fit(inside).score(held),
+        )
         began = time.perf_counter()
-        model = MatrixCompletion(3, C, loss=Logistic(), random_state=0).fit(data)
+        model = MatrixCompletion(3, C, effects=None, loss=Logistic(), random_state=0).fit(data)
         seconds = time.perf_counter() - began
         guess = model.row_factors_ @ model.col_factors_.T > 0
         rows.append(

@@ -80,7 +80,7 @@ def preparing(table: Path, folder: Path) -> dict[str, Any]:
 
 def fitting(table: Path, folder: Path) -> dict[str, Any]:
     train, test = holdout(open_prepared(folder), 0.01, 0)
-    model = MatrixCompletion(RANK, C=1.5e4, weighting=0.5, random_state=0, tol=1e-3).fit(train)
+    model = MatrixCompletion(RANK, C=1.5e4, effects=None, weighting=0.5, random_state=0, tol=1e-3).fit(train)
     rows, error = test.rows_of_entries(), []
     for start in range(0, len(test), 1 << 17):
         at = slice(start, start + (1 << 17))

@@ -22,7 +22,6 @@ from rslm import (
     HankelModel,
     InductiveCompletion,
     MatrixCompletion,
-    MatrixCompletionCV,
     MultiTaskClassifier,
     MultiTaskRegressor,
     ObservedMatrix,
@@ -61,12 +60,14 @@ def ratings(count: int = 4_000_000) -> ObservedMatrix:
 
 def completion(**settings: Any) -> Call:
     data = few_ratings() if "bounds" in settings else ratings()
-    return lambda limit: MatrixCompletion(**{"rank": 40, "C": 1e4, "tol": 0.0} | settings, max_time=limit).fit(data)
+    return lambda limit: MatrixCompletion(
+        **{"rank": 40, "C": 1e4, "effects": None, "tol": 0.0} | settings, max_time=limit
+    ).fit(data)
 
 
 def search() -> Call:
     data = ratings()
-    return lambda limit: MatrixCompletionCV((20, 40, 60), max_time=limit, random_state=0).fit(data)
+    return lambda limit: MatrixCompletion(max_time=limit, random_state=0).fit(data)
 
 
 def series() -> Call:
@@ -110,19 +111,19 @@ def symmetric() -> Call:
 
 def filling() -> Call:
     data, new = ratings(400_000), ratings(8_000_000)
-    model = MatrixCompletion(100, 1e3, loss="huber", max_iter=2).fit(data)
+    model = MatrixCompletion(100, 1e3, loss="huber", effects=None, max_iter=2).fit(data)
     return lambda limit: model.recommend_for(new)
 
 
 def recommending() -> Call:
     data = few_ratings()
-    model = MatrixCompletion(100, 1e3, max_iter=2).fit(data)
+    model = MatrixCompletion(100, 1e3, effects=None, max_iter=2).fit(data)
     return lambda limit: model.recommend(np.arange(data.shape[0]))
 
 
 def streaming() -> Call:
     data = ratings()
-    model = MatrixCompletion(60, 1e3)
+    model = MatrixCompletion(60, 1e3, effects=None)
 
     def learn(limit: Limit) -> Any:
         while True:

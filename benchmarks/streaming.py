@@ -40,9 +40,9 @@ def movielens() -> None:
         rows[-1]["above the batch fit %"] = 100 * (found.value / rows[0]["objective"] - 1)
 
     began = time.perf_counter()
-    batch = MatrixCompletion(RANK, C, random_state=0, warm_start=True).fit(train)
+    batch = MatrixCompletion(RANK, C, effects=None, random_state=0, warm_start=True).fit(train)
     add("batch fit", time.perf_counter() - began, batch.col_factors_ / np.linalg.norm(batch.col_factors_))
-    model = MatrixCompletion(RANK, C, random_state=0)
+    model = MatrixCompletion(RANK, C, effects=None, random_state=0)
     began = time.perf_counter()
     for name in ("one pass", "two passes"):
         model.partial_fit(train)
@@ -56,7 +56,7 @@ def movielens() -> None:
 
 def serving() -> None:
     """New samples of 100 entries each."""
-    model = MatrixCompletion(RANK, 500.0, random_state=0, tol=1e-3)
+    model = MatrixCompletion(RANK, 500.0, effects=None, random_state=0, tol=1e-3)
     model.fit(make_ratings(3000, 2000, 300_000, random_state=0).data)
     rng = np.random.default_rng(0)
     index = np.sort(np.argsort(rng.random((1000, 2000)), axis=1)[:, :100], axis=1).astype(np.int32)

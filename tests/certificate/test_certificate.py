@@ -1,5 +1,6 @@
 """The certificate against an independent solver of the convex problem, and σ₁ against dense singular values."""
 
+from dataclasses import replace
 from functools import cache
 
 import cvxpy as cp
@@ -270,13 +271,28 @@ def test_three_verdicts():
     stationary = str(solve(p, 1, random_state=0).certificate)
     unfinished = str(solve(p, 1, max_iter=0, random_state=0).certificate)
     assert certified.startswith("Global optimum of the convex problem")
-    assert stationary.startswith("Stationary at rank 1; the limit on the rank costs at most")
-    assert unfinished.startswith("Not converged: above the optimum")
+    assert stationary.startswith("Stationary at rank 1: no small change of a matrix of this rank improves it. Compared")
+    assert unfinished.startswith("Not converged")
     for text in (certified, stationary, unfinished):
         assert "primal " in text
         assert "dual " in text
         assert "σ₁ = " in text
         assert "dense eigenvalues" in text
+
+
+def test_a_bound_that_says_nothing_is_called_so():
+    """A relative gap of 2 is no news; one of 0.1 is, with the number."""
+    some = solve(problem(0.5, False), 1, random_state=0).certificate
+    near = replace(some, primal=110.0, dual=100.0, gap=10.0, relative_gap=0.1, stationary=True)
+    assert "the limit on the rank costs at most 10 (relative gap 0.1)" in near.verdict
+    assert "says nothing" not in near.verdict
+    for stationary in (True, False):
+        far = replace(near, primal=300.0, gap=200.0, relative_gap=2.0, stationary=stationary)
+        assert "the bound says nothing here (relative gap 2): a smaller C, a larger rank, or effects" in far.verdict
+        assert "at most" not in far.verdict
+        assert "primal 300, dual 100, gap 200" in str(far)  # the numbers stay
+    none = replace(near, gap=np.inf, relative_gap=np.inf, method="not computed: there was no time left")
+    assert none.verdict.endswith("is not computed: there was no time left.")
 
 
 def test_scaled():

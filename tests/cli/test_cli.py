@@ -1,5 +1,6 @@
 """What a person sees who types `rslm`."""
 
+import io
 import json
 import os
 import subprocess
@@ -7,9 +8,12 @@ import sys
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import rslm
 from rslm.cli import main
+from rslm.cli.progress import FitProgress
+from rslm.estimators.completion.learned import learned_rows
 
 
 def run(monkeypatch, *arguments):
@@ -221,9 +225,59 @@ def test_complete_for_machines(monkeypatch, capsys, ratings):
 
 
 def test_complete_finds_its_settings(monkeypatch, capsys, ratings):
-    assert run(monkeypatch, "complete", str(ratings), "--rank", "2", "--tune", "--json") == 0
+    """Without any option, and says why."""
+    assert run(monkeypatch, "complete", str(ratings), "--json") == 0
+    shown = capsys.readouterr()
+    facts = json.loads(shown.out)
+    assert facts["rank"] == 2
+    assert facts["held_out_RMSE"] < 0.3 * min(facts["RMSE_of_the_mean"], facts["RMSE_of_effects_alone"])
+    search = facts["search"]
+    assert search["error_of_model"] < min(search["error_of_mean"], search["error_of_effects"])
+    assert f"Settings found: rank 2, C = {facts['C']:.3g}" in " ".join(shown.err.split())
+    assert f"effects alone {search['error_of_effects']:.4g}" in " ".join(shown.err.split())
+
+
+def test_given_settings_are_kept(monkeypatch, capsys, ratings):
+    given = ["--rank", "3", "--C", "20", "--weighting", "0.25", "--no-effects", "--json"]
+    assert run(monkeypatch, "complete", str(ratings), *given) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["held_out_RMSE"] < 0.3 * facts["RMSE_of_the_mean"]
+    assert [facts[k] for k in ("rank", "C", "weighting", "effects")] == [3, 20.0, 0.25, False]
+    assert "search" not in facts
+    assert run(monkeypatch, "complete", str(ratings), "--rank", "3", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["rank"] <= 3
+    assert "search" in facts
+    assert "--tune is the default now; leave it out" in run(monkeypatch, "complete", str(ratings), "--tune")
+    said = run(monkeypatch, "complete", str(ratings), "--checkpoint", str(ratings.parent / "c"))
+    assert "finding settings takes many; give --rank and --C: --rank 10 --C " in said
+
+
+def test_effects_alone_are_an_answer(monkeypatch, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 1)) + rng.standard_normal(80) + rng.standard_normal((100, 80))
+    np.save(tmp_path / "additive.npy", X)
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "complete", "additive.npy", "--holdout", "0", "--model", "m") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Settings found: effects alone" in shown
+    assert "The low-rank part does not help here" in shown
+    assert rslm.load("m").rank_ == 0
+    assert run(monkeypatch, "info", "m", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["error_of_effects"] > 0
+    assert "its rows differ by effects alone" in run(monkeypatch, "recommend", "m", "--for", "1", "--similar")
+
+
+def test_progress_says_what_is_tried(monkeypatch, ratings):
+    """Every fit of a search, then the final one; in a terminal, where a line is drawn for each."""
+    monkeypatch.setattr("rslm.cli.progress.EVERY", -1.0)  # every line is due
+    console, lines = Console(file=io.StringIO(), force_terminal=True, width=100), []
+    progress = FitProgress(console, lambda now: 0.5)
+    line = progress._line
+    progress._line = lambda now: lines.append(line(now)) or lines[-1]
+    rslm.MatrixCompletion(random_state=0).set_callbacks(progress).fit(rslm.ObservedMatrix.read(ratings))
+    assert lines[0].startswith("Finding settings: trying rank 1, C ")
+    assert lines[-1].startswith("Iteration ")
+    assert all("held-out RMSE 0.5000" in line for line in lines)
 
 
 def test_the_filled_matrix_keeps_what_was_observed(monkeypatch, capsys, ratings):
@@ -400,7 +454,7 @@ def test_rows_and_columns_without_ids_count_from_one_everywhere(monkeypatch, cap
     assert run(monkeypatch, "predict", "m", "pairs.csv") == 0
     found = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
     model = rslm.load("m")
-    W = model.row_factors_ @ model.col_factors_.T
+    W = learned_rows(model)
     assert [(i, j) for i, j, _ in found] == [("12", "7"), ("1", "1"), ("5", "3")]
     np.testing.assert_allclose([float(w) for *_, w in found], [W[11, 6], W[0, 0], W[4, 2]], rtol=1e-5)
     empty = next((i, j) for i, line in enumerate(lines) for j, cell in enumerate(line.split(",")) if not cell)
@@ -511,7 +565,8 @@ def test_a_fit_that_is_worse_than_the_mean_says_so(monkeypatch, capsys, tmp_path
     (tmp_path / "noise.csv").write_text("user,item,rating\n" + "\n".join(lines))
     monkeypatch.chdir(tmp_path)
     assert run(monkeypatch, "complete", "noise.csv", "--C", "1e6", "--rank", "8", "--max-time", "2") == 0
-    assert "the mean predicts held-out entries better" in capsys.readouterr().out.replace("\n", " ")
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert "the mean predicts held-out entries better" in shown or "effects alone predict held-out entries" in shown
 
 
 def test_a_prepared_folder_is_taken_like_a_file(monkeypatch, capsys, ratings):

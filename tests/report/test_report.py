@@ -19,17 +19,24 @@ from rslm.certificate.relaxation import Relaxation, amounts_by_iteration
 from rslm.cli import main
 from rslm.data import holdout
 from rslm.datasets import make_ratings
+from rslm.estimators.completion.learned import (
+    effects_entries,
+    factors_with_effects,
+    learned_entries,
+    learned_rows,
+)
 from rslm.report import (
     completion_report,
     plot_convergence,
+    plot_effects,
     plot_images,
+    plot_path,
     plot_residuals,
     plot_series,
     plot_spectrum,
     series_report,
     write_report,
 )
-from rslm.report.biases import bias_model
 
 mpl.use("Agg")
 
@@ -241,14 +248,14 @@ def test_a_report_tells_what_there_is_to_know(page):
     fitted, text = page
     read = Reader(text)
     said = " ".join(read.said)
-    for fact in ("Ratings & more", "200 × 100", "made here", "means of rows and columns", fitted.certificate_.verdict):
+    for fact in ("Ratings & more", "200 × 100", "made here", "rows and columns alone", fitted.certificate_.verdict):
         assert fact in said
     assert fitted.certificate_.meaning in said
     assert "predicts worse" not in said
     assert "<b>user" in said  # ids are text, not tags
-    assert len(read.pictures) == 3
+    assert len(read.pictures) == 4  # one of the effects
     errors = [
-        float(said.split(name)[1].split()[0]) for name in ("mean of all entries", "rows and columns", "the model")
+        float(said.split(name)[1].split()[0]) for name in ("mean of all entries", "rows and columns alone", "the model")
     ]
     assert errors[2] < errors[1] < errors[0]
 
@@ -319,13 +326,84 @@ def test_a_browser_shows_it(page, tmp_path, width):
     assert plt.imread(picture)[..., :3].std() > 0.05  # something is drawn
 
 
-def test_the_bias_model_knows_rows_and_columns():
+def test_effects_alone_know_rows_and_columns():
     truth = 3.0 + np.linspace(-1, 1, 40)[:, None] + np.linspace(-2, 2, 30)[None, :]
-    guess = bias_model(ObservedMatrix.from_any(truth))
-    i, j = np.repeat(np.arange(40), 30), np.tile(np.arange(30), 40)
-    np.testing.assert_allclose(guess(i, j), truth.ravel(), atol=0.5)  # drawn to the mean, by five entries of it
-    assert np.corrcoef(guess(np.zeros(30, dtype=int), np.arange(30)), truth[0])[0, 1] > 0.999
-    assert np.corrcoef(guess(np.arange(40), np.zeros(40, dtype=int)), truth[:, 0])[0, 1] > 0.999
+    train, test = holdout(ObservedMatrix.from_any(truth), 0.2, 0)
+    plain = MatrixCompletion(1, 1.0, effects=None, random_state=0).fit(train)
+    np.testing.assert_allclose(effects_entries(plain, train, test), test.values, atol=0.05)  # shrunk a little
+    bounded = MatrixCompletion(1, 1.0, bounds=(2, 4), random_state=0)
+    with pytest.warns(UserWarning, match="beyond"):
+        bounded.fit(train)
+    assert (abs(effects_entries(bounded, train, test) - 3) <= 1).all()
+
+
+def test_predictions_include_effects(model):
+    rows, cols = np.indices((len(model.row_factors_), len(model.col_factors_))).reshape(2, -1)
+    found = learned_rows(model)
+    np.testing.assert_allclose(found.ravel(), model.predict(rows, cols), rtol=1e-12)
+    np.testing.assert_array_equal(learned_rows(model, slice(3, 5)), found[3:5])
+    left, right = factors_with_effects(model)
+    np.testing.assert_allclose(left @ right.T, found, rtol=1e-12)
+    given = model.residuals_
+    np.testing.assert_allclose(learned_entries(model, given), found[given.rows_of_entries(), given.index], rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def searched():
+    """A model that has found its settings, with its data: effects, rank 2 and noise."""
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + rng.standard_normal((60, 1)) + 3
+    X = np.where(rng.random(W.shape) < 0.6, W + 0.3 * rng.standard_normal(W.shape), np.nan)
+    train, test = holdout(ObservedMatrix.from_any(X), 0.1, 0)
+    return MatrixCompletion(random_state=0).fit(train), train, test
+
+
+def test_the_path_is_drawn(searched):
+    model = searched[0]
+    ax = plot_path(model)
+    path, lines = model.path_, {line.get_label(): line for line in ax.lines}
+    found = lines["found"]
+    assert found.get_xdata()[0] == pytest.approx(model.C_)
+    assert found.get_ydata()[0] == pytest.approx(model.held_out_["model"])
+    of_rank = lines[f"rank {model.rank_}"]
+    assert set(of_rank.get_xdata()) <= set(path["C"][path["rank"] == model.rank_])
+    assert (np.diff(of_rank.get_xdata()) > 0).all()
+    assert lines["effects alone"].get_ydata()[0] == model.held_out_["effects"]
+    assert ax.get_title() == f"{len(path['C'])} settings tried"
+    with pytest.raises(ValueError, match="no path to show"):
+        plot_path(MatrixCompletion(2, 1.0, random_state=0).fit(searched[1]))
+
+
+def test_effects_are_drawn(searched):
+    ax = plot_effects(searched[0])
+    assert [text.get_text().split(",")[0] for text in ax.get_legend().get_texts()] == ["60 rows", "40 columns"]
+    with pytest.raises(ValueError, match="no effects to show"):
+        plot_effects(MatrixCompletion(2, 1.0, effects=None, random_state=0).fit(searched[1]))
+
+
+def test_a_report_tells_what_was_found_and_why(searched):
+    model, train, test = searched
+    read = Reader(completion_report(model, train, test))
+    said = " ".join(read.said)
+    for words in ("Settings that were found", "settings tried", "Mean and effects", "The low-rank part helps"):
+        assert words in said
+    for error in model.held_out_.values():
+        assert f"{error:.5g}" in said
+    assert len(read.pictures) == 5
+    plain = MatrixCompletion(2, 1.0, effects=None, random_state=0).fit(train)
+    said = " ".join(Reader(completion_report(plain, train, test)).said)
+    assert "Without effects" in said
+    assert "effects of rows and columns alone" in said  # the comparison is always there
+
+
+def test_a_low_rank_part_that_does_not_help_is_called_so():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 1)) + rng.standard_normal(80) + rng.standard_normal((100, 80))
+    data = ObservedMatrix.from_any(X)
+    model = MatrixCompletion(random_state=0).fit(data)
+    assert model.rank_ == 0
+    [warned] = re.findall(r"<p class='warning'>(.*?)</p>", completion_report(model, data))
+    assert "The low-rank part does not help" in warned
 
 
 def test_classes_are_judged_by_the_part_that_is_right():
@@ -359,22 +437,23 @@ CERTIFIED = Certificate(
 
 
 def test_what_a_certificate_means():
-    open_gap = replace(CERTIFIED, dual=40.0, gap=60.0, relative_gap=1.5)
+    open_gap = replace(CERTIFIED, dual=60.0, gap=40.0, relative_gap=2 / 3)
     assert "Nothing better exists for this C" in CERTIFIED.meaning
-    assert "higher rank" in open_gap.meaning
-    assert "by at most 60 %" in open_gap.meaning  # of the objective: the gap itself is in units that nobody knows
+    assert "No small change of a matrix of rank 3" in open_gap.meaning
+    assert "matrices of any rank" in open_gap.meaning
+    assert "by at most 40 %" in open_gap.meaning  # of the objective: the gap itself is in units that nobody knows
     assert "need not predict better" in open_gap.meaning
     early = replace(open_gap, stationary=False)
     assert "ended before" in early.meaning
-    assert "by at most 60 %" in early.meaning
-    useless = replace(CERTIFIED, dual=0.01, gap=99.99, relative_gap=9999.0)
+    assert "by at most 40 %" in early.meaning
+    useless = replace(CERTIFIED, dual=40.0, gap=60.0, relative_gap=1.5)
     assert "cannot say by how much" in useless.meaning
     assert "at most" not in useless.meaning
     unknown = replace(early, dual=0.0, gap=np.inf, relative_gap=np.inf)
     assert "not known" in unknown.meaning
 
 
-@pytest.mark.parametrize(("share", "shown"), [(0.99, "99 %"), (0.9949, "99 %"), (0.0123, "1.2 %"), (4e-5, "0.004 %")])
+@pytest.mark.parametrize(("share", "shown"), [(0.49, "49 %"), (0.0123, "1.2 %"), (4e-5, "0.004 %")])
 def test_no_share_is_written_as_a_power_or_as_all(share, shown):
     certificate = replace(CERTIFIED, dual=100 * (1 - share), gap=100 * share, relative_gap=share / (1 - share))
     assert f"by at most {shown}." in certificate.meaning

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from rslm.certificate.relaxation import Relaxations, amount_of
 
-USELESS = 0.995  # a gap of this share of the objective, which would be shown as 100 %, says nothing
+SAYS_NOTHING = 1.0  # relative gap above which the bound is far below what any matrix could reach
+WHAT_TO_DO = "a smaller C, a larger rank, or effects where there are none make it tighter"
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,22 @@ class Certificate:
         """What the numbers mean, in a sentence."""
         if self.relative_gap <= self.tol:
             return f"Global optimum of the convex problem, to a relative gap of {self.relative_gap:.1e}."
+        if self.gap == math.inf:
+            ended = f"Stationary at rank {self.rank}" if self.stationary else "Not converged"
+            return f"{ended}; the distance from the optimum of the convex problem is {self.method}."
+        says_nothing = f"the bound says nothing here (relative gap {self.relative_gap:.2g}): {WHAT_TO_DO}."
         if self.stationary:
+            answer = f"Stationary at rank {self.rank}: no small change of a matrix of this rank improves it"
+            if self.relative_gap > SAYS_NOTHING:
+                return f"{answer}. Compared with matrices of any rank, {says_nothing}"
             also = ["the limit on the rank", *(relaxation.cost for relaxation in self.relaxations)]
             limits = f"{also[0]} costs" if len(also) == 1 else f"{', '.join(also[:-1])} and {also[-1]} together cost"
             return (
-                f"Stationary at rank {self.rank}; {limits} at most {self.gap:.3g} (relative gap "
-                f"{self.relative_gap:.2g}) against the convex problem without {'it' if len(also) == 1 else 'them'}."
+                f"{answer}. Compared with matrices of any rank, {limits} at most {self.gap:.3g} "
+                f"(relative gap {self.relative_gap:.2g})."
             )
-        if self.gap == math.inf:
-            return f"Not converged; the distance from the optimum of the convex problem is {self.method}."
+        if self.relative_gap > SAYS_NOTHING:
+            return f"Not converged, and {says_nothing}"
         return (
             f"Not converged: above the optimum of the convex problem by at most {self.gap:.3g} "
             f"(relative gap {self.relative_gap:.2g})."
@@ -79,12 +87,14 @@ class Certificate:
             )
         if not math.isfinite(self.gap):
             return "The distance of this answer from the best one is not known: no bound could be computed."
-        share = self.gap / self.primal if self.primal > 0 else 1.0
-        most = f"by at most {100 * share:.2g} %" if share < USELESS else "and the bound cannot say by how much"
+        known = self.relative_gap <= SAYS_NOTHING and self.primal > 0
+        share = 100 * self.gap / self.primal if known else 100.0
+        most = f"by at most {share:.2g} %" if known else f"and the bound cannot say by how much ({WHAT_TO_DO})"
         if self.stationary:
             return (
-                "No small change improves this answer. Another matrix, usually one of higher rank, may have a "
-                f"lower {objective}, {most}. It need not predict better: {elsewhere}"
+                f"No small change of a matrix of rank {self.rank} improves this answer. The bound compares it with "
+                f"matrices of any rank: one of these may have a lower {objective}, {most}. It need not predict better: "
+                f"{elsewhere}"
             )
         return (
             f"The solver ended before it found a point that no small change improves. The {objective} may "

@@ -15,8 +15,11 @@ from rslm import MatrixCompletion
 from rslm.cli.output import end, remarks_on, show
 from rslm.cli.progress import FitProgress
 from rslm.estimators.choices import as_loss, needs_distributed
+from rslm.estimators.completion.completion import USUAL_RANK
+from rslm.estimators.completion.learned import factors_with_effects
 from rslm.estimators.defaults import usual_C, with_width
 
+WEIGHTING = 0.5  # where none is given: it suits ratings, and the default C is for it
 PATIENCE = 10  # seconds to wait for the scheduler and for a worker
 SAMPLE = 100_000  # values from which the default C is computed
 
@@ -47,7 +50,7 @@ def complete_on_cluster(
     console: Console,
     data: str,
     scheduler: str,
-    rank: int,
+    rank: int | None,
     c: float | None,
     held: float,
     shared: dict[str, Any],
@@ -70,14 +73,17 @@ def complete_on_cluster(
         shared["loss"] = with_width(shared["loss"], some)
         loss = as_loss(shared["loss"])
         C = usual_C(matrix.shape, some, loss) if c is None else c
-        estimator = MatrixCompletion(min(rank, *matrix.shape), C, **shared)
+        shared["weighting"] = WEIGHTING if shared["weighting"] == "auto" else shared["weighting"]
+        estimator = MatrixCompletion(min(rank or USUAL_RANK, *matrix.shape), C, **shared)
+        if rank is None or c is None:
+            console.print("Workers do not search for settings: rank and C are usual ones where none are given.")
         began = time.perf_counter()
         with remarks_on(console, {"samples": "rows", "features": "columns"}):
             progress = FitProgress(console, before=before)
             estimator.set_callbacks(progress).fit(matrix, client=client, checkpoint=checkpoint)
         facts: dict[str, Any] = {"entries": len(matrix), "rank": estimator.rank_, "C": float(C), "loss": shared["loss"]}
         if held > 0:
-            found = matrix.held_out(estimator.row_factors_, estimator.col_factors_)
+            found = matrix.held_out(*factors_with_effects(estimator))
             facts["held_out_entries"] = found.entries
             if loss.binary:
                 facts |= {"held_out_accuracy": found.accuracy}

@@ -32,8 +32,8 @@ PARTS: dict[str, Callable[[Sizes, int, Console], Part]] = {
 REPORT = "demo.html"
 INTRODUCTION = (
     "<p>Written by <code>rslm demo</code>. "
-    "Every fit chooses its rank, order or C on the training data, from a few candidates that are known to suit such "
-    "data. The generated data are of the kind that the models are made for.</p>"
+    "Rank, order and C are found on the training data unless the text says that they are given. The generated data are "
+    "of the kind that the models are made for.</p>"
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rslm import load
 from rslm.cli import options as o
+from rslm.cli.found import in_words, search_facts
 from rslm.cli.output import screen, show
 from rslm.cli.predict import completion
 from rslm.data import read_source
@@ -22,11 +23,19 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
     for name in ("row_factors_", "col_factors_", "coef_"):
         if hasattr(fitted, name):
             facts[name.rstrip("_")] = " × ".join(f"{n:,}" for n in getattr(fitted, name).shape)
-    names = ("rank_", "effective_rank_", "best_C_", "outcome_", "n_iter_")
-    facts |= {name.rstrip("_"): getattr(fitted, name) for name in names if hasattr(fitted, name)}
+    names = ("rank_", "effective_rank_", "C_", "weighting_", "intercept_", "outcome_", "n_iter_")
+    found = {name.rstrip("_"): getattr(fitted, name) for name in names if hasattr(fitted, name)}
+    facts |= {name: value for name, value in found.items() if isinstance(value, int | float | str)}
+    if getattr(fitted, "path_", None) is not None:
+        facts |= search_facts(fitted)["search"]
+    # What was asked; where that is a setting that was found, it has another name.
     params = {"limit_on_the_rank" if k == "rank" else k: v for k, v in fitted.get_params().items()}
+    params = {f"given_{k}" if k in facts else k: v for k, v in params.items()}
     facts |= {k: v if isinstance(v, int | float | bool | None) else str(v) for k, v in params.items()}
     show(console, str(model), facts, json)
+    if getattr(fitted, "path_", None) is not None:
+        for line in in_words(fitted):
+            console.print(line)
     if fitted.certificate_ is not None:
         console.print(fitted.certificate_.verdict)
 

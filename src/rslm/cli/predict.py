@@ -103,6 +103,8 @@ def recommend(
     fitted = completion(model)
     at = position(fitted.row_ids_, whom, len(fitted.row_factors_))
     if similar:
+        if not fitted.row_factors_.any():
+            raise ValueError("the model has rank 0: its rows differ by effects alone, so none are similar to others")
         length = np.linalg.norm(fitted.row_factors_, axis=1)
         score = fitted.row_factors_ @ fitted.row_factors_[at] / np.maximum(length * length[at], np.finfo(float).tiny)
         score[at] = -np.inf

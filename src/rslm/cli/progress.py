@@ -53,7 +53,11 @@ class FitProgress:
         return False
 
     def _line(self, model: Any) -> str:
-        now = {name: float(values[-1]) for name, values in model.history_.items()}
+        now = {name: float(values[-1]) for name, values in model.history_.items() if name != "relaxations"}
+        if getattr(model, "_trying", False):  # a fit of a search for settings, whose gradient does not matter
+            rank = model.row_factors_.shape[1]
+            parts = [f"Finding settings: trying rank {rank}, C {now['C']:.3g}"]
+            return ", ".join(parts + ([] if self._error is None else [f"{self._name} {self._error(model):.4f}"]))
         parts = [f"Iteration {self._iterations}"]
         if self._error is not None:
             parts.append(f"{self._name} {self._error(model):.4f}")

@@ -10,12 +10,12 @@ import numpy as np
 
 from rslm.certificate import Certificate
 from rslm.data import ObservedMatrix
-from rslm.report.biases import bias_model
-from rslm.report.page import facts, page, picture, png, sentence, table, verdict, warning
+from rslm.report.comparisons import found, held_out, location
+from rslm.report.page import facts, page, picture, png, sentence, table, verdict
 from rslm.report.plots import figure, noise_in_words, plot_convergence, plot_residuals, plot_series, plot_spectrum
+from rslm.report.settings_plots import plot_effects, plot_path
 
 WORST = 10  # residuals listed
-THE_MODEL = "the model"
 LEVEL = 0.9  # of intervals
 
 
@@ -48,11 +48,12 @@ def completion_report(
     certificate = model.certificate_
     bounds = [["objective of the answer", f"{certificate.primal:.6g}"]]
     bounds.append(["lower bound for any matrix", f"{certificate.dual:.6g}"])
-    parts = [facts("Data", _data_facts(train, test, how)), _how_good(certificate), table(bounds)]
+    parts = [facts("Data", _data_facts(train, test, how)), found(model)]
     if test is not None and len(test):
-        parts.append("<h2>Held-out entries</h2>" + _held_out(model, train, test))
-    plots = [partial(plot, model) for plot in (plot_convergence, plot_spectrum, plot_residuals)]
-    parts.append("<h2>Pictures</h2>" + _figures(plots))
+        parts.append("<h2>Held-out entries</h2>" + held_out(model, train, test))
+    parts.append("<h2>Mean and effects</h2>" + location(model))
+    parts += [_how_good(certificate), table(bounds)] if model.rank_ > 0 else []
+    parts.append("<h2>Pictures</h2>" + _figures([partial(plot, model) for plot in _plots(model)]))
     parts.append("<h2>Observed entries that fit worst</h2>")
     parts.append(table(_worst(model, train), ["row", "column", "observed", "learned"]))
     parts.append(facts("Settings", model.get_params()))
@@ -114,31 +115,11 @@ def _how_good(certificate: Certificate | None) -> str:
     return f"<h2>How good the answer is</h2>{text}"
 
 
-def _held_out(model: Any, train: ObservedMatrix, test: ObservedMatrix) -> str:
-    """How well the model and simpler ones predict held-out entries, and a warning if a simpler one is better."""
-    rows, cols = test.rows_of_entries(), test.index
-    found = np.einsum("ij,ij->i", model.row_factors_[rows], model.col_factors_[cols])
-    if model.classes_ is not None:  # the learned entry is positive for the second class
-        train = train.with_values((train.values > 0) - 0.5)
-    guesses = {
-        "the mean of all entries": np.full(len(test), train.values.mean()),
-        "means of rows and columns": bias_model(train)(rows, cols),
-        THE_MODEL: found,
-    }
-    if model.classes_ is not None:
-        wrong = {name: float(np.mean((w > 0) != (test.values > 0))) for name, w in guesses.items()}
-        shown, measure = {name: f"{100 * (1 - part):.1f} %" for name, part in wrong.items()}, "right"
-    else:
-        wrong = {name: float(np.sqrt(np.mean((w - test.values) ** 2))) for name, w in guesses.items()}
-        shown, measure = {name: f"{error:.5g}" for name, error in wrong.items()}, "RMSE"
-    text = table([list(row) for row in shown.items()], ["predicted by", measure])
-    better = [f"{name} ({shown[name]})" for name in wrong if name != THE_MODEL and not wrong[THE_MODEL] <= wrong[name]]
-    if better:
-        text += warning(
-            f"The model ({measure}: {shown[THE_MODEL]}) predicts worse than {' and '.join(better)}. Do not rely on "
-            "it: try another C or another rank. If none is better, these entries may have no structure of low rank."
-        )
-    return text
+def _plots(model: Any) -> list[Callable[..., Any]]:
+    """The plots that there is something to show in."""
+    plots: list[Callable[..., Any]] = [] if getattr(model, "path_", None) is None else [plot_path]
+    plots += [plot_effects] if np.any(model.row_effects_) or np.any(model.col_effects_) else []
+    return [*plots, *([plot_spectrum, plot_convergence] if model.rank_ > 0 else []), plot_residuals]
 
 
 def _worst(model: Any, train: ObservedMatrix) -> list[list[str]]:

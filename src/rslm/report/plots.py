@@ -40,7 +40,7 @@ def plot_convergence(model: Any, ax: Any = None) -> Any:
             "the model has no iterations to show: there was nothing to solve, as for a series of order 0; plot the "
             "series itself with plot_series"
         )
-    ax = _axes(ax)
+    ax = new_axes(ax)
     iterations, first = np.arange(len(history["objective"])), _first_of_last_objective(history)
     if first > 0:
         ax.axvspan(-0.5, first - 0.5, color=GREY, alpha=0.15, lw=0, label="continuation: another objective")
@@ -81,13 +81,13 @@ def plot_spectrum(model: Any, ax: Any = None) -> Any:
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
     """
-    ax = _axes(ax)
+    ax = new_axes(ax)
     if hasattr(model, "singular_values_"):
         values = np.asarray(model.singular_values_)
     elif hasattr(model, "coef_"):
         values = np.linalg.svd(model.coef_, compute_uv=False)
     else:
-        values = singular_values(model.row_factors_, model.col_factors_)
+        values = singular_values(model.row_factors_, model.col_factors_)  # of the low-rank part, without effects
     values = values[values > LEAST * values.max(initial=0.0)]
     ax.semilogy(np.arange(1, len(values) + 1), values, "o-", ms=4, color=BLUE)
     ax.set(xlabel="number", ylabel="singular value", title="Spectrum")
@@ -104,7 +104,7 @@ def plot_residuals(model: Any, ax: Any = None) -> Any:
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
     """
-    ax = _axes(ax)
+    ax = new_axes(ax)
     residual = np.asarray(model.residuals_.values, dtype=np.float64)
     low, middle, high = np.quantile(residual, [0.25, 0.5, 0.75])
     usual = max((high - low) / 1.349, np.finfo(float).tiny)  # standard deviation of that normal distribution
@@ -152,7 +152,7 @@ def plot_series(
             f"log=True needs y in its own units, all samples positive; sample {k + 1} is {samples[k]:g}. Give the "
             "series, not its logarithm"
         )
-    ax = _axes(ax)
+    ax = new_axes(ax)
     back = np.exp if log else np.asarray
     time, fitted = np.arange(len(samples)), np.log(samples) if log else samples
     spikes = (
@@ -226,7 +226,7 @@ def figure(width: float = 6, height: float = 4, rows: int = 1, columns: int = 1)
     return made, made.subplots(rows, columns)
 
 
-def _axes(ax: Any) -> Any:
+def new_axes(ax: Any) -> Any:
     return _pyplot().subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
 
 

@@ -9,25 +9,24 @@ from numpy.typing import NDArray
 from rich.console import Console
 from scipy.stats import norm
 
-from rslm import MatrixCompletion, MatrixCompletionCV, ObservedMatrix
+from rslm import MatrixCompletion, ObservedMatrix
 from rslm.cli.output import remarks_on
 from rslm.cli.progress import FitProgress
 from rslm.cli.tour.sizes import Sizes
 from rslm.cli.tour.steps import percent, rmse
 from rslm.data import holdout
 from rslm.datasets import make_ratings
-from rslm.report.biases import bias_model
+from rslm.estimators.completion.learned import effects_entries, learned_entries, learned_rows
 from rslm.report.page import Part, png
 from rslm.report.plots import BLUE, GREY, ORANGE, figure
 
 LEAST, MOST = 1, 5
 TASTES, NOISE = 3, 0.8  # rank and noise of the generated ratings
-RANKS = (5, 10)  # candidates
 ROUNDING = 1e-9  # tolerance at the bounds
 
 
 def predict_ratings(sizes: Sizes, seed: int, console: Console) -> Part:
-    """Predict ratings with and without bounds. Rank and C are chosen with bounds, on a tenth of the training data."""
+    """Predict ratings with and without bounds. Rank, C and weighting are found with bounds, by held-out ratings."""
     made = make_ratings(sizes.users, sizes.items, sizes.ratings, TASTES, NOISE, random_state=seed)
     data = made.data
     stars = ObservedMatrix(data.indptr, data.index, np.clip(np.rint(data.values), LEAST, MOST), data.shape)
@@ -36,20 +35,21 @@ def predict_ratings(sizes: Sizes, seed: int, console: Console) -> Part:
     text = (
         f"{len(train):,} generated ratings, whole stars from {LEAST} to {MOST}, of {sizes.items:,} items by "
         f"{sizes.users:,} users, to learn from; {len(test):,} others are held out. The bounds hold for every entry of "
-        "the learned matrix. Rank and C are chosen on a tenth of the ratings to learn from."
+        "the learned matrix. Rank, C, weighting and effects are found from the ratings to learn from."
     )
     console.print(text)
-    options: dict[str, Any] = {"weighting": 0.5, "tol": 1e-3, "random_state": seed}
-    bounded = MatrixCompletionCV(RANKS, bounds=(LEAST, MOST), **options)
-    progress = FitProgress(console, lambda now: rmse(now.predict(*where), test.values))
+    options: dict[str, Any] = {"tol": 1e-3, "random_state": seed}
+    bounded = MatrixCompletion(bounds=(LEAST, MOST), **options)
+    progress = FitProgress(console, lambda now: rmse(learned_entries(now, test), test.values))
     with remarks_on(console):
         bounded.set_callbacks(progress).fit(train)
-        free = MatrixCompletion(bounded.best_rank_, bounded.best_C_, **options).fit(train)
-    with_bounds, without = (model.row_factors_ @ model.col_factors_.T for model in (bounded, free))
+        settings = max(bounded.rank_, 1), bounded.C_
+        free = MatrixCompletion(*settings, weighting=bounded.weighting_, **options).fit(train)
+    with_bounds, without = (np.asarray(learned_rows(model), dtype=np.float64) for model in (bounded, free))
     outside = percent(beyond(without), 2)
     guesses = {
         "the mean": (np.full(len(test), train.values.mean()), "–"),
-        "means of users and items": (bias_model(train)(*where), "–"),
+        "effects of users and items alone": (effects_entries(bounded, train, test), "–"),
         "low rank, without bounds": (without[where], outside),
         f"low rank, {LEAST} to {MOST}": (with_bounds[where], percent(beyond(with_bounds), 2)),
         "the truth without noise": (expected(made.truth(*where)), "–"),
@@ -60,7 +60,8 @@ def predict_ratings(sizes: Sizes, seed: int, console: Console) -> Part:
         text,
         ["predicted by", "held-out RMSE", "entries beyond the bounds"],
         [[name, f"{rmse(guess, test.values):.4f}", part] for name, (guess, part) in guesses.items()],
-        f"Rank {bounded.best_rank_} and C = {bounded.best_C_:.3g} were chosen. {bounded.certificate_.verdict}",
+        f"Rank {bounded.rank_}, C = {bounded.C_:.3g} and weighting {bounded.weighting_:g} were found. "
+        + bounded.certificate_.verdict,
         drawn(with_bounds, without),
         f"Histogram of all entries that were learned: with bounds none is beyond {LEAST} to {MOST}, without them "
         f"{outside} are.",

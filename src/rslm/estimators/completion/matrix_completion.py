@@ -266,7 +266,7 @@ class MatrixCompletion(Imputing):
             n_threads=thread_count(self.n_threads),
             seed=seed,
             stopped=stop_when(interrupt, limit, began),
-            callback=lambda at: reporter.callback(at.at, at.scale),
+            callback=lambda at: reporter.callback(lambda now: at.at(now) | {"_trying": True}, at.scale),
             interrupt=interrupt,
             free_effects=is_auto(self.effects),
         )

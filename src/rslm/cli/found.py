@@ -1,0 +1,49 @@
+"""Which settings a fit has found, and why, in a few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LITTLE = 0.01  # a share of the error that is too small to matter
+
+
+def search_facts(model: Any) -> dict[str, Any]:
+    """For --json: how many settings were tried, and the errors of the held-out entries of the search."""
+    if model.path_ is None:
+        return {}
+    errors = {f"error_of_{name}": float(value) for name, value in model.held_out_.items()}
+    return {"search": {"settings": len(model.path_["C"]), "measure": measure(model), **errors}}
+
+
+def measure(model: Any) -> str:
+    """What the errors of a search are."""
+    if model.loss != "square":
+        return "mean loss"
+    return "RMSE" if getattr(model._subspace, "units", None) is None else "RMSE in standard deviations"
+
+
+def in_words(model: Any) -> list[str]:
+    """Sentences about the search, and whether the low-rank part helps."""
+    if model.path_ is None:
+        return []
+    errors = model.held_out_
+    tried, count = len(model.path_["C"]), len(np.unique(model.path_["rank"]))
+    ranks = f"{count} ranks" if count > 1 else "one rank"
+    what = f"rank {model.rank_}, C = {model.C_:.3g}, weighting {model.weighting_:g}" if model.rank_ else "effects alone"
+    alone = "" if model.effects is None else f", effects alone {errors['effects']:.4g}"
+    said = [
+        f"Settings found: {what}; the best of {tried} with {ranks}, by entries held out of those to learn from: "
+        f"{measure(model)} {errors['model']:.4g}{alone}, the mean {errors['mean']:.4g}."
+    ]
+    if model.rank_ == 0:
+        said.append("The low-rank part does not help here: effects alone predict held-out entries as well.")
+    elif model.effects is not None and not errors["model"] < errors["effects"]:
+        said.append(
+            f"The low-rank part does not help at rank {model.rank_}: effects alone predict held-out entries as well. "
+            "Without --rank, the rank is found."
+        )
+    elif model.effects is not None and errors["model"] > (1.0 - LITTLE) * errors["effects"]:
+        said.append("The low-rank part hardly helps: effects alone predict held-out entries almost as well.")
+    return said

@@ -1,0 +1,64 @@
+"""Errors of a completed matrix on held-out entries, compared with those of the mean and of effects alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rslm.data import ObservedMatrix
+from rslm.estimators.completion import Completion
+from rslm.estimators.completion.learned import effects_entries, learned_entries
+
+RMSE, ACCURACY = "held_out_RMSE", "held_out_accuracy"
+
+
+def rmse(model: Any, data: ObservedMatrix) -> float:
+    return root_mean_square(learned_entries(model, data) - data.values, data.weights)
+
+
+def accuracy(model: Any, data: ObservedMatrix) -> float:
+    return right(learned_entries(model, data), data)
+
+
+def root_mean_square(errors: Any, weights: Any = None) -> float:
+    """The root mean square, also if squares overflow."""
+    size = float(np.abs(errors).max(initial=0.0))
+    return size * float(np.sqrt(np.average((errors / size) ** 2, weights=weights))) if size > 0 else 0.0
+
+
+def right(found: Any, data: ObservedMatrix) -> float:
+    """The fraction of correct classes."""
+    return float(np.average((found > 0) == (data.values > 0), weights=data.weights))
+
+
+def held_out_facts(model: Completion, train: ObservedMatrix, test: ObservedMatrix) -> dict[str, float]:
+    """The error of the model and of the two simplest predictions, by weights if there are any."""
+    alone = effects_entries(model, train, test)
+    if model.classes_ is not None:
+        ones = float(np.average(test.values > 0, weights=test.weights))
+        guess = ones if np.average(train.values > 0, weights=train.weights) > 0.5 else 1.0 - ones
+        others = {"accuracy_of_effects_alone": right(alone, test), "accuracy_of_the_more_frequent_class": guess}
+        return {ACCURACY: accuracy(model, test)} | others
+    mean = root_mean_square(test.values - np.average(train.values, weights=train.weights), test.weights)
+    of_effects = root_mean_square(alone - test.values, test.weights)
+    facts = {RMSE: rmse(model, test), "RMSE_of_effects_alone": of_effects, "RMSE_of_the_mean": mean}
+    if model.loss != "square":  # a few gross errors may dominate the RMSE
+        facts["held_out_median_error"] = float(np.median(np.abs(learned_entries(model, test) - test.values)))
+    return facts
+
+
+def better_guess(facts: dict[str, Any]) -> str | None:
+    """Which of the simplest predictions is better on held-out entries than the model, in words; None if none is."""
+    if RMSE in facts:
+        errors = {"the mean predicts": "RMSE_of_the_mean", "effects alone predict": "RMSE_of_effects_alone"}
+        better = {name: facts[key] for name, key in errors.items() if facts.get(key, np.inf) < facts[RMSE]}
+    elif ACCURACY in facts:
+        keys = {
+            "the more frequent class predicts": "accuracy_of_the_more_frequent_class",
+            "effects alone predict": "accuracy_of_effects_alone",
+        }
+        better = {name: -facts[key] for name, key in keys.items() if facts.get(key, -1.0) > facts[ACCURACY]}
+    else:
+        return None
+    return min(better, key=better.__getitem__) if better else None
