@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 import rslm
-from rslm import InductiveCompletion, MatrixCompletion, ObservedMatrix, load
+from plain import plain_completion
+from rslm import InductiveCompletion, ObservedMatrix, load
 from rslm.estimators import persistence
 from rslm.losses import Huber, Square
 from rslm.storage.container import write_container
@@ -30,7 +31,7 @@ X = data()
 
 
 def fitted(given=X, **options):
-    return MatrixCompletion(**{"rank": 2, "C": 10.0, "random_state": 0} | options).fit(given)
+    return plain_completion(**{"rank": 2, "C": 10.0, "random_state": 0} | options).fit(given)
 
 
 @pytest.fixture
@@ -82,9 +83,9 @@ def test_tall_and_wide(path):
 
 
 EXTREME = {
-    "completion": lambda X, size: rslm.MatrixCompletion(rank=2, C=1.0, random_state=0).fit(size * X),
-    "bounds": lambda X, size: rslm.MatrixCompletion(rank=2, C=1.0, bounds=(-9 * size, 9 * size)).fit(size * X),
-    "stream": lambda X, size: rslm.MatrixCompletion(rank=2, C=1.0, random_state=0).partial_fit(size * X),
+    "completion": lambda X, size: plain_completion(rank=2, C=1.0, random_state=0).fit(size * X),
+    "bounds": lambda X, size: plain_completion(rank=2, C=1.0, bounds=(-9 * size, 9 * size)).fit(size * X),
+    "stream": lambda X, size: plain_completion(rank=2, C=1.0, random_state=0).partial_fit(size * X),
     "inductive": lambda X, size: rslm.InductiveCompletion(rank=2, C=1.0).fit(size * X, row_features=X[:, :3]),
     "tasks": lambda X, size: rslm.MultiTaskRegressor(rank=1, C=1.0).fit(X, size * X[:, 0], tasks=np.arange(len(X)) % 2),
     "reduced rank": lambda X, size: rslm.ReducedRankRegressor(rank=1, C=1.0).fit(X, size * X[:, :2]),

@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rslm import MatrixCompletion, ObservedMatrix
+from plain import plain_completion
+from rslm import ObservedMatrix
 from rslm.data import holdout
 from rslm.losses import Square
 from rslm.runtime.log import logger
@@ -35,7 +36,7 @@ def low_rank(rows=40, cols=25, missing=0.4, noise=0.1, seed=0):
 
 
 def model(**options):
-    return MatrixCompletion(**{"rank": 3, "C": 10.0, "tol": 1e-9, "random_state": 0} | options)
+    return plain_completion(**{"rank": 3, "C": 10.0, "tol": 1e-9, "random_state": 0} | options)
 
 
 def learned(m):
@@ -56,9 +57,9 @@ NOT_OF_SAMPLES = {
 
 @parametrize_with_checks(
     [
-        MatrixCompletion(rank=1),
-        MatrixCompletion(rank=1, solver="conjugate-gradient"),
-        MatrixCompletion(rank=1, weighting=0.5),
+        plain_completion(rank=1),
+        plain_completion(rank=1, solver="conjugate-gradient"),
+        plain_completion(rank=1, weighting=0.5),
     ],
     expected_failed_checks=lambda _: NOT_OF_SAMPLES,
     xfail_strict=False,
@@ -603,7 +604,7 @@ def test_verbose_leaves_nothing_behind_when_a_fit_fails():
 
 @pytest.mark.parametrize(("shape", "rank"), [((30, 4), 4), ((3, 20), 3), ((1, 1), 1), ((30, 20), 10)])
 def test_the_default_rank_is_one_that_there_can_be(shape, rank):
-    m = MatrixCompletion(random_state=0, tol=1e-3).fit(low_rank(*shape, missing=0.0))
+    m = plain_completion(random_state=0, tol=1e-3).fit(low_rank(*shape, missing=0.0))
     assert m.row_factors_.shape[1] == rank
     assert m.get_params()["rank"] is None
 
@@ -830,7 +831,7 @@ def test_what_a_masked_array_hides_is_not_learned():
     M = np.ma.masked_array(np.outer([1.0, 2, 3, 4], [1.0, 2, 3]))
     M.data[3, 2] = 999.0
     M[3, 2] = np.ma.masked
-    assert MatrixCompletion(rank=1, C=1e4).fit(M).predict([3], [2])[0] == pytest.approx(12, rel=1e-3)
+    assert plain_completion(rank=1, C=1e4).fit(M).predict([3], [2])[0] == pytest.approx(12, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -838,7 +839,7 @@ def test_what_a_masked_array_hides_is_not_learned():
 )
 def test_text_and_dates_are_not_read_as_numbers(given):
     with pytest.raises(TypeError, match="real numbers are needed"):
-        MatrixCompletion(rank=1).fit(given)
+        plain_completion(rank=1).fit(given)
 
 
 @pytest.mark.parametrize("weighting", [1000.0, -1000.0])
@@ -846,12 +847,12 @@ def test_weights_out_of_range(weighting):
     X = np.random.default_rng(0).standard_normal((6, 5))
     X[0, :4] = np.nan
     with pytest.raises(ValueError, match=f"weighting={weighting} makes weights of the entry counts, 5 to 6"):
-        MatrixCompletion(rank=1, weighting=weighting).fit(X)
+        plain_completion(rank=1, weighting=weighting).fit(X)
 
 
 def test_a_path_is_read(tmp_path):
     (tmp_path / "ratings.csv").write_text("user,item,rating\na,x,1\na,y,2\nb,x,2\nb,y,4\n")
-    model = MatrixCompletion(1, C=1e4).fit(tmp_path / "ratings.csv")
+    model = plain_completion(1, C=1e4).fit(tmp_path / "ratings.csv")
     assert model.predict(["b"], ["y"]) == pytest.approx(4.0, abs=0.01)
     assert model.fit(str(tmp_path / "ratings.csv")).row_ids_.tolist() == ["a", "b"]
     with pytest.raises(FileNotFoundError, match="does not exist"):
@@ -860,6 +861,6 @@ def test_a_path_is_read(tmp_path):
 
 def test_what_is_no_matrix_is_named():
     with pytest.raises(TypeError, match="X is None, but a matrix of samples"):
-        MatrixCompletion(1).fit(None)
+        plain_completion(1).fit(None)
     with pytest.raises(TypeError, match="Column 'b' of X contains the text 'x'"):
-        MatrixCompletion(1).fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))
+        plain_completion(1).fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))
