@@ -11,7 +11,7 @@ from rslm.estimators.base import Estimator
 from rslm.estimators.completion import Completion
 
 FINAL = [thing for name in estimators.__all__ if inspect.isclass(thing := getattr(estimators, name))]
-X = np.random.default_rng(0).standard_normal((12, 3))
+X = np.random.default_rng(0).standard_normal((12, 3)) + np.arange(12.0)[:, None] * [1.0, -1.0, 0.5]
 
 
 @pytest.mark.parametrize("kind", FINAL)

@@ -361,7 +361,7 @@ def test_newer_version(path):
         lambda header, _: header["params"].update(n_threads=2**70),
         lambda header, _: header["params"].update(loss="love"),
         lambda header, _: header["params"].update(max_time={}),
-        lambda header, _: header["params"].update(weighting=1e300),
+        lambda header, _: header["facts"].update(weighting=1e300),
         lambda header, _: header["facts"].update(n_features_in_=9),
         lambda header, _: header["facts"].update(n_iter_=None),
         lambda header, _: header["facts"].update(outcome_="splendid"),

@@ -10,6 +10,7 @@ import numpy as np
 from rslm.data import ObservedMatrix
 from rslm.estimators.automatic.variances import usual_ridges
 from rslm.estimators.completion.ridges import Ridges
+from rslm.estimators.persistence import Form
 from rslm.losses import Loss
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.types import Floats
@@ -38,6 +39,11 @@ class Asked:
         for name, value in (("rank", rank), ("C", C), ("weighting", weighting)):
             if isinstance(value, str) and not is_auto(value):
                 raise ValueError(f"{name} must be a number or 'auto'; got {value!r}")
+        whole = isinstance(rank, int | np.integer) and not isinstance(rank, bool)
+        if not (whole or rank is None or is_auto(rank)):  # the solver checks the range
+            raise ValueError(f"rank must be a whole number or 'auto'; got {rank!r}")
+        if not is_auto(C) and not 0 < as_float(C) < np.inf:
+            raise ValueError(f"C must be a positive finite number; got {C!r}")
         if not is_auto(weighting) and not np.isfinite(as_float(weighting)):
             raise ValueError(
                 f"weighting must be a finite number, 0 for the plain trace norm, or 'auto'; got {weighting!r}"
@@ -49,6 +55,21 @@ class Asked:
     def searches(self) -> bool:
         """Whether settings have to be found by held-out entries. A C that is given is for a given weighting."""
         return not self.fixed or self.C is None
+
+
+def _ridges_from_plain(plain: Any) -> Any:
+    if not (plain is None or is_auto(plain) or (isinstance(plain, list) and len(plain) == 2)):
+        raise ValueError("effects")
+    return tuple(plain) if isinstance(plain, list) else plain
+
+
+def _ridges_to_plain(effects: Any) -> Any:
+    if effects is None or is_auto(effects):
+        return effects
+    return [None if ridge is None else float(ridge) for ridge in effects]
+
+
+EFFECTS_FORM: Form = _ridges_to_plain, _ridges_from_plain  # in files
 
 
 def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | None) -> Ridges | None:

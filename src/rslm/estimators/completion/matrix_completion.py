@@ -232,7 +232,7 @@ class MatrixCompletion(PartialFit):
             if self.warm_start and (basis := self._learned_basis(layout.data.shape, rank)) is not None:
                 layout = replace(layout, left="features")
                 start = layout.start(basis)
-            self._fit(X, layout, max(rank, 1), start, time_left(self.max_time, began), checkpoint, reporter)
+            self._fit(X, layout, 1 if rank == 0 and not asked.fixed else rank, start, time_left(self.max_time, began), checkpoint, reporter)
         self._keep_settings(layout, rank)
         return self
 
@@ -287,7 +287,8 @@ class MatrixCompletion(PartialFit):
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
-        model = super()._from_file(params, arrays, facts)
+        # Models of older versions have no effects.
+        model = super()._from_file({"effects": None, "scale": False} | params, arrays, facts)
         model.C_, model.weighting_ = model._subspace.C, model._subspace.weighting
         path = {k.removeprefix("path_"): parts.floats(arrays, k, None) for k in arrays if k.startswith("path_")}
         if len({len(values) for values in path.values()}) > 1:
