@@ -24,7 +24,7 @@ from rslm.estimators.completion.layout import Layout
 from rslm.evaluation.dual import dual_gram
 from rslm.evaluation.effects import effects_alone, residual_duals
 from rslm.evaluation.objective import Objective
-from rslm.kernels import predict_pairs
+from rslm.kernels import Stopped, predict_pairs
 from rslm.location import Effects
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss, usual_size
@@ -36,6 +36,8 @@ from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.loop import Callback
 
 STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
+FURTHEST = 1e6  # factor by which C may differ from the first one
+FLAT = 1e-5  # share by which another C must lower the error to go on
 ROUGH, MOST = 3e-3, 30  # tolerance and iterations of a fit on the way
 BETTER = 1e-3  # a rank must lower the error by this share to be worth another column
 EXACT = 50_000  # entries
@@ -118,6 +120,7 @@ class Search:
         self.errors: dict[Setting, float] = {}
         self.points: dict[Setting, list[Floats]] = {}
         self.located = template.ridges is not None
+        self.first = math.nan  # the C that the search begins with
         self.exact = len(template.data) <= EXACT  # then every rank is tried, because it costs little
         self.effects: list[Effects | None] = [None] * len(folds)
 
@@ -150,20 +153,30 @@ class Search:
 
     # ---- the search ----------------------------------------------------------------------------------------------
 
-    def run(self) -> Found:
-        of_mean, of_effects = self.of_mean(), self.of_effects()
-        first = self._first_C() if self.C is None else self.C
+    def run(self) -> Found | None:
+        """The best setting; if there was no time for all, of those that were tried, and None if none was."""
+        of_mean, of_effects = self.of_mean(), math.nan
+        try:
+            of_effects = self.of_effects()
+            best = self._best()
+        except Stopped:
+            if not self.errors:
+                return None
+            best = min(self.errors, key=self._key)
+        points = self.points.get(best)
+        start = points[0] if points is not None and len(self.folds) == 1 else None
+        return Found(best, self.errors[best], self.path, start, of_mean, of_effects)
+
+    def _best(self) -> Setting:
+        first = self.first = self._first_C() if self.C is None else self.C
         weightings = self._weightings()
         if self.rank is not None:
-            best = min((self._at_rank(self.rank, first, w) for w in weightings), key=self.errors.__getitem__)
+            best = min((self._at_rank(self.rank, first, w) for w in weightings), key=self._key)
         else:
             best = self._grown(first, weightings)
         if self.C is None:
             best = self._along_C(best, FINER)
-        best = self._certifiable(best)
-        points = self.points.get(best)
-        start = points[0] if points is not None and len(self.folds) == 1 else None
-        return Found(best, self.errors[best], self.path, start, of_mean, of_effects)
+        return self._certifiable(best)
 
     def _key(self, setting: Setting) -> float:
         return self.errors[setting]
@@ -172,7 +185,7 @@ class Search:
         """The best setting over ranks: the smallest rank whose error is almost the least."""
         best: dict[int, Setting] = {}
         rank, without, count = 1, 0, 0
-        while not (self.stopped() and best):
+        while True:
             count += 1
             if self.exact or rank <= COMPARED or count % SEARCHED == 0:
                 best[rank] = min((self._at_rank(rank, C, w) for w in weightings), key=self._key)
@@ -194,7 +207,7 @@ class Search:
         ranks = sorted(best)
         high = next(r for r in ranks if self.errors[best[r]] <= (1.0 + BETTER) * least)
         low, found = max((r for r in ranks if r < high), default=0), best[high]
-        while high - low > 1 and not self.stopped():
+        while high - low > 1:
             middle = (low + high) // 2
             at = self._along_C(self._tried(replace(found, rank=middle)), STEP)
             if self.errors[at] <= (1.0 + BETTER) * min(least, self.errors[found]):
@@ -207,7 +220,7 @@ class Search:
         """The setting at the rank of the convex optimum, if it predicts almost as well; else the given one."""
         entries = len(self.template.data)
         at = best
-        while self.rank is None and not self.stopped():
+        while self.rank is None:
             if self._gap(at) <= CLOSED:
                 if at is best or self.errors[at] > (1.0 + ALMOST) * self.errors[best]:
                     return best
@@ -249,9 +262,9 @@ class Search:
             return at
         for factor in (step, 1.0 / step):
             moved = False
-            while not self.stopped():
+            while 1.0 / FURTHEST <= at.C * factor / self.first <= FURTHEST:
                 new = self._tried(replace(at, C=at.C * factor))
-                if not self.errors[new] < self.errors[at]:
+                if not self.errors[new] < (1.0 - FLAT) * self.errors[at]:
                     break
                 at, moved = new, True
             if moved:
@@ -259,7 +272,7 @@ class Search:
         return at
 
     def _tried(self, setting: Setting) -> Setting:
-        """The setting, fitted to every fold."""
+        """The setting, fitted to every fold; `Stopped` where there is no time for that."""
         if setting in self.errors:
             return setting
         began = time.perf_counter()
@@ -279,6 +292,8 @@ class Search:
                 callback=self.callback(layout),
             )
             self.interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
+            if self.stopped():  # what was found on a part of the folds cannot be compared
+                raise Stopped
             points.append(result.point)
             total.append(self._error(layout, fold, result.U, result.V, result.effects))
         self.errors[setting], self.points[setting] = self._mean(total), points
@@ -310,9 +325,10 @@ class Search:
         effects = self.effects[0]
         z = residual_duals(problem, effects, self.threads) if effects is not None else guessed(problem)
         (u, v), rows = leading_pair(problem, z, self.threads, self.seed), problem.data.groups(0)
+        if not v.any():  # effects explain everything
+            return self.template.C
         density = float(np.sum(u[rows] ** 2 * v[problem.data.groups(1)] ** 2))
-        curvature = self.template.curvature
-        return HALVED / (max(density, np.finfo(float).tiny) * curvature * 0.5)
+        return HALVED / (density * self.template.curvature * 0.5)
 
     def _weightings(self) -> list[float]:
         if self.weighting is not None:

@@ -17,6 +17,7 @@ from rslm.runtime.types import Floats
 
 AUTO = "auto"
 OTHER_UNITS = 3.0  # the spreads of features differ by this factor where they have units of their own
+ROUNDING = 1e-12  # spread relative to the mean of a feature, below which all its values are equal
 ENTRIES = 10  # of a feature, from which its spread can be estimated
 
 
@@ -108,7 +109,8 @@ def units_of(scale: Any, data: ObservedMatrix, loss: Loss, bounded: bool) -> Flo
     largest = float(np.abs(y).max(initial=0.0)) or 1.0
     y, filled = y / largest, np.maximum(counts, 1)
     means = np.bincount(data.index, y, data.shape[1]) / filled
-    spreads = np.sqrt(np.bincount(data.index, (y - means[data.index]) ** 2, data.shape[1]) / filled) * largest
+    spreads = np.sqrt(np.bincount(data.index, (y - means[data.index]) ** 2, data.shape[1]) / filled)
+    spreads = np.where(spreads > ROUNDING * np.abs(means), spreads, 0.0) * largest
     known = spreads[(counts >= min(ENTRIES, data.shape[0])) & (spreads > 0)]
     if is_auto(scale):
         few = 2 * len(known) < data.shape[1] or len(known) < 2

@@ -70,7 +70,13 @@ class Layout:
     @cached_property
     def scale(self) -> float:
         """Scale applied before solving (square loss only)."""
-        return scale_of(self.largest, self.box, self.loss)
+        largest = self.largest if self.units is None else float(np.abs(self._in_units()).max())
+        return scale_of(largest, self.box, self.loss)
+
+    def _in_units(self) -> Floats:
+        """The values divided by the units of their features."""
+        assert self.units is not None
+        return np.asarray(self.data.values / self.units[self.data.index])
 
     def _weights(self, counts: Indices64) -> Floats | None:
         if self.weighting == 0:
@@ -100,7 +106,7 @@ class Layout:
     def _scaled(self) -> ObservedMatrix:
         """The data divided by the scale; values that are tiny relative to the bounds become zero."""
         if self.units is not None:
-            return self.data.with_values(self.data.values / (self.units * self.scale)[self.data.index])
+            return self.data.with_values(self._in_units() / self.scale)
         away = 0.0 if self.box is None else float(self.box.nearest_to_zero().max())
         if self.scale == 1.0 and (self.largest >= LEAST or away < LEAST):
             return self.data

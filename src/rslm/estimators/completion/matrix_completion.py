@@ -12,7 +12,7 @@ from sklearn.callback import with_callbacks
 
 from rslm.data import as_generator, parts
 from rslm.estimators.automatic.folds import folds_of
-from rslm.estimators.automatic.search import Search, stop_when
+from rslm.estimators.automatic.search import BETTER, Search, stop_when
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import needs_distributed
 from rslm.estimators.completion.asked import Asked, ridges_of, units_of
@@ -262,11 +262,14 @@ class MatrixCompletion(PartialFit):
             callback=lambda at: reporter.callback(at.at, at.scale),
             interrupt=interrupt,
         )
-        found = search.run()
+        with interrupt.within(limit, began):
+            found = search.run()
+        if found is None:
+            return layout, rank, None
         self.path_ = found.path.table()
         self.held_out_ = {"mean": found.of_mean, "effects": found.of_effects, "model": found.error}
         setting = found.setting
-        if not asked.fixed and layout.ridges is not None and not found.error < found.of_effects:
+        if not asked.fixed and layout.ridges is not None and not found.error < (1.0 - BETTER) * found.of_effects:
             self.held_out_["model"] = found.of_effects
             return replace(layout, C=NO_FACTORS * setting.C), 0, None
         return replace(layout, C=setting.C, weighting=setting.weighting), setting.rank, found.start
