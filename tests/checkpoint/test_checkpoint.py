@@ -16,10 +16,11 @@ import pytest
 from scipy import sparse
 
 import rslm
-from plain import plain_completion
+from plain import WITH_EFFECTS, plain_completion
 from rslm import (
     HankelModel,
     InductiveCompletion,
+    MatrixCompletion,
     MultiTaskClassifier,
     MultiTaskRegressor,
     Problem,
@@ -573,6 +574,8 @@ TARGETS = np.einsum("ij,ji->i", X, (RNG.standard_normal((6, 2)) @ RNG.standard_n
 OPTIONS = {"random_state": 0, "tol": 1e-9}
 ESTIMATORS = {
     "completion": (lambda **o: plain_completion(4, 30.0, **OPTIONS | o), (Y,), {}),
+    "effects": (lambda **o: MatrixCompletion(4, 30.0, **WITH_EFFECTS | OPTIONS | o), (Y,), {}),
+    "automatic": (lambda **o: MatrixCompletion(C=30.0, **OPTIONS | o), (Y,), {}),
     "wide completion": (lambda **o: plain_completion(4, 30.0, weighting=0.5, **OPTIONS | o), (Y.T,), {}),
     "bounds": (lambda **o: plain_completion(3, 3.0, bounds=(-20, 20), **OPTIONS | o), (Y,), {}),
     "side information": (lambda **o: InductiveCompletion(3, **OPTIONS | o), (Y,), {"row_features": SPARSE_FEATURES}),
@@ -593,9 +596,9 @@ def test_estimators(name, path):
     make(max_iter=3).fit(*given, **more, checkpoint=path)
     again = make().fit(*given, **more, checkpoint=path)
     assert whole.n_iter_ > 3
-    for attribute in ("row_factors_", "col_factors_", "coef_", "intercept_", "signal_"):
+    for attribute in ("row_factors_", "col_factors_", "row_effects_", "col_effects_", "coef_", "intercept_", "signal_"):
         if hasattr(whole, attribute):
-            assert getattr(whole, attribute).tobytes() == getattr(again, attribute).tobytes(), attribute
+            assert np.array_equal(getattr(whole, attribute), getattr(again, attribute)), attribute
     assert repr(whole.certificate_) == repr(again.certificate_)
     np.testing.assert_array_equal(whole.history_["objective"], again.history_["objective"])
     with pytest.raises(ValueError, match=r"C: .* in the checkpoint, 7\.0 now"):

@@ -54,9 +54,9 @@ def test_a_kernel_without_memory_is_a_memory_error():
         F, box, wide = factors.data, (-1.0, 1.0, False, 0.0, 0.0), np.broadcast_to(1e9, (rows, columns))
         low = np.broadcast_to(-1e9, (rows, columns))
         calls = {
-            "evaluate": lambda c: c.evaluate(y, U, ones, V.copy(), F, other, by_rows, 2),
-            "regress": lambda c: c.regress(y, U, ones, V.copy(), F, 2),
-            "residuals": lambda c: c.residuals(y, U, V, other, by_rows, 2),
+            "evaluate": lambda c: c.evaluate(y, None, U, ones, False, V.copy(), F, other, by_rows, 2),
+            "regress": lambda c: c.regress(y, None, U, ones, False, V.copy(), F, 2),
+            "residuals": lambda c: c.residuals(y, None, U, V, other, by_rows, 2),
             "derivative": lambda c: c.derivative(y, None, U, V, F, U, None, by_rows, 2),
             "factorise": lambda c: c.factorise(U, None, None, None, ones, F, 2),
             "scatter": lambda c: c.scatter(y, V, by_rows, 2),
@@ -64,7 +64,7 @@ def test_a_kernel_without_memory_is_a_memory_error():
             "grams": lambda c: c.grams(U, None, grams, 2),
             "gram": lambda c: c.gram(y, U, None, by_rows, 2),
             "box": lambda c: c.box(y, U, ones, *box, dual, other, V.copy(), numbers, numbers, rounds, 2),
-            "tasks": lambda c: c.evaluate_tasks(x._native, False, y, u, ones, V.copy(), F, other, by_features, 2),
+            "tasks": lambda c: c.evaluate_tasks(x._native, False, y, u, ones, False, V.copy(), F, other, by_features, 2),
             "derivative of tasks": lambda c: c.derivative_tasks(x._native, True, y, u, V, F, u, by_features, 2),
             "bound": lambda c: bound(U, V, factors, low, wide, 1.0, 2),
         }

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rslm.checkpoint.fingerprint import Settings, differences
+from rslm.checkpoint.fingerprint import EFFECTS, Settings, differences
 from rslm.data import parts
 from rslm.runtime.log import logger
 from rslm.runtime.outcome import Outcome
@@ -188,10 +188,12 @@ def _unpacked(facts: Facts, arrays: Arrays, settings: Settings, recorded: int) -
     """The snapshot. Every part is validated, so that an error is raised now and not after some iterations."""
 
     def point(name: str) -> Floats:
-        U = parts.floats(arrays, name, int(str(settings["shape"]).split()[0]), None)
+        d, rows = int(str(settings["shape"]).split()[0]), settings[EFFECTS]
+        found = parts.floats(arrays, name, d if rows is None else int(rows), None)
+        U = found if rows is None else found[:d, :-1]  # effects are a column of their own
         if not 1 <= U.shape[1] <= int(str(settings["rank"])) or abs(float(np.linalg.norm(U)) - 1.0) > OFF:
             raise ValueError(name)
-        return U
+        return found
 
     ended = [
         Ended(point(f"end_{k}"), Outcome(outcome), parts.whole([iteration], 0))

@@ -5,19 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from rslm.data.prepared.manifest import checksums
+from rslm.location.packing import Packing
 from rslm.problem import Problem
 from rslm.runtime.version import __version__
 
 Settings = dict[str, str | float | None]
 
+EFFECTS = "effects beside those of columns"
 SEED, ON_WORKERS = "random state", "values and positions"
 DATA = ("observations", "values", "positions", "weights", ON_WORKERS)
 FOLLOWS = {  # if the key differs, these may differ as a consequence and are not reported
-    "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns"),
-    "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns"),
-    "values": ("loss at some observations",),
+    "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns", "location", EFFECTS),
+    "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns", "location"),
+    "values": ("loss at some observations", "location"),
     "loss": ("loss at some observations", "values"),
     "bounds or structure": ("numbers of these",),
+    "C": ("location",),  # ridges are relative to it
+    "location": (EFFECTS,),
 }
 SAMPLE = 16  # observations at which the loss is evaluated
 
@@ -37,12 +41,23 @@ def settings_of(problem: Problem, rank: int, solver: str, tol: float, random_sta
         "C": problem.C,
         "weighting of rows": None if problem.row_weights is None else checksums(problem.row_weights),
         "weighting of columns": None if problem.column_weights is None else checksums(problem.column_weights),
+        "location": _of_location(problem),
+        EFFECTS: None if problem.location is None else len(Packing.of(problem).scales),
         "rank": int(rank),
         "solver": solver,
         "tol": float(tol),
         SEED: int(random_state) if isinstance(random_state, int | np.integer) else None,
         "version of rslm": __version__,
     }
+
+
+def _of_location(problem: Problem) -> str | None:
+    location = problem.location
+    if location is None:
+        return None
+    X = location.covariates
+    covariates = "none" if X is None else checksums(X)
+    return f"mean {location.mean}, ridges {location.rows} and {location.columns}, covariates {covariates}"
 
 
 def differences(before: Settings, now: Settings) -> list[str]:

@@ -66,7 +66,7 @@ class Setting:
 
 
 @dataclass
-class Path:
+class Trials:
     """All settings that were tried, in order, with their errors on held-out entries."""
 
     rows: list[tuple[int, float, float, float, float]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Found:
 
     setting: Setting
     error: float
-    path: Path
+    path: Trials
     start: Floats | None
     of_mean: float
     of_effects: float
@@ -116,7 +116,7 @@ class Search:
         self.largest_rank = min(largest_rank, MOST_RANK)
         self.loss = template.loss
         self.smooth = template.loss if template.loss.smooth else rounded(template)
-        self.path = Path()
+        self.path = Trials()
         self.errors: dict[Setting, float] = {}
         self.points: dict[Setting, list[Floats]] = {}
         self.located = template.ridges is not None

@@ -232,7 +232,15 @@ class MatrixCompletion(PartialFit):
             if self.warm_start and (basis := self._learned_basis(layout.data.shape, rank)) is not None:
                 layout = replace(layout, left="features")
                 start = layout.start(basis)
-            self._fit(X, layout, 1 if rank == 0 and not asked.fixed else rank, start, time_left(self.max_time, began), checkpoint, reporter)
+            self._fit(
+                X,
+                layout,
+                1 if rank == 0 and not asked.fixed else rank,
+                start,
+                time_left(self.max_time, began),
+                checkpoint,
+                reporter,
+            )
         self._keep_settings(layout, rank)
         return self
 
