@@ -64,7 +64,9 @@ def test_a_kernel_without_memory_is_a_memory_error():
             "grams": lambda c: c.grams(U, None, grams, 2),
             "gram": lambda c: c.gram(y, U, None, by_rows, 2),
             "box": lambda c: c.box(y, U, ones, *box, dual, other, V.copy(), numbers, numbers, rounds, 2),
-            "tasks": lambda c: c.evaluate_tasks(x._native, False, y, u, ones, False, V.copy(), F, other, by_features, 2),
+            "tasks": lambda c: c.evaluate_tasks(
+                x._native, False, y, u, ones, False, V.copy(), F, other, by_features, 2
+            ),
             "derivative of tasks": lambda c: c.derivative_tasks(x._native, True, y, u, V, F, u, by_features, 2),
             "bound": lambda c: bound(U, V, factors, low, wide, 1.0, 2),
         }

@@ -79,9 +79,8 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
         return None
     if is_auto(effects):
         numbers = data.with_values(loss.targets(np.asarray(data.values, dtype=np.float64)))
-        if units is None:
-            return Ridges(*usual_ridges(numbers))
-        return Ridges(None, usual_ridges(numbers.with_values(numbers.values / units[data.index]))[1])
+        # In units of their own, the means of features say nothing of each other, and are not shrunk to a common one.
+        return Ridges(*usual_ridges(numbers)) if units is None else Ridges(None, 0.0)
     try:
         rows, columns = effects
         ridges = [None if r is None else as_float(r) for r in (rows, columns)]
@@ -95,12 +94,16 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
     return Ridges(*ridges)
 
 
-def units_of(scale: Any, data: ObservedMatrix, loss: Loss, bounded: bool) -> Floats | None:
+def units_of(scale: Any, data: ObservedMatrix, loss: Loss, located: bool, bounded: bool) -> Floats | None:
     """The standard deviation of every feature, if features are to be standardised; else None."""
     if not (is_auto(scale) or isinstance(scale, bool | np.bool_)):
         raise ValueError(f"scale must be True, False or 'auto'; got {scale!r}")
     if not is_auto(scale) and not scale:
         return None
+    if not located:
+        if is_auto(scale):
+            return None
+        raise ValueError("scale=True standardises features, for which they need effects; got effects=None")
     if bounded or loss.binary:
         if is_auto(scale):
             return None

@@ -232,15 +232,8 @@ class MatrixCompletion(PartialFit):
             if self.warm_start and (basis := self._learned_basis(layout.data.shape, rank)) is not None:
                 layout = replace(layout, left="features")
                 start = layout.start(basis)
-            self._fit(
-                X,
-                layout,
-                1 if rank == 0 and not asked.fixed else rank,
-                start,
-                time_left(self.max_time, began),
-                checkpoint,
-                reporter,
-            )
+            limit = 1 if rank == 0 and not asked.fixed else rank  # 0 was found; the solver refuses one that was given
+            self._fit(X, layout, limit, start, time_left(self.max_time, began), checkpoint, reporter)
         self._keep_settings(layout, rank)
         return self
 
@@ -326,7 +319,7 @@ class MatrixCompletion(PartialFit):
         if client is not None:
             C = usual_C(data.shape, np.ones(1), loss) if asked.C is None else asked.C
             return DistributedLayout(data, loss, C, asked.weighting or 0.0, box)
-        units = None if self.effects is None else units_of(self.scale, data, loss, box is not None)
+        units = units_of(self.scale, data, loss, self.effects is not None, box is not None)
         ridges = ridges_of(self.effects, data, loss, units)
         C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C
         return Layout(data, loss, C, asked.weighting or 0.0, box, ridges=ridges, units=units)
