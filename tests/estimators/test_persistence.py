@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import rslm
-from plain import plain_completion
+from plain import WITH_EFFECTS, plain_completion
 from rslm import InductiveCompletion, ObservedMatrix, load
 from rslm.estimators import persistence
 from rslm.losses import Huber, Square
@@ -54,7 +54,7 @@ def check_same(a, b):
     for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_"):
         assert getattr(a, name) == getattr(b, name)
         assert type(getattr(a, name)) is type(getattr(b, name))
-    for name in ("row_factors_", "col_factors_"):
+    for name in ("row_factors_", "col_factors_", "row_effects_", "col_effects_", "intercept_"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
     new = data(5)[:4]
     np.testing.assert_array_equal(a.transform(new), b.transform(new))
@@ -63,7 +63,7 @@ def check_same(a, b):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"weighting": 0.5}, {"solver": "conjugate-gradient", "tol": 1e-4}, {"C": 0.01}]
+    "options", [{}, {"weighting": 0.5}, {"solver": "conjugate-gradient", "tol": 1e-4}, {"C": 0.01}, WITH_EFFECTS]
 )
 def test_round_trip(path, options):
     m = fitted(**options)

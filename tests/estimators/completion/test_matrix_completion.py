@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from plain import plain_completion
-from rslm import ObservedMatrix
+from plain import RIDGES, WITH_EFFECTS, plain_completion
+from rslm import MatrixCompletion, ObservedMatrix
 from rslm.data import holdout
 from rslm.losses import Square
 from rslm.runtime.log import logger
@@ -40,7 +40,11 @@ def model(**options):
 
 
 def learned(m):
-    return m.row_factors_ @ m.col_factors_.T
+    """Everything that is predicted, entry by entry."""
+    return m.intercept_ + m.row_effects_[:, None] + m.col_effects_ + m.row_factors_ @ m.col_factors_.T
+
+
+KINDS = pytest.mark.parametrize("kind", [{}, WITH_EFFECTS], ids=["plain", "effects"])
 
 
 X = low_rank()
@@ -60,6 +64,8 @@ NOT_OF_SAMPLES = {
         plain_completion(rank=1),
         plain_completion(rank=1, solver="conjugate-gradient"),
         plain_completion(rank=1, weighting=0.5),
+        MatrixCompletion(rank=1, C=10.0, effects=RIDGES),
+        MatrixCompletion(),
     ],
     expected_failed_checks=lambda _: NOT_OF_SAMPLES,
     xfail_strict=False,
@@ -94,8 +100,9 @@ def test_grid_search(cv):
     assert search.cv_results_["split0_test_score"][3] > 0.7
 
 
-def test_clone_and_parameters():
-    m = model(weighting=0.5, max_time=60.0, n_threads=1)
+@KINDS
+def test_clone_and_parameters(kind):
+    m = model(**kind | {"weighting": 0.5, "max_time": 60.0, "n_threads": 1})
     before = m.get_params()
     m.fit(X)
     assert m.get_params() == before
@@ -401,8 +408,9 @@ def test_the_objective_is_the_stated_one(weighting):
             assert objective(L, R) > best
 
 
-def test_predict():
-    m = model().fit(X)
+@KINDS
+def test_predict(kind):
+    m = model(**kind).fit(X)
     rows, cols = np.meshgrid(np.arange(40), np.arange(25), indexing="ij")
     np.testing.assert_allclose(m.predict(rows.ravel(), cols.ravel()).reshape(40, 25), learned(m), atol=1e-13)
     assert m.predict([], []).shape == (0,)
@@ -434,15 +442,16 @@ def test_fold_in_is_a_ridge_regression(shape, weighting):
 
 @pytest.mark.parametrize("shape", [(40, 25), (25, 40)], ids=["tall", "wide"])
 @pytest.mark.parametrize("weighting", [0.0, 0.5])
-def test_fitted_samples_get_their_own_prediction_back(shape, weighting):
+@KINDS
+def test_fitted_samples_get_their_own_prediction_back(shape, weighting, kind):
     seen = low_rank(*shape)
-    m = model(weighting=weighting).fit(seen)
+    m = model(**kind | {"weighting": weighting}).fit(seen)
     np.testing.assert_allclose(m.predict(seen), learned(m), atol=1e-6)
     np.testing.assert_allclose(m.predict(seen[4:7]), learned(m)[4:7], atol=1e-6)
     filled = m.transform(seen)
     np.testing.assert_array_equal(filled[~np.isnan(seen)], seen[~np.isnan(seen)])
     np.testing.assert_allclose(filled[np.isnan(seen)], learned(m)[np.isnan(seen)], atol=1e-6)
-    np.testing.assert_allclose(model(weighting=weighting).fit_transform(seen), filled, atol=1e-12)
+    np.testing.assert_allclose(model(**kind | {"weighting": weighting}).fit_transform(seen), filled, atol=1e-12)
 
 
 def test_samples_without_an_entry_are_average_ones():
@@ -474,6 +483,20 @@ def test_score_finds_samples_by_their_ids():
     m = model().fit(pd.DataFrame(train.to_dense(), index=names))
     table = pd.DataFrame(held.to_dense(), index=names)
     assert m.score(table.iloc[::-1]) == pytest.approx(m.score(table), abs=1e-12)
+
+
+@pytest.mark.parametrize("rows", [40, 12])
+def test_score_with_effects_leaves_each_entry_out(rows):
+    """Brute force: each entry is predicted from the other entries of its sample."""
+    m = model(**WITH_EFFECTS).fit(X)
+    new = low_rank(rows, 25, seed=0, noise=0.2)
+    new[0] = nan
+    known, predicted = ~np.isnan(new), np.full(new.shape, nan)
+    for i, j in np.argwhere(known):
+        others = new[i : i + 1].copy()
+        others[0, j] = nan
+        predicted[i, j] = m.predict(others)[0, j]
+    assert m.score(new) == pytest.approx(r2_score(new[known], predicted[known]), abs=1e-9)
 
 
 @pytest.mark.parametrize("rows", [40, 12])
@@ -509,12 +532,13 @@ def test_attributes():
     assert (few.outcome_, few.rank_) == ("certified", 1)
 
 
-def test_seeds_and_threads():
-    one = model(random_state=3).fit(X).row_factors_
-    np.testing.assert_array_equal(model(random_state=3, n_threads=2).fit(X).row_factors_, one)
-    np.testing.assert_array_equal(model(random_state=np.random.default_rng(3)).fit(X).row_factors_, one)
-    other = model(random_state=np.random.RandomState(3)).fit(X)
-    np.testing.assert_allclose(learned(other), learned(model(random_state=3).fit(X)), atol=1e-6)
+@KINDS
+def test_seeds_and_threads(kind):
+    one = model(random_state=3, **kind).fit(X)
+    np.testing.assert_array_equal(learned(model(random_state=3, n_threads=2, **kind).fit(X)), learned(one))
+    np.testing.assert_array_equal(learned(model(random_state=np.random.default_rng(3), **kind).fit(X)), learned(one))
+    other = model(random_state=np.random.RandomState(3), **kind).fit(X)
+    np.testing.assert_allclose(learned(other), learned(one), atol=1e-6)
 
 
 def test_a_loss_object():

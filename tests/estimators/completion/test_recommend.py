@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rslm
-from plain import plain_completion
+from plain import WITH_EFFECTS, plain_completion
 from rslm import ObservedMatrix
 from rslm.data import holdout
 from rslm.datasets import make_ratings
@@ -124,7 +124,7 @@ def test_recommendations_are_within_the_bounds():
     assert (scores == 3.6).any()
 
 
-@pytest.mark.parametrize("options", [{}, {"weighting": 0.5}, {"loss": "huber"}, {"bounds": (-2, 9)}])
+@pytest.mark.parametrize("options", [{}, {"weighting": 0.5}, {"loss": "huber"}, {"bounds": (-2, 9)}, WITH_EFFECTS])
 def test_new_samples(options):
     """As `transform` fills them, those without an entry like an average one; their own entries are left out."""
     model = plain_completion(3, 20.0, random_state=0, **options).fit(TRAIN)
@@ -136,9 +136,10 @@ def test_new_samples(options):
     order, values = best_of(filled, 5)
     assert_same(columns, order)
     assert_same(scores, values, atol=1e-9)
-    np.testing.assert_allclose(
-        model.transform(new)[3], model.row_factors_.mean(axis=0) @ model.col_factors_.T, atol=1e-9
-    )
+    average = model.row_factors_.mean(axis=0) @ model.col_factors_.T
+    if model.effects is not None:  # then the location is all that is known
+        average = model.intercept_ + model.col_effects_
+    np.testing.assert_allclose(model.transform(new)[3], average, atol=1e-9)
 
 
 def test_new_samples_with_features():
