@@ -72,7 +72,7 @@ def test_weight_0_is_the_entry_left_out(make):
     [
         InductiveCompletion(rank=2, C=10.0, random_state=0),
         MatrixCompletion(rank=2, C=10.0, effects=RIDGES, random_state=0),
-        MatrixCompletion(random_state=0, tol=1e-4),
+        MatrixCompletion(C=10.0, random_state=0, tol=1e-4),
     ],
 )
 def test_other_estimators(estimator):
