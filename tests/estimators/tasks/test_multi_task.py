@@ -31,14 +31,16 @@ def related(*, n=15, d=12, noise=0.3, seed=0):
     return X, y, tasks, W, b
 
 
-NOT_YET = "the solver does not weight observations yet"
 TWICE = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 
 
+def not_yet(estimator):
+    """Regressors pass all checks; probabilities of several classes still differ between a weight and a repeated row."""
+    return dict.fromkeys(TWICE, "not equal yet") if isinstance(estimator, MultiTaskClassifier) else {}
+
+
 @parametrize_with_checks(
-    [MultiTaskRegressor(), MultiTaskClassifier(), ReducedRankRegressor()],
-    expected_failed_checks=lambda _: dict.fromkeys(TWICE, NOT_YET),
-    xfail_strict=False,
+    [MultiTaskRegressor(), MultiTaskClassifier(), ReducedRankRegressor()], expected_failed_checks=not_yet
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -49,8 +49,9 @@ class Asked:
             raise ValueError(
                 f"weighting must be a finite number, 0 for the plain trace norm, or 'auto'; got {weighting!r}"
             )
-        found = [None if is_auto(value) else value for value in (rank, C, weighting)]
-        return cls(found[0], found[1], None if found[2] is None else float(found[2]), fixed=not is_auto(rank))
+        # As Python's floats: a NumPy float32 would lower the precision, and overflow.
+        numbers = (None if is_auto(value) else float(value) for value in (C, weighting))
+        return cls(None if is_auto(rank) else rank, *numbers, fixed=not is_auto(rank))
 
     @property
     def searches(self) -> bool:
