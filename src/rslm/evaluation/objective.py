@@ -170,7 +170,9 @@ class Objective:
         self.hessian_products = 0
         self.packing = None if problem.location is None else Packing.of(problem)
         self.inner = choose(problem, self.n_threads)
-        if after is not None and type(after.inner) is type(self.inner):
+        # With a location, the solver within the other one must be of the same kind, too.
+        kinds = [(type(o), type(getattr(o, "solver", None))) for o in (self.inner, after.inner if after else None)]
+        if after is not None and kinds[0] == kinds[1]:
             self.inner.warm = after.inner.warm
 
     @property
