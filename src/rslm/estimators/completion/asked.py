@@ -50,8 +50,8 @@ class Asked:
                 f"weighting must be a finite number, 0 for the plain trace norm, or 'auto'; got {weighting!r}"
             )
         # As Python's floats: a NumPy float32 would lower the precision, and overflow.
-        numbers = (None if is_auto(value) else float(value) for value in (C, weighting))
-        return cls(None if is_auto(rank) else rank, *numbers, fixed=not is_auto(rank))
+        of_C, of_weighting = (None if is_auto(value) else float(value) for value in (C, weighting))
+        return cls(None if is_auto(rank) else rank, of_C, of_weighting, fixed=not is_auto(rank))
 
     @property
     def searches(self) -> bool:
