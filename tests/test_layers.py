@@ -189,7 +189,6 @@ OTHERS = {
     ("estimators/persistence.py", "Loss"): "parameters of any kind become JSON",
     ("estimators/series/hankel_model.py", "Loss"): "a file names a user's own loss, which is then a string",
     ("estimators/series/loss.py", "Loss"): "the same",
-    ("cli/complete.py", "MatrixCompletionCV"): "the C that it has found",
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rslm import MatrixCompletion
+from plain import plain_completion
 from rslm.data import holdout, read_source
 from rslm.data.prepared import write
 from rslm.data.prepared.manifest import Manifest, checksum
@@ -284,7 +284,7 @@ def test_a_folder_is_read_and_fitted_like_the_file(tmp_path):
         models = []
         for train, _ in mapped:
             y = train.values if loss != "logistic" else (train.values > 2.5).astype(np.float32)
-            models.append(MatrixCompletion(3, 10.0, loss=loss, weighting=0.5, random_state=0).fit(train.with_values(y)))
+            models.append(plain_completion(3, 10.0, loss=loss, weighting=0.5, random_state=0).fit(train.with_values(y)))
         np.testing.assert_array_equal(models[0].row_factors_, models[1].row_factors_)
         np.testing.assert_array_equal(models[0].residuals_.values, models[1].residuals_.values)
         assert models[0].certificate_ == models[1].certificate_

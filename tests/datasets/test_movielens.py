@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rslm import MatrixCompletion, ObservedMatrix
+from plain import plain_completion
+from rslm import ObservedMatrix
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*have no observed entry:UserWar
 @pytest.mark.parametrize("solver", ["trust-region", "conjugate-gradient"])
 def test_rmse(split, solver):
     data, (user, movie, rating) = split
-    m = MatrixCompletion(rank=10, C=1e3, solver=solver, tol=1e-3, random_state=0).fit(data)
+    m = plain_completion(rank=10, C=1e3, solver=solver, tol=1e-3, random_state=0).fit(data)
     assert m.converged_
     rmse = np.sqrt(np.mean((m.predict(user, movie) - rating) ** 2))
     assert rmse <= 0.8570
@@ -34,7 +35,7 @@ def test_rmse(split, solver):
 
 def test_certified(split):
     data, _ = split
-    m = MatrixCompletion(rank=10, C=1.0, random_state=0, tol=1e-8).fit(data)
+    m = plain_completion(rank=10, C=1.0, random_state=0, tol=1e-8).fit(data)
     assert m.outcome_ == "certified"
     assert m.certificate_.relative_gap <= 1e-8
     assert m.rank_ < 10
@@ -46,8 +47,8 @@ def test_users_who_arrive_over_time(split):
     place = np.random.default_rng(1).permutation(6040)
     rows = place[data.rows_of_entries()]
     shuffled = ObservedMatrix.from_triplets(rows, data.index, data.values, shape=data.shape)
-    batch = MatrixCompletion(rank=10, C=1e3, tol=1e-3, random_state=0).fit(shuffled)
-    stream = MatrixCompletion(rank=10, C=1e3, random_state=0)
+    batch = plain_completion(rank=10, C=1e3, tol=1e-3, random_state=0).fit(shuffled)
+    stream = plain_completion(rank=10, C=1e3, random_state=0)
     above, error = [], []
     for _ in range(2):
         stream.partial_fit(shuffled)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.callback import ScoringMonitor
 
-from rslm import HankelModel, MatrixCompletion, MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor, solve
+from plain import plain_completion
+from rslm import HankelModel, MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor, solve
 from rslm.losses import Square
 from rslm.measurements import Entries
 from rslm.problem import Problem
@@ -95,7 +96,7 @@ def test_the_gap_is_told_now_and_then(monkeypatch, options):
     monkeypatch.setattr(loop, "FIRST_GAP", 0.0)
     monkeypatch.setattr(loop, "TIME_FOR_GAP", np.inf)  # every time
     watcher = Watcher()
-    make = lambda: MatrixCompletion(5, 3.0, random_state=0, **options)  # noqa: E731
+    make = lambda: plain_completion(5, 3.0, random_state=0, **options)  # noqa: E731
     model = make().set_callbacks(watcher).fit(MATRIX)
     gaps = np.array([m.history_["relative_gap"][-1] for m in watcher.models])
     known = gaps[np.isfinite(gaps)]
@@ -110,7 +111,7 @@ def test_the_gap_is_for_watchers_only(monkeypatch):
     monkeypatch.setattr(loop, "TIME_FOR_GAP", np.inf)  # every time
     real, calls = answer.certify, []
     monkeypatch.setattr(answer, "certify", lambda *arguments: calls.append(1) or real(*arguments))
-    MatrixCompletion(3, 3.0, random_state=0).fit(MATRIX)
+    plain_completion(3, 3.0, random_state=0).fit(MATRIX)
     assert len(calls) == 1  # of the answer
 
 
@@ -135,7 +136,7 @@ def test_an_interrupt_while_the_gap_is_computed(monkeypatch):
 def test_the_objective_is_told_in_the_units_of_the_data(size):
     """Data of extreme size are scaled for the solver."""
     watcher = Watcher()
-    model = MatrixCompletion(3, 3.0, random_state=0).set_callbacks(watcher).fit(size * MATRIX)
+    model = plain_completion(3, 3.0, random_state=0).set_callbacks(watcher).fit(size * MATRIX)
     assert watcher.models[-1].history_["objective"][-1] == pytest.approx(model.history_["objective"][-1], rel=1e-9)
     tasks = Watcher()
     regressor = MultiTaskRegressor(2, 10.0, random_state=0).set_callbacks(tasks).fit(X, size * Y, tasks=TASKS)

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 import rslm
-from rslm import InductiveCompletion, MatrixCompletion, ObservedMatrix, load
+from plain import WITH_EFFECTS, plain_completion
+from rslm import InductiveCompletion, ObservedMatrix, load
 from rslm.estimators import persistence
 from rslm.losses import Huber, Square
 from rslm.storage.container import write_container
@@ -30,7 +31,7 @@ X = data()
 
 
 def fitted(given=X, **options):
-    return MatrixCompletion(**{"rank": 2, "C": 10.0, "random_state": 0} | options).fit(given)
+    return plain_completion(**{"rank": 2, "C": 10.0, "random_state": 0} | options).fit(given)
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def check_same(a, b):
     for name in ("outcome_", "converged_", "n_iter_", "rank_", "n_features_in_"):
         assert getattr(a, name) == getattr(b, name)
         assert type(getattr(a, name)) is type(getattr(b, name))
-    for name in ("row_factors_", "col_factors_"):
+    for name in ("row_factors_", "col_factors_", "row_effects_", "col_effects_", "intercept_"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
     new = data(5)[:4]
     np.testing.assert_array_equal(a.transform(new), b.transform(new))
@@ -62,7 +63,7 @@ def check_same(a, b):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"weighting": 0.5}, {"solver": "conjugate-gradient", "tol": 1e-4}, {"C": 0.01}]
+    "options", [{}, {"weighting": 0.5}, {"solver": "conjugate-gradient", "tol": 1e-4}, {"C": 0.01}, WITH_EFFECTS]
 )
 def test_round_trip(path, options):
     m = fitted(**options)
@@ -82,9 +83,9 @@ def test_tall_and_wide(path):
 
 
 EXTREME = {
-    "completion": lambda X, size: rslm.MatrixCompletion(rank=2, C=1.0, random_state=0).fit(size * X),
-    "bounds": lambda X, size: rslm.MatrixCompletion(rank=2, C=1.0, bounds=(-9 * size, 9 * size)).fit(size * X),
-    "stream": lambda X, size: rslm.MatrixCompletion(rank=2, C=1.0, random_state=0).partial_fit(size * X),
+    "completion": lambda X, size: plain_completion(rank=2, C=1.0, random_state=0).fit(size * X),
+    "bounds": lambda X, size: plain_completion(rank=2, C=1.0, bounds=(-9 * size, 9 * size)).fit(size * X),
+    "stream": lambda X, size: plain_completion(rank=2, C=1.0, random_state=0).partial_fit(size * X),
     "inductive": lambda X, size: rslm.InductiveCompletion(rank=2, C=1.0).fit(size * X, row_features=X[:, :3]),
     "tasks": lambda X, size: rslm.MultiTaskRegressor(rank=1, C=1.0).fit(X, size * X[:, 0], tasks=np.arange(len(X)) % 2),
     "reduced rank": lambda X, size: rslm.ReducedRankRegressor(rank=1, C=1.0).fit(X, size * X[:, :2]),
@@ -360,7 +361,7 @@ def test_newer_version(path):
         lambda header, _: header["params"].update(n_threads=2**70),
         lambda header, _: header["params"].update(loss="love"),
         lambda header, _: header["params"].update(max_time={}),
-        lambda header, _: header["params"].update(weighting=1e300),
+        lambda header, _: header["facts"].update(weighting=1e300),
         lambda header, _: header["facts"].update(n_features_in_=9),
         lambda header, _: header["facts"].update(n_iter_=None),
         lambda header, _: header["facts"].update(outcome_="splendid"),

@@ -34,7 +34,6 @@ from rslm import (
     HankelModel,
     InductiveCompletion,
     MatrixCompletion,
-    MatrixCompletionCV,
     MultiTaskClassifier,
     MultiTaskRegressor,
     ObservedMatrix,
@@ -122,6 +121,7 @@ def completion(rng: Generator, bounded: bool = False) -> None:
     model = MatrixCompletion(
         rank=rank(rng, min(A.shape)),
         loss=found,
+        effects=None if chance(rng, 0.7) else ridges(rng),
         bounds=bounds(rng, A) if bounded else None,
         weighting=pick(rng, (0.0, 0.5, 1.0, -1.0, 300.0, 1e-300), (0.6, 0.25, 0.05, 0.04, 0.03, 0.03)),
         warm_start=chance(rng, 0.1),
@@ -132,6 +132,12 @@ def completion(rng: Generator, bounded: bool = False) -> None:
     if model.warm_start:
         check_completion(rng, model.fit(X), X, float(model.C))
     use(rng, model, A)
+
+
+def ridges(rng: Generator) -> tuple[Any, Any]:
+    """Of rows and columns; mostly ones that there can be."""
+    some = (None, 0.0, 1.0, 5.0, 1e4, 1e-300, 1e300, -1.0)
+    return tuple(pick(rng, some, (0.2, 0.1, 0.2, 0.3, 0.1, 0.04, 0.03, 0.03)) for _ in range(2))
 
 
 def bounded_completion(rng: Generator) -> None:
@@ -148,8 +154,8 @@ def check_completion(rng: Generator, model: Any, X: Any, C: float) -> None:
     with np.errstate(over="ignore"):
         W = left @ right.T
     full = data.row_counts().all() and data.col_counts().all()
-    if full and not isinstance(model, InductiveCompletion):
-        primal, slack = completion_primal(data, model.loss, C, float(model.weighting), left, right)
+    if full and getattr(model, "effects", "features") is None:
+        primal, slack = completion_primal(data, model.loss, C, model.weighting_, left, right)
         certified(c, primal if model.outcome_ != "failed" else None, slack)
     else:
         certified(c)
@@ -159,8 +165,8 @@ def check_completion(rng: Generator, model: Any, X: Any, C: float) -> None:
     if box is not None:
         lower, upper = box.planes(data.shape)
         assert ((every.reshape(n, m) >= lower) & (every.reshape(n, m) <= upper)).all(), "predictions beyond the bounds"
-        if model.outcome_ != "failed":
-            within(box, W, scale)
+        if model.outcome_ != "failed" and model.rank_ > 0:
+            within(box, W + model.intercept_ + model.row_effects_[:, None] + model.col_effects_, scale)
     finite(residuals=model.residuals_.values, scores=model.outlier_scores_.values)
     assert not np.isnan(model.history_["objective"]).any()
     assert 0 <= model.rank_ <= model.row_factors_.shape[1]
@@ -201,18 +207,20 @@ def check_recommended(columns: Any, scores: Any) -> None:
 def searched(rng: Generator) -> None:
     A, found = matrix(rng)
     X = dressed(rng, A)
-    options = how_to_solve(rng)
-    options.pop("C")
-    model = MatrixCompletionCV(
-        ranks=pick(rng, ((1, 2), (3,), (5, 10, 20), (0,), (), 2)),
-        Cs=pick(rng, (None, (1.0, 10.0), (1e12,), (1e-300,), (-1.0,), ())),
+    options = how_to_solve(rng) | {"max_time": 1.0}
+    if chance(rng, 0.8):
+        options["C"] = "auto"
+    model = MatrixCompletion(
+        rank=pick(rng, ("auto", 1, 3)) if options["C"] == "auto" else "auto",
         loss=found,
+        effects=pick(rng, ("auto", None, ridges(rng)), (0.7, 0.15, 0.15)),
+        weighting=pick(rng, ("auto", 0.0, 0.5)),
+        scale=pick(rng, ("auto", True, False), (0.8, 0.1, 0.1)),
         bounds=bounds(rng, A) if chance(rng, 0.2) else None,
-        held_out=pick(rng, (0.1, 0.5, 0.9, 0.0, 1.0)),
         **options,
     )
     model = fitted(rng, model, lambda m: m.fit(X), X)
-    check_completion(rng, model, X, float(model.best_C_))
+    check_completion(rng, model, X, model.C_)
     use(rng, model, A)
 
 
@@ -247,7 +255,7 @@ def inductive(rng: Generator) -> None:
 def streamed(rng: Generator) -> None:
     A, found = matrix(rng)
     options = how_to_solve(rng) | {"max_time": None}
-    model = MatrixCompletion(rank=rank(rng, min(A.shape)), loss=found, **options)
+    model = MatrixCompletion(rank=rank(rng, min(A.shape)), loss=found, weighting=0.0, **options)
     if not hasattr(model, "partial_fit"):
         return
     for _ in range(int(rng.integers(1, 4))):

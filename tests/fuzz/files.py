@@ -349,19 +349,21 @@ def tasks_data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def models() -> list[bytes]:
     X, (Z, y, tasks) = ratings_array(), tasks_data()
     given = {"rank": 2, "C": 10.0, "random_state": 0, "max_iter": 20}
+    plain = given | {"effects": None, "weighting": 0.0}
     signs = np.where(np.isnan(X), np.nan, np.sign(X))
     named = rslm.ObservedMatrix.from_ratings(
         [u for u, _, _ in ENTRIES], [f for _, f, _ in ENTRIES], [v for *_, v in ENTRIES]
     )
     rows, cols = np.random.default_rng(1).random((12, 3)), np.random.default_rng(2).random((8, 3))
     fitted = [
+        rslm.MatrixCompletion(**plain).fit(X),
         rslm.MatrixCompletion(**given).fit(X),
-        rslm.MatrixCompletion(**given, weighting=0.5).fit(named),
-        rslm.MatrixCompletion(**given, loss="huber").fit(X),
-        rslm.MatrixCompletion(**given, loss="logistic").fit(signs),
-        rslm.MatrixCompletion(**given, bounds=(-3.0, 3.0)).fit(X),
-        rslm.MatrixCompletion(**given).partial_fit(X),
-        rslm.MatrixCompletionCV([2], [1.0, 10.0], random_state=0).fit(X),
+        rslm.MatrixCompletion(**given, effects=(2.0, None), weighting=0.5).fit(named),
+        rslm.MatrixCompletion(**plain, loss="huber").fit(X),
+        rslm.MatrixCompletion(**plain, loss="logistic").fit(signs),
+        rslm.MatrixCompletion(**plain, bounds=(-3.0, 3.0)).fit(X),
+        rslm.MatrixCompletion(**plain).partial_fit(X),
+        rslm.MatrixCompletion(random_state=0, max_iter=20).fit(X),
         rslm.InductiveCompletion(**given).fit(X, row_features=rows, column_features=cols),
         rslm.MultiTaskRegressor(2, 1.0).fit(Z, y, tasks=tasks),
         rslm.MultiTaskClassifier(2, 1.0).fit(Z, np.arange(len(y)) % 2, tasks=tasks),

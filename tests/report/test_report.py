@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
+from plain import plain_completion
 from rslm import HankelModel, MatrixCompletion, MultiTaskRegressor, ObservedMatrix
 from rslm.certificate import Certificate
 from rslm.certificate.relaxation import Relaxation, amounts_by_iteration
@@ -52,7 +53,7 @@ def model():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 20)) + 0.1 * rng.standard_normal((30, 20))
     X[rng.random(X.shape) < 0.4] = np.nan
-    return MatrixCompletion(4, 100.0, random_state=0).fit(X)
+    return plain_completion(4, 100.0, random_state=0).fit(X)
 
 
 def drawn(ax, name):
@@ -80,7 +81,7 @@ def staged():
     rng = np.random.default_rng(0)
     X = 3 + rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + 0.1 * rng.standard_normal((60, 40))
     X[rng.random(X.shape) < 0.5] = np.nan
-    return MatrixCompletion(3, 10.0, loss="absolute", bounds=(1, 5), random_state=0).fit(np.clip(X, 1, 5))
+    return plain_completion(3, 10.0, loss="absolute", bounds=(1, 5), random_state=0).fit(np.clip(X, 1, 5))
 
 
 def test_an_objective_on_the_way_is_not_compared_with_that_of_the_end(staged):
@@ -240,7 +241,7 @@ def page():
     train, test = holdout(ratings, 0.1, 0)
     names = np.array([f"<b>user {k}</b>" for k in range(200)], dtype=object)
     named = ObservedMatrix(train.indptr, train.index, train.values, train.shape, names, None)
-    fitted = MatrixCompletion(4, 40.0, weighting=0.5, random_state=0).fit(named)
+    fitted = plain_completion(4, 40.0, weighting=0.5, random_state=0).fit(named)
     return fitted, completion_report(fitted, named, test, title="Ratings & more", how="made here")
 
 
@@ -411,7 +412,7 @@ def test_classes_are_judged_by_the_part_that_is_right():
     odds = 3 * rng.standard_normal((60, 1)) @ rng.standard_normal((1, 50))
     data = ObservedMatrix.from_any((odds > 0).astype(float))
     train, test = holdout(data, 0.2, 0)
-    model = MatrixCompletion(1, 100.0, loss="logistic", random_state=0).fit(train)
+    model = plain_completion(1, 100.0, loss="logistic", random_state=0).fit(train)
     text = completion_report(model, train, test)
     assert "RMSE" not in text
     part = float(re.search(r"the model</td><td>([\d.]+) %", text)[1])
@@ -462,7 +463,7 @@ def test_no_share_is_written_as_a_power_or_as_all(share, shown):
 def test_a_model_that_is_worse_than_the_mean_is_called_so():
     rng = np.random.default_rng(0)
     train, test = holdout(ObservedMatrix.from_any(rng.standard_normal((40, 30))), 0.2, 0)
-    noise = MatrixCompletion(10, 1000.0, random_state=0).fit(train)
+    noise = plain_completion(10, 1000.0, random_state=0).fit(train)
     text = completion_report(noise, train, test)
     [warned] = re.findall(r"<p class='warning'>(.*?)</p>", text)
     own, mean = (re.search(rf"{name}</td><td>([\d.]+)", text)[1] for name in ("the model", "mean of all entries"))
@@ -474,7 +475,7 @@ def test_a_model_that_is_worse_than_the_mean_is_called_so():
 def test_a_model_that_is_right_less_often_than_the_commoner_class_is_called_so():
     rng = np.random.default_rng(0)
     train, test = holdout(ObservedMatrix.from_any((rng.random((40, 30)) < 0.8).astype(float)), 0.2, 0)
-    noise = MatrixCompletion(10, 1000.0, loss="logistic", random_state=0).fit(train)
+    noise = plain_completion(10, 1000.0, loss="logistic", random_state=0).fit(train)
     [warned] = re.findall(r"<p class='warning'>(.*?)</p>", completion_report(noise, train, test))
     own, mean = (float(k) for k in re.search(r"right: ([\d.]+) %.*mean of all entries \(([\d.]+) %", warned).groups())
     assert own < mean
@@ -484,7 +485,7 @@ def test_a_small_unit_does_not_hide_the_error():
     rng = np.random.default_rng(0)
     X = 1e-6 * (rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30)) + 0.1 * rng.standard_normal((40, 30)))
     train, test = holdout(ObservedMatrix.from_any(X), 0.2, 0)
-    fitted = MatrixCompletion(2, 100.0, random_state=0).fit(train)
+    fitted = plain_completion(2, 100.0, random_state=0).fit(train)
     own = float(re.search(r"the model</td><td>([\d.e+-]+)", completion_report(fitted, train, test))[1])
     assert 0 < own < 1e-6
 

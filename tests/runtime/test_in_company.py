@@ -12,7 +12,8 @@ import pytest
 from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
-from rslm import MatrixCompletion, MultiTaskRegressor, Objective, Problem, solve
+from plain import plain_completion
+from rslm import MultiTaskRegressor, Objective, Problem, solve
 from rslm.datasets import make_ratings
 from rslm.evaluation import dual
 from rslm.losses import Square
@@ -111,9 +112,9 @@ def fits():
     matrix[0] = 1.0
     quick = {"random_state": 0, "max_iter": 5, "n_threads": 2}
     return [
-        partial(_factors, MatrixCompletion(3, 10.0, **quick), matrix),
-        partial(_factors, MatrixCompletion(3, 10.0, bounds=(-10, 10), **quick), matrix),
-        partial(_factors, MatrixCompletion(2, 10.0, loss="absolute", **quick), matrix),
+        partial(_factors, plain_completion(3, 10.0, **quick), matrix),
+        partial(_factors, plain_completion(3, 10.0, bounds=(-10, 10), **quick), matrix),
+        partial(_factors, plain_completion(2, 10.0, loss="absolute", **quick), matrix),
         partial(_coefficients, MultiTaskRegressor(2, 10.0, loss="huber", **quick), TABLE, TABLE[:, 0], TASKS),
     ]
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from plain import plain_completion
 from rslm import (
     HankelModel,
     MatrixCompletion,
-    MatrixCompletionCV,
     ObservedMatrix,
     ReducedRankRegressor,
 )
 from rslm.datasets import make_ratings, make_series
-from rslm.estimators.completion import matrix_completion_cv
+from rslm.estimators.automatic import search
 from rslm.estimators.series import exponentials, pilot
 from rslm.evaluation.objective import Objective
 from rslm.kernels import Factors, Solved, Stopped, ask, bound
@@ -376,8 +376,8 @@ def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):
         interrupts._ACTIVE.get().note(2, None)
         return result
 
-    monkeypatch.setattr(matrix_completion_cv, "solve", counted)
-    model = MatrixCompletionCV((2, 3), random_state=0).fit(DATA)
+    monkeypatch.setattr(search, "solve", counted)
+    model = MatrixCompletion(random_state=0).fit(DATA)
     assert len(fits) == 1
     assert model.outcome_ == "interrupted"
     assert model.predict([0], [0]).shape == (1,)
@@ -418,7 +418,7 @@ def test_the_cost_of_bounds_is_told(caplog):
 
 
 def test_a_fit_says_what_there_was_no_time_for():
-    model = MatrixCompletion(2, bounds=(-9, 9), max_time=1e-9, random_state=0).fit(DATA)
+    model = plain_completion(2, bounds=(-9, 9), max_time=1e-9, random_state=0).fit(DATA)
     assert model.outcome_ == "time"
     W = model.row_factors_ @ model.col_factors_.T
     assert W.min() >= -9 - 1e-12

@@ -32,13 +32,15 @@ def effects_alone(problem: Problem, n_threads: int) -> Effects:
         usual = usual_size(np.asarray(problem.data.sample(SAMPLE), dtype=np.float64)) or 1.0
         reach = 1.0 if loss.interval is None else loss.interval.reach
         problem = replace(problem, loss=loss.rounded(ROUNDED * usual / reach))
-    model = _Model(problem, n_threads)
+    model = _Model(problem, n_threads, kinked=not loss.smooth)
     x = model.start()
     value, z, D = model.at(x)
     for _ in range(MOST_STEPS):
         raise_if_stopped()
         descent = model.adjoint(z) - model.ridge * x
         diagonal = model.diagonal(D) + model.ridge
+        if not 0.0 < float(diagonal.max()) < math.inf:
+            break
         # Without penalties some combinations of effects are not determined; they shall not drift.
         damping = DAMPING * max(float(diagonal.max()), np.finfo(float).tiny)
         inverse = 1.0 / (diagonal + damping)
@@ -67,8 +69,9 @@ def effects_alone(problem: Problem, n_threads: int) -> Effects:
 class _Model:
     """Predictions of the effects (μ, b, c, β), stored in one vector, and their derivatives."""
 
-    def __init__(self, problem: Problem, n_threads: int) -> None:
+    def __init__(self, problem: Problem, n_threads: int, kinked: bool = False) -> None:
         assert problem.location is not None
+        self.kinked = kinked  # beside its kinks the loss has no curvature of its own
         self.problem, self.location, self.threads = problem, problem.location, n_threads
         self.data, self.a = problem.data.located()
         self.loss, self.C = CheckedLoss(problem.loss), problem.C
@@ -145,6 +148,8 @@ class _Model:
             value = self.C * float(np.sum(self.weights * self.loss("value", self.y, w)))
             z = np.asarray(-self.C * self.weights * self.loss("gradient", self.y, w))
             D = np.asarray(self.C * self.weights * self.loss("hessian", self.y, w))
+            if self.kinked:  # that of the parabola above the loss which touches it here
+                D = np.maximum(D, np.abs(z) / np.maximum(np.abs(self.y - w), np.finfo(float).tiny))
         value += 0.5 * float(self.ridge @ (x * x))
         return value if math.isfinite(value) else math.inf, z, D
 

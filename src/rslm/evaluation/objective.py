@@ -170,7 +170,7 @@ class Objective:
         self.hessian_products = 0
         self.packing = None if problem.location is None else Packing.of(problem)
         self.inner = choose(problem, self.n_threads)
-        if after is not None and type(after.inner) is type(self.inner):
+        if after is not None and _kind(after.inner) == _kind(self.inner):
             self.inner.warm = after.inner.warm
 
     @property
@@ -222,3 +222,8 @@ class Objective:
         raise_if_stopped()
         self.evaluations += 1
         return Evaluation(U, self.inner.solve(U), self)
+
+
+def _kind(inner: object) -> tuple[type, type]:
+    """The class of an inner solver, and of the one within it where there is a location."""
+    return type(inner), type(getattr(inner, "solver", None))

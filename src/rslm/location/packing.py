@@ -32,7 +32,7 @@ class Packing:
     def of(cls, problem: Any) -> Packing:
         location: Location = problem.location
         some = np.asarray(problem.data.sample(SAMPLE), dtype=np.float64)
-        spread = float(np.std(some)) or float(np.abs(some).max(initial=0.0)) or 1.0
+        spread = (float(np.std(some)) if len(some) else 0.0) or float(np.abs(some).max(initial=0.0)) or 1.0
         spread = 1.0 if problem.loss.binary else spread
         d, X = problem.shape[0], location.covariates
         sizes = np.zeros(0) if X is None else np.sqrt(np.mean(X * X, axis=0))

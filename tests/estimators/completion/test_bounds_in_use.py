@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import rslm
-from rslm import MatrixCompletion, ObservedMatrix
+from plain import plain_completion
+from rslm import ObservedMatrix
 from rslm.structures import Box
 
 
@@ -25,7 +26,7 @@ X, OTHERS = ratings()[:60], ratings()[60:]
 
 
 def model(**options):
-    return MatrixCompletion(**{"rank": 3, "C": 10.0, "random_state": 0} | options)
+    return plain_completion(**{"rank": 3, "C": 10.0, "random_state": 0} | options)
 
 
 def full(m):

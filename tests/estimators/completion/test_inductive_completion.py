@@ -9,7 +9,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rslm
-from rslm import InductiveCompletion, MatrixCompletion, ObservedMatrix
+from plain import plain_completion
+from rslm import InductiveCompletion, ObservedMatrix
 
 # Weights are those of entries. A sample twice is two rows of the matrix, which is another problem.
 NOT_OF_SAMPLES = {
@@ -53,7 +54,7 @@ def test_features_help_and_tell_of_rows_and_columns_without_an_entry():
     X, A, B, W = ratings()
     model = fitted(X, A, B, feature_weight=1.0)
     with pytest.warns(UserWarning, match="no observed"):
-        plain = MatrixCompletion(rank=3, C=30.0, random_state=0).fit(X)
+        plain = plain_completion(rank=3, C=30.0, random_state=0).fit(X)
     missing = np.isnan(X)
     ours, theirs = (m.row_factors_ @ m.col_factors_.T for m in (model, plain))
     assert rmse(ours[missing], W[missing]) < 0.5 * rmse(theirs[missing], W[missing])
@@ -119,7 +120,7 @@ def test_no_features_and_no_intercept_is_plain_completion():
     with pytest.warns(UserWarning, match="neither an observed entry nor features"):
         model = InductiveCompletion(3, 30.0, fit_intercept=False, weighting=0.5, random_state=0).fit(X)
     with pytest.warns(UserWarning, match="no observed"):
-        plain = MatrixCompletion(3, 30.0, weighting=0.5, random_state=0).fit(X)
+        plain = plain_completion(3, 30.0, weighting=0.5, random_state=0).fit(X)
     assert model.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=1e-7)
     ours, theirs = (m.row_factors_ @ m.col_factors_.T for m in (model, plain))
     np.testing.assert_allclose(ours, theirs, atol=1e-4)

@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import rslm
-from rslm import MatrixCompletion, Objective, ObservedMatrix
+from plain import plain_completion
+from rslm import Objective, ObservedMatrix
 from rslm.estimators.choices import as_loss
 from rslm.losses import (
     BY_NAME,
@@ -45,7 +46,7 @@ def error(model, W, X):
 
 
 def fit(X, loss, C=1e3, rank=3, **options):
-    return MatrixCompletion(rank, C, loss=loss, random_state=0, **options).fit(X)
+    return plain_completion(rank, C, loss=loss, random_state=0, **options).fit(X)
 
 
 # ---- recovery -------------------------------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def test_probabilities():
 
 @pytest.mark.parametrize("loss", ["square", "hinge", Absolute()])
 def test_only_the_logistic_loss_has_probabilities(loss):
-    m = MatrixCompletion(loss=loss)
+    m = plain_completion(loss=loss)
     assert not hasattr(m, "predict_proba")
     with pytest.raises(AttributeError):
         m.predict_proba([0], [0])
@@ -312,7 +313,7 @@ def test_a_users_loss_is_only_named_in_a_file(tmp_path):
 )
 def test_a_loss_that_is_none(loss, message):
     with pytest.raises(ValueError, match=message):
-        MatrixCompletion(loss=loss).fit(np.ones((4, 4)))
+        plain_completion(loss=loss).fit(np.ones((4, 4)))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
@@ -322,9 +323,9 @@ def test_targets_that_are_no_classes(loss):
     with pytest.raises(
         ValueError, match=r"needs two classes.* 1 of 16 targets have other values, the first is 0\.3\. Turn"
     ):
-        MatrixCompletion(2, loss=loss).fit(X)
+        plain_completion(2, loss=loss).fit(X)
     with pytest.raises(ValueError, match="the targets are −1, 0 and 1"):
-        MatrixCompletion(2, loss=loss).fit(np.array([[-1.0, 0.0], [1.0, 1.0]]))
+        plain_completion(2, loss=loss).fit(np.array([[-1.0, 0.0], [1.0, 1.0]]))
 
 
 class Nonsense(Pseudo):
@@ -352,12 +353,12 @@ def test_a_users_loss_that_answers_nonsense(part, answer, message):
     with pytest.raises(
         (ValueError, TypeError), match=rf"{part} of Nonsense\(\) .*{message}|{part} of Nonsense.*{message}"
     ):
-        MatrixCompletion(1, loss=Nonsense(part, answer)).fit(np.arange(12.0).reshape(4, 3))
+        plain_completion(1, loss=Nonsense(part, answer)).fit(np.arange(12.0).reshape(4, 3))
 
 
 def test_a_users_loss_that_is_not_convex():
     with pytest.raises(ValueError, match=r"hessian of Nonsense\(\) is -1\.0 at y = .*must be convex"):
-        MatrixCompletion(1, loss=Nonsense("hessian", lambda y, w: np.full(y.shape, -1.0))).fit(np.ones((4, 3)))
+        plain_completion(1, loss=Nonsense("hessian", lambda y, w: np.full(y.shape, -1.0))).fit(np.ones((4, 3)))
 
 
 @pytest.mark.parametrize(
@@ -372,7 +373,7 @@ def test_a_users_loss_that_is_not_convex():
 )
 def test_a_users_conjugate_that_is_wrong(answer, message):
     with pytest.raises(ValueError, match=message):
-        MatrixCompletion(1, loss=Nonsense("conjugate", answer)).fit(np.arange(12.0).reshape(4, 3))
+        plain_completion(1, loss=Nonsense("conjugate", answer)).fit(np.arange(12.0).reshape(4, 3))
 
 
 class WrongFarAway(Pseudo):
@@ -404,7 +405,7 @@ def test_a_dual_value_above_the_primal_one_certifies_nothing():
 def test_targets_and_guesses_of_users_that_are_wrong(part, answer, got):
     kind = type("Odd", (Pseudo,), {part: lambda self, y, usual=None: answer})
     with pytest.raises(ValueError, match=rf"{part} of Odd\(\) must be floats of shape \(12,\).*got {got}"):
-        MatrixCompletion(1, loss=kind()).fit(np.arange(12.0).reshape(4, 3))
+        plain_completion(1, loss=kind()).fit(np.arange(12.0).reshape(4, 3))
 
 
 class OfLogarithms(Pseudo):

@@ -18,8 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from plain import RIDGES, WITH_EFFECTS, plain_completion
 from rslm import MatrixCompletion, ObservedMatrix
 from rslm.data import holdout
+from rslm.estimators.automatic import folds
 from rslm.losses import Square
 from rslm.runtime.log import logger
 
@@ -35,11 +37,15 @@ def low_rank(rows=40, cols=25, missing=0.4, noise=0.1, seed=0):
 
 
 def model(**options):
-    return MatrixCompletion(**{"rank": 3, "C": 10.0, "tol": 1e-9, "random_state": 0} | options)
+    return plain_completion(**{"rank": 3, "C": 10.0, "tol": 1e-9, "random_state": 0} | options)
 
 
 def learned(m):
-    return m.row_factors_ @ m.col_factors_.T
+    """Everything that is predicted, entry by entry."""
+    return m.intercept_ + m.row_effects_[:, None] + m.col_effects_ + m.row_factors_ @ m.col_factors_.T
+
+
+KINDS = pytest.mark.parametrize("kind", [{}, WITH_EFFECTS], ids=["plain", "effects"])
 
 
 X = low_rank()
@@ -56,14 +62,17 @@ NOT_OF_SAMPLES = {
 
 @parametrize_with_checks(
     [
-        MatrixCompletion(rank=1),
-        MatrixCompletion(rank=1, solver="conjugate-gradient"),
-        MatrixCompletion(rank=1, weighting=0.5),
+        plain_completion(rank=1),
+        plain_completion(rank=1, solver="conjugate-gradient"),
+        plain_completion(rank=1, weighting=0.5),
+        MatrixCompletion(rank=1, C=10.0, effects=RIDGES),
+        MatrixCompletion(),
     ],
     expected_failed_checks=lambda _: NOT_OF_SAMPLES,
     xfail_strict=False,
 )
-def test_scikit_learn(estimator, check):
+def test_scikit_learn(estimator, check, monkeypatch):
+    monkeypatch.setattr(folds, "FOLDS", 2)  # in less time
     with warnings.catch_warnings():
         # The checks use data with rows that have nothing observed, and a single iteration.
         warnings.filterwarnings("ignore", message=".*have no observed entry", category=UserWarning)
@@ -93,8 +102,9 @@ def test_grid_search(cv):
     assert search.cv_results_["split0_test_score"][3] > 0.7
 
 
-def test_clone_and_parameters():
-    m = model(weighting=0.5, max_time=60.0, n_threads=1)
+@KINDS
+def test_clone_and_parameters(kind):
+    m = model(**kind | {"weighting": 0.5, "max_time": 60.0, "n_threads": 1})
     before = m.get_params()
     m.fit(X)
     assert m.get_params() == before
@@ -400,8 +410,9 @@ def test_the_objective_is_the_stated_one(weighting):
             assert objective(L, R) > best
 
 
-def test_predict():
-    m = model().fit(X)
+@KINDS
+def test_predict(kind):
+    m = model(**kind).fit(X)
     rows, cols = np.meshgrid(np.arange(40), np.arange(25), indexing="ij")
     np.testing.assert_allclose(m.predict(rows.ravel(), cols.ravel()).reshape(40, 25), learned(m), atol=1e-13)
     assert m.predict([], []).shape == (0,)
@@ -433,15 +444,16 @@ def test_fold_in_is_a_ridge_regression(shape, weighting):
 
 @pytest.mark.parametrize("shape", [(40, 25), (25, 40)], ids=["tall", "wide"])
 @pytest.mark.parametrize("weighting", [0.0, 0.5])
-def test_fitted_samples_get_their_own_prediction_back(shape, weighting):
+@KINDS
+def test_fitted_samples_get_their_own_prediction_back(shape, weighting, kind):
     seen = low_rank(*shape)
-    m = model(weighting=weighting).fit(seen)
+    m = model(**kind | {"weighting": weighting}).fit(seen)
     np.testing.assert_allclose(m.predict(seen), learned(m), atol=1e-6)
     np.testing.assert_allclose(m.predict(seen[4:7]), learned(m)[4:7], atol=1e-6)
     filled = m.transform(seen)
     np.testing.assert_array_equal(filled[~np.isnan(seen)], seen[~np.isnan(seen)])
     np.testing.assert_allclose(filled[np.isnan(seen)], learned(m)[np.isnan(seen)], atol=1e-6)
-    np.testing.assert_allclose(model(weighting=weighting).fit_transform(seen), filled, atol=1e-12)
+    np.testing.assert_allclose(model(**kind | {"weighting": weighting}).fit_transform(seen), filled, atol=1e-12)
 
 
 def test_samples_without_an_entry_are_average_ones():
@@ -473,6 +485,20 @@ def test_score_finds_samples_by_their_ids():
     m = model().fit(pd.DataFrame(train.to_dense(), index=names))
     table = pd.DataFrame(held.to_dense(), index=names)
     assert m.score(table.iloc[::-1]) == pytest.approx(m.score(table), abs=1e-12)
+
+
+@pytest.mark.parametrize("rows", [40, 12])
+def test_score_with_effects_leaves_each_entry_out(rows):
+    """Brute force: each entry is predicted from the other entries of its sample."""
+    m = model(**WITH_EFFECTS).fit(X)
+    new = low_rank(rows, 25, seed=0, noise=0.2)
+    new[0] = nan
+    known, predicted = ~np.isnan(new), np.full(new.shape, nan)
+    for i, j in np.argwhere(known):
+        others = new[i : i + 1].copy()
+        others[0, j] = nan
+        predicted[i, j] = m.predict(others)[0, j]
+    assert m.score(new) == pytest.approx(r2_score(new[known], predicted[known]), abs=1e-9)
 
 
 @pytest.mark.parametrize("rows", [40, 12])
@@ -508,12 +534,13 @@ def test_attributes():
     assert (few.outcome_, few.rank_) == ("certified", 1)
 
 
-def test_seeds_and_threads():
-    one = model(random_state=3).fit(X).row_factors_
-    np.testing.assert_array_equal(model(random_state=3, n_threads=2).fit(X).row_factors_, one)
-    np.testing.assert_array_equal(model(random_state=np.random.default_rng(3)).fit(X).row_factors_, one)
-    other = model(random_state=np.random.RandomState(3)).fit(X)
-    np.testing.assert_allclose(learned(other), learned(model(random_state=3).fit(X)), atol=1e-6)
+@KINDS
+def test_seeds_and_threads(kind):
+    one = model(random_state=3, **kind).fit(X)
+    np.testing.assert_array_equal(learned(model(random_state=3, n_threads=2, **kind).fit(X)), learned(one))
+    np.testing.assert_array_equal(learned(model(random_state=np.random.default_rng(3), **kind).fit(X)), learned(one))
+    other = model(random_state=np.random.RandomState(3), **kind).fit(X)
+    np.testing.assert_allclose(learned(other), learned(one), atol=1e-6)
 
 
 def test_a_loss_object():
@@ -603,7 +630,7 @@ def test_verbose_leaves_nothing_behind_when_a_fit_fails():
 
 @pytest.mark.parametrize(("shape", "rank"), [((30, 4), 4), ((3, 20), 3), ((1, 1), 1), ((30, 20), 10)])
 def test_the_default_rank_is_one_that_there_can_be(shape, rank):
-    m = MatrixCompletion(random_state=0, tol=1e-3).fit(low_rank(*shape, missing=0.0))
+    m = plain_completion(random_state=0, tol=1e-3).fit(low_rank(*shape, missing=0.0))
     assert m.row_factors_.shape[1] == rank
     assert m.get_params()["rank"] is None
 
@@ -830,7 +857,7 @@ def test_what_a_masked_array_hides_is_not_learned():
     M = np.ma.masked_array(np.outer([1.0, 2, 3, 4], [1.0, 2, 3]))
     M.data[3, 2] = 999.0
     M[3, 2] = np.ma.masked
-    assert MatrixCompletion(rank=1, C=1e4).fit(M).predict([3], [2])[0] == pytest.approx(12, rel=1e-3)
+    assert plain_completion(rank=1, C=1e4).fit(M).predict([3], [2])[0] == pytest.approx(12, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -838,7 +865,7 @@ def test_what_a_masked_array_hides_is_not_learned():
 )
 def test_text_and_dates_are_not_read_as_numbers(given):
     with pytest.raises(TypeError, match="real numbers are needed"):
-        MatrixCompletion(rank=1).fit(given)
+        plain_completion(rank=1).fit(given)
 
 
 @pytest.mark.parametrize("weighting", [1000.0, -1000.0])
@@ -846,12 +873,12 @@ def test_weights_out_of_range(weighting):
     X = np.random.default_rng(0).standard_normal((6, 5))
     X[0, :4] = np.nan
     with pytest.raises(ValueError, match=f"weighting={weighting} makes weights of the entry counts, 5 to 6"):
-        MatrixCompletion(rank=1, weighting=weighting).fit(X)
+        plain_completion(rank=1, weighting=weighting).fit(X)
 
 
 def test_a_path_is_read(tmp_path):
     (tmp_path / "ratings.csv").write_text("user,item,rating\na,x,1\na,y,2\nb,x,2\nb,y,4\n")
-    model = MatrixCompletion(1, C=1e4).fit(tmp_path / "ratings.csv")
+    model = plain_completion(1, C=1e4).fit(tmp_path / "ratings.csv")
     assert model.predict(["b"], ["y"]) == pytest.approx(4.0, abs=0.01)
     assert model.fit(str(tmp_path / "ratings.csv")).row_ids_.tolist() == ["a", "b"]
     with pytest.raises(FileNotFoundError, match="does not exist"):
@@ -860,6 +887,6 @@ def test_a_path_is_read(tmp_path):
 
 def test_what_is_no_matrix_is_named():
     with pytest.raises(TypeError, match="X is None, but a matrix of samples"):
-        MatrixCompletion(1).fit(None)
+        plain_completion(1).fit(None)
     with pytest.raises(TypeError, match="Column 'b' of X contains the text 'x'"):
-        MatrixCompletion(1).fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))
+        plain_completion(1).fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))

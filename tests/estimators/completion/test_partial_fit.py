@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import rslm
-from rslm import InductiveCompletion, MatrixCompletion, MatrixCompletionCV, Objective, ObservedMatrix, Problem
+from plain import plain_completion
+from rslm import InductiveCompletion, Objective, ObservedMatrix, Problem
 from rslm.datasets import make_low_rank, make_ratings
 from rslm.estimators.completion.streaming import batches
 from rslm.losses import Huber, Logistic, Square
@@ -24,7 +25,7 @@ def part(data, first, last):
 
 
 def streamed(data=MADE, step=1000, passes=1, **options):
-    model = MatrixCompletion(4, C, random_state=0, **options)
+    model = plain_completion(4, C, random_state=0, **options)
     for _ in range(passes):
         for start in range(0, data.shape[0], step):
             model.partial_fit(part(data, start, min(start + step, data.shape[0])))
@@ -90,7 +91,7 @@ def test_what_can_be_done_with_it(tmp_path):
 
 
 def test_a_stream_goes_on_from_a_file(tmp_path):
-    model = MatrixCompletion(4, C, random_state=0).partial_fit(part(MADE, 0, 1500))
+    model = plain_completion(4, C, random_state=0).partial_fit(part(MADE, 0, 1500))
     model.save(tmp_path / "m")
     kept = rslm.load(tmp_path / "m").partial_fit(part(MADE, 1500, 3000))
     model.partial_fit(part(MADE, 1500, 3000))
@@ -99,13 +100,13 @@ def test_a_stream_goes_on_from_a_file(tmp_path):
 
 
 def test_another_rank_is_refused():
-    model = MatrixCompletion(4, C, random_state=0).partial_fit(part(MADE, 0, 600))
+    model = plain_completion(4, C, random_state=0).partial_fit(part(MADE, 0, 600))
     with pytest.raises(ValueError, match="learned at rank 4, and rank is 5 now"):
         model.set_params(rank=5).partial_fit(part(MADE, 600, 1200))
 
 
 def test_a_batch_fit_polishes_it():
-    model, cold = streamed(), MatrixCompletion(4, C, random_state=0).fit(MADE)
+    model, cold = streamed(), plain_completion(4, C, random_state=0).fit(MADE)
     before = objective(model)
     model.set_params(warm_start=True).fit(MADE)
     assert model.converged_
@@ -135,7 +136,7 @@ def test_samples_without_an_entry():
 )
 def test_what_a_stream_cannot_do(options, message):
     with pytest.raises(ValueError if "rank" in options else AttributeError, match=r"has no attribute|rank") as caught:
-        MatrixCompletion(**{"rank": 2, **options}).partial_fit(part(MADE, 0, 50))
+        plain_completion(**{"rank": 2, **options}).partial_fit(part(MADE, 0, 50))
     assert re.search(message, f"{caught.value} {caught.value.__cause__}")
 
 
@@ -145,9 +146,8 @@ def test_other_features_are_refused():
         model.partial_fit(np.ones((600, 79)))
 
 
-@pytest.mark.parametrize("kind", [MatrixCompletionCV, InductiveCompletion])
-def test_only_where_it_makes_sense(kind):
-    assert not hasattr(kind(), "partial_fit")
+def test_only_where_it_makes_sense():
+    assert not hasattr(InductiveCompletion(), "partial_fit")
 
 
 def test_nothing_new_to_learn_from():
@@ -156,13 +156,13 @@ def test_nothing_new_to_learn_from():
     model.partial_fit(np.full((5, 80), np.nan))
     np.testing.assert_array_equal(model.col_factors_, before)
     with pytest.raises(ValueError, match="Nothing is observed"):
-        MatrixCompletion(2).partial_fit(np.full((5, 80), np.nan))
+        plain_completion(2).partial_fit(np.full((5, 80), np.nan))
 
 
 @pytest.mark.parametrize(("options", "message"), [({"rank": "x"}, "rank must be"), ({"C": "a"}, "C must be")])
 def test_wrong_settings(options, message):
     with pytest.raises(ValueError, match=message):
-        MatrixCompletion(**options).partial_fit(part(MADE, 0, 600))
+        plain_completion(**options).partial_fit(part(MADE, 0, 600))
 
 
 def test_an_interrupt_is_passed_on_and_leaves_the_state_whole(monkeypatch):
@@ -194,7 +194,7 @@ def press_and_go(*arguments):
 
 
 def test_bounds_hold_for_new_samples_too():
-    model = MatrixCompletion(3, 20.0, bounds=(0, 4), random_state=0)
+    model = plain_completion(3, 20.0, bounds=(0, 4), random_state=0)
     with pytest.warns(UserWarning, match="beyond the bounds"):
         model.fit(part(MADE, 0, 300))
     assert np.concatenate(model.recommend_for(part(MADE, 300, 400), 5)[1]).max() <= 4.0

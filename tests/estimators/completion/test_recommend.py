@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 import rslm
-from rslm import MatrixCompletion, ObservedMatrix
+from plain import WITH_EFFECTS, plain_completion
+from rslm import ObservedMatrix
 from rslm.data import holdout
 from rslm.datasets import make_ratings
 from rslm.estimators.completion import recommend
 
 MADE = make_ratings(60, 45, 900, rank=2, noise=0.3, random_state=0).data
 TRAIN, TEST = holdout(MADE, 0.2, 0)
-MODEL = MatrixCompletion(3, 20.0, random_state=0).fit(TRAIN)
+MODEL = plain_completion(3, 20.0, random_state=0).fit(TRAIN)
 
 
 def expected(rows, top, known):
@@ -80,7 +81,7 @@ def test_ids_in_ids_out():
     named = ObservedMatrix.from_ratings(
         [f"u{i}" for i in TRAIN.rows_of_entries()], [f"i{j}" for j in TRAIN.index], TRAIN.values
     )
-    model = MatrixCompletion(3, 20.0, random_state=0).fit(named)
+    model = plain_completion(3, 20.0, random_state=0).fit(named)
     columns, scores = model.recommend(["u7", "u3"], 4)
     assert len(columns) == 2
     for user, items, values in zip(("u7", "u3"), columns, scores, strict=True):
@@ -109,13 +110,13 @@ def test_bad_wishes(rows, top, known, message):
 def test_known_entries_of_other_ids():
     named = ObservedMatrix.from_ratings(["a", "b"], ["x", "y"], [1.0, 2.0])
     other = ObservedMatrix.from_ratings(["a", "c"], ["x", "y"], [1.0, 2.0])
-    model = MatrixCompletion(1, 1.0, random_state=0).fit(named)
+    model = plain_completion(1, 1.0, random_state=0).fit(named)
     with pytest.raises(ValueError, match="other ids"):
         model.recommend(["a"], 1, known=other)
 
 
 def test_recommendations_are_within_the_bounds():
-    model = MatrixCompletion(3, 20.0, bounds=(0, 3.6), random_state=0)
+    model = plain_completion(3, 20.0, bounds=(0, 3.6), random_state=0)
     with pytest.warns(UserWarning, match="beyond the bounds"):
         model.fit(TRAIN)
     scores = np.concatenate(model.recommend(range(60), 45)[1])
@@ -123,10 +124,10 @@ def test_recommendations_are_within_the_bounds():
     assert (scores == 3.6).any()
 
 
-@pytest.mark.parametrize("options", [{}, {"weighting": 0.5}, {"loss": "huber"}, {"bounds": (-2, 9)}])
+@pytest.mark.parametrize("options", [{}, {"weighting": 0.5}, {"loss": "huber"}, {"bounds": (-2, 9)}, WITH_EFFECTS])
 def test_new_samples(options):
     """As `transform` fills them, those without an entry like an average one; their own entries are left out."""
-    model = MatrixCompletion(3, 20.0, random_state=0, **options).fit(TRAIN)
+    model = plain_completion(3, 20.0, random_state=0, **options).fit(TRAIN)
     new = make_ratings(12, 45, 150, rank=2, noise=0.3, random_state=5).data.to_dense()
     new[3] = np.nan
     filled = model.transform(new)
@@ -135,9 +136,10 @@ def test_new_samples(options):
     order, values = best_of(filled, 5)
     assert_same(columns, order)
     assert_same(scores, values, atol=1e-9)
-    np.testing.assert_allclose(
-        model.transform(new)[3], model.row_factors_.mean(axis=0) @ model.col_factors_.T, atol=1e-9
-    )
+    average = model.row_factors_.mean(axis=0) @ model.col_factors_.T
+    if model.effects is not None:  # then the location is all that is known
+        average = model.intercept_ + model.col_effects_
+    np.testing.assert_allclose(model.transform(new)[3], average, atol=1e-9)
 
 
 def test_new_samples_with_features():
@@ -158,7 +160,7 @@ def test_new_samples_keep_bounds_of_their_own():
     X = np.where(rng.random((12, 8)) < 0.6, rng.uniform(2.0, 3.0, (12, 8)), np.nan)
     upper = np.where(np.arange(12) < 1, 2.1, 5.0)[:, None]
     with pytest.warns(UserWarning, match="beyond the bounds"):
-        model = MatrixCompletion(2, 100.0, bounds=(None, upper), random_state=0).fit(X)
+        model = plain_completion(2, 100.0, bounds=(None, upper), random_state=0).fit(X)
     columns, predictions = model.recommend_for(X, 3)
     W = model.predict(X)
     for k, (at, found) in enumerate(zip(columns, predictions, strict=True)):

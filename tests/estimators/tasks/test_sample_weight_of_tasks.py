@@ -11,7 +11,6 @@ from rslm.data import ObservedMatrix
 from rslm.estimators.tasks.named_tasks import middles_of_tasks
 from rslm.measurements import Tasks
 
-NOT_YET = pytest.mark.xfail(strict=False, reason="the solver does not weight observations yet")
 RNG = np.random.default_rng(0)
 TASKS = RNG.permutation(np.repeat(["a", "b", "c", "d"], 25))  # mixed, so that they have to be ordered
 X = RNG.standard_normal((100, 5))
@@ -54,7 +53,6 @@ def test_a_row_of_weight_0_is_not_there(case, kind):
     np.testing.assert_array_equal(found.intercept_, without.intercept_)
 
 
-@NOT_YET
 @pytest.mark.parametrize("case", CASES)
 def test_weight_2_is_the_row_twice(case):
     make, y, given = CASES[case]
@@ -154,7 +152,7 @@ def test_scores():
     assert model.score(X, CLASSES, sample_weight=WEIGHTS, tasks=TASKS) == expected
 
 
-@pytest.mark.parametrize("complete", [True, pytest.param(False, marks=NOT_YET)])
+@pytest.mark.parametrize("complete", [True, False])
 def test_reduced_rank_weight_2_is_the_row_twice(complete):
     """Complete targets with the square loss are reduced to a few rows, where weights are factors of them."""
     targets = X @ RNG.standard_normal((5, 3)) + 0.3 * RNG.standard_normal((100, 3))

@@ -24,7 +24,7 @@ from rslm.estimators.completion.layout import Layout
 from rslm.evaluation.dual import dual_gram
 from rslm.evaluation.effects import effects_alone, residual_duals
 from rslm.evaluation.objective import Objective
-from rslm.kernels import predict_pairs
+from rslm.kernels import Stopped, predict_pairs
 from rslm.location import Effects
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss, usual_size
@@ -36,8 +36,9 @@ from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.loop import Callback
 
 STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
+FURTHEST = 1e6  # factor by which C may differ from the first one
 ROUGH, MOST = 3e-3, 30  # tolerance and iterations of a fit on the way
-WORTH = 2e-4  # the same for another step of C
+WORTH = 2e-4  # share by which another C must lower the error to go on
 BETTER = 1e-3  # a rank must lower the error by this share to be worth another column
 EXACT = 50_000  # entries
 SEARCHED = 3  # C is searched at every rank up to `COMPARED`, and then at every third one
@@ -74,7 +75,7 @@ class Setting:
 
 
 @dataclass
-class Path:
+class Trials:
     """All settings that were tried, in order, with their errors on held-out entries."""
 
     rows: list[tuple[int, float, float, float, float]] = field(default_factory=list)
@@ -94,7 +95,7 @@ class Found:
 
     setting: Setting
     error: float
-    path: Path
+    path: Trials
     start: Floats | None
     of_mean: float
     of_effects: float
@@ -126,10 +127,11 @@ class Search:
         self.largest_rank = min(largest_rank, MOST_RANK)
         self.loss = template.loss
         self.smooth = template.loss if template.loss.smooth else rounded(template)
-        self.path = Path()
+        self.path = Trials()
         self.errors: dict[Setting, float] = {}
         self.points: dict[Setting, list[Floats]] = {}
         self.located = template.ridges is not None
+        self.first = math.nan  # the C that the search begins with
         self.exact = len(template.data) <= EXACT  # then every rank is tried, because it costs little
         self.effects: list[Effects | None] = [None] * len(folds)
 
@@ -162,16 +164,26 @@ class Search:
 
     # ---- the search ----------------------------------------------------------------------------------------------
 
-    def run(self) -> Found:
-        of_mean, of_effects = self.of_mean(), self.of_effects()
-        first = self._first_C() if self.C is None else self.C
-        best = min((self._best(first, of_rows) for of_rows in self._with_rows()), key=self._key)
-        if self.C is None:
-            best = self._between(self._along_C(best, FINER))
-        best = self._certifiable(best)
+    def run(self) -> Found | None:
+        """The best setting; if there was no time for all, of those that were tried, and None if none was."""
+        of_mean, of_effects = self.of_mean(), math.nan
+        try:
+            of_effects = self.of_effects()
+            best = self._best_of_all()
+        except Stopped:
+            if not self.errors:
+                return None
+            best = min(self.errors, key=self._key)
         points = self.points.get(best)
         start = points[0] if points is not None and len(self.folds) == 1 else None
         return Found(best, self.errors[best], self.path, start, of_mean, of_effects)
+
+    def _best_of_all(self) -> Setting:
+        self.first = self._first_C() if self.C is None else self.C
+        best = min((self._best(self.first, of_rows) for of_rows in self._with_rows()), key=self._key)
+        if self.C is None:
+            best = self._between(self._along_C(best, FINER))
+        return self._certifiable(best)
 
     def _key(self, setting: Setting) -> float:
         return self.errors[setting]
@@ -180,7 +192,7 @@ class Search:
         """The best setting over ranks: the smallest rank whose error is almost the least."""
         best: dict[int, Setting] = {}
         rank, without, count = 1, 0, 0
-        while not (self.stopped() and best):
+        while True:
             count += 1
             if self.exact or rank <= COMPARED or count % SEARCHED == 0:
                 best[rank] = self._at_rank(rank, C, kinds)
@@ -202,7 +214,7 @@ class Search:
         ranks = sorted(best)
         high = next(r for r in ranks if self.errors[best[r]] <= (1.0 + BETTER) * least)
         low, found = max((r for r in ranks if r < high), default=0), best[high]
-        while high - low > 1 and high <= CLOSE and not self.stopped():
+        while high - low > 1 and high <= CLOSE:
             middle = (low + high) // 2
             at = self._along_C(self._tried(replace(found, rank=middle)), STEP)
             if self.errors[at] <= (1.0 + BETTER) * min(least, self.errors[found]):
@@ -215,7 +227,7 @@ class Search:
         """The setting at the rank of the convex optimum, if it predicts almost as well; else the given one."""
         entries = len(self.template.data)
         at = best
-        while self.rank is None and not self.stopped():
+        while self.rank is None:
             if self._gap(at) <= CLOSED:
                 if at is best or self.errors[at] > (1.0 + ALMOST) * self.errors[best]:
                     return best
@@ -273,7 +285,7 @@ class Search:
             return at
         for factor in (step, 1.0 / step):
             moved = False
-            while not self.stopped():
+            while 1.0 / FURTHEST <= at.C * factor / self.first <= FURTHEST:
                 new = self._tried(replace(at, C=at.C * factor))
                 if not self.errors[new] < (1.0 - WORTH) * self.errors[at]:
                     break
@@ -283,7 +295,7 @@ class Search:
         return at
 
     def _tried(self, setting: Setting) -> Setting:
-        """The setting, fitted to every fold."""
+        """The setting, fitted to every fold; `Stopped` where there is no time for that."""
         if setting in self.errors:
             return setting
         began = time.perf_counter()
@@ -303,6 +315,8 @@ class Search:
                 callback=self.callback(layout),
             )
             self.interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
+            if self.stopped():  # what was found on a part of the folds cannot be compared
+                raise Stopped
             points.append(result.point)
             total.append(self._error(layout, fold, result.U, result.V, result.effects))
         self.errors[setting], self.points[setting] = self._mean(total), points
@@ -335,9 +349,10 @@ class Search:
         effects = self.effects[0]
         z = residual_duals(problem, effects, self.threads) if effects is not None else guessed(problem)
         (u, v), rows = leading_pair(problem, z, self.threads, self.seed), problem.data.groups(0)
+        if not v.any():  # effects explain everything
+            return self.template.C
         density = float(np.sum(u[rows] ** 2 * v[problem.data.groups(1)] ** 2))
-        curvature = self.template.curvature
-        return HALVED / (max(density, np.finfo(float).tiny) * curvature * 0.5)
+        return HALVED / (density * self.template.curvature * 0.5)
 
     def _best(self, C: float, of_rows: bool) -> Setting:
         """The best setting over C, weighting and, unless it is given, rank."""

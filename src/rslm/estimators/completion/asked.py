@@ -10,12 +10,14 @@ import numpy as np
 from rslm.data import ObservedMatrix
 from rslm.estimators.automatic.variances import usual_ridges
 from rslm.estimators.completion.ridges import Ridges
+from rslm.estimators.persistence import Form
 from rslm.losses import Loss
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.types import Floats
 
 AUTO = "auto"
 OTHER_UNITS = 3.0  # the spreads of features differ by this factor where they have units of their own
+ROUNDING = 1e-12  # spread relative to the mean of a feature, below which all its values are equal
 ENTRIES = 10  # of a feature, from which its spread can be estimated
 
 
@@ -38,17 +40,38 @@ class Asked:
         for name, value in (("rank", rank), ("C", C), ("weighting", weighting)):
             if isinstance(value, str) and not is_auto(value):
                 raise ValueError(f"{name} must be a number or 'auto'; got {value!r}")
+        whole = isinstance(rank, int | np.integer) and not isinstance(rank, bool)
+        if not (whole or rank is None or is_auto(rank)):  # the solver checks the range
+            raise ValueError(f"rank must be a whole number or 'auto'; got {rank!r}")
+        if not is_auto(C) and not 0 < as_float(C) < np.inf:
+            raise ValueError(f"C must be a positive finite number; got {C!r}")
         if not is_auto(weighting) and not np.isfinite(as_float(weighting)):
             raise ValueError(
                 f"weighting must be a finite number, 0 for the plain trace norm, or 'auto'; got {weighting!r}"
             )
-        found = [None if is_auto(value) else value for value in (rank, C, weighting)]
-        return cls(found[0], found[1], None if found[2] is None else float(found[2]), fixed=not is_auto(rank))
+        # As Python's floats: a NumPy float32 would lower the precision, and overflow.
+        of_C, of_weighting = (None if is_auto(value) else float(value) for value in (C, weighting))
+        return cls(None if is_auto(rank) else rank, of_C, of_weighting, fixed=not is_auto(rank))
 
     @property
     def searches(self) -> bool:
         """Whether settings have to be found by held-out entries. A C that is given is for a given weighting."""
         return not self.fixed or self.C is None
+
+
+def _ridges_from_plain(plain: Any) -> Any:
+    if not (plain is None or is_auto(plain) or (isinstance(plain, list) and len(plain) == 2)):
+        raise ValueError("effects")
+    return tuple(plain) if isinstance(plain, list) else plain
+
+
+def _ridges_to_plain(effects: Any) -> Any:
+    if effects is None or is_auto(effects):
+        return effects
+    return [None if ridge is None else float(ridge) for ridge in effects]
+
+
+EFFECTS_FORM: Form = _ridges_to_plain, _ridges_from_plain  # in files
 
 
 def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | None) -> Ridges | None:
@@ -57,9 +80,10 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
         return None
     if is_auto(effects):
         numbers = data.with_values(loss.targets(np.asarray(data.values, dtype=np.float64)))
-        if units is not None:
-            numbers = numbers.with_values(numbers.values / units[data.index])
-        return Ridges(*usual_ridges(numbers))
+        if units is None:
+            return Ridges(*usual_ridges(numbers))
+        # In units of their own, the means of features say nothing of each other, and are not shrunk to a common one.
+        return Ridges(usual_ridges(numbers.with_values(numbers.values / units[data.index]))[0], 0.0)
     try:
         rows, columns = effects
         ridges = [None if r is None else as_float(r) for r in (rows, columns)]
@@ -73,12 +97,16 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
     return Ridges(*ridges)
 
 
-def units_of(scale: Any, data: ObservedMatrix, loss: Loss, bounded: bool) -> Floats | None:
+def units_of(scale: Any, data: ObservedMatrix, loss: Loss, located: bool, bounded: bool) -> Floats | None:
     """The standard deviation of every feature, if features are to be standardised; else None."""
     if not (is_auto(scale) or isinstance(scale, bool | np.bool_)):
         raise ValueError(f"scale must be True, False or 'auto'; got {scale!r}")
     if not is_auto(scale) and not scale:
         return None
+    if not located:
+        if is_auto(scale):
+            return None
+        raise ValueError("scale=True standardises features, for which they need effects; got effects=None")
     if bounded or loss.binary:
         if is_auto(scale):
             return None
@@ -87,7 +115,8 @@ def units_of(scale: Any, data: ObservedMatrix, loss: Loss, bounded: bool) -> Flo
     largest = float(np.abs(y).max(initial=0.0)) or 1.0
     y, filled = y / largest, np.maximum(counts, 1)
     means = np.bincount(data.index, y, data.shape[1]) / filled
-    spreads = np.sqrt(np.bincount(data.index, (y - means[data.index]) ** 2, data.shape[1]) / filled) * largest
+    spreads = np.sqrt(np.bincount(data.index, (y - means[data.index]) ** 2, data.shape[1]) / filled)
+    spreads = np.where(spreads > ROUNDING * np.abs(means), spreads, 0.0) * largest
     known = spreads[(counts >= min(ENTRIES, data.shape[0])) & (spreads > 0)]
     if is_auto(scale):
         few = 2 * len(known) < data.shape[1] or len(known) < 2

@@ -14,6 +14,7 @@ from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, parts
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import OWN, as_loss
+from rslm.estimators.completion.asked import is_auto
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.recommend import Known, Recommending
@@ -132,7 +133,8 @@ class Completion(Recommending):
         arrays |= {"subspace": self._subspace.features} | self._seen.to_arrays()
         arrays |= ids_to_array("row", self._rows.ids) | ids_to_array("col", self._cols.ids)
         facts["mean_count"], facts["C"] = self._subspace.mean_count, float(self._subspace.C)
-        facts["weighting"] = self._subspace.weighting
+        if self._subspace.weighting is not None:  # which features alone do not need
+            facts["weighting"] = self._subspace.weighting
         facts["classes"] = None if self.classes_ is None else self.classes_.tolist()
         return arrays, facts
 
@@ -173,7 +175,7 @@ class Completion(Recommending):
 
 def rank_limit(rank: Any, shape: tuple[int, int]) -> int:
     """The limit on the rank: the given one, which the solver checks, or one that suits a matrix of this shape."""
-    return min(USUAL_RANK, *shape) if rank is None or isinstance(rank, str) else rank
+    return min(USUAL_RANK, *shape) if rank is None or is_auto(rank) else rank
 
 
 def _labels(kind: str, count: int, ids: NDArray[Any] | None) -> Labels:

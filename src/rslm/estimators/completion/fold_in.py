@@ -69,10 +69,10 @@ class Subspace:
     def _solve(self, data: ObservedMatrix, loss: Loss, threads: int) -> tuple[ColumnsSolution, float]:
         """The inner solution, and the scale of its V and of its predictions."""
         weights = count_weights(data.row_counts(), self.mean_count, self.weighting)
-        scale = scale_of(float(np.abs(data.values).max(initial=0.0)), self.box, loss)
         if self.units is not None:
-            data = data.with_values(data.values / (self.units * scale)[data.index])
-        elif scale != 1.0:
+            data = data.with_values(data.values / self.units[data.index])
+        scale = scale_of(float(np.abs(data.values).max(initial=0.0)), self.box, loss)
+        if scale != 1.0:
             data = data.with_values(data.values / scale)
         box, located = self._structure(data.shape[0], scale), self.offsets
         location = None if located is None else Location(True, 0.0, located.ridge)

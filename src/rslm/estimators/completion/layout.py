@@ -70,7 +70,13 @@ class Layout:
     @cached_property
     def scale(self) -> float:
         """Scale applied before solving (square loss only)."""
-        return scale_of(self.largest, self.box, self.loss)
+        largest = self.largest if self.units is None else float(np.abs(self._in_units()).max())
+        return scale_of(largest, self.box, self.loss)
+
+    def _in_units(self) -> Floats:
+        """The values divided by the units of their features."""
+        assert self.units is not None
+        return np.asarray(self.data.values / self.units[self.data.index])
 
     def _weights(self, counts: Indices64) -> Floats | None:
         if self.weighting == 0:
@@ -100,7 +106,7 @@ class Layout:
     def _scaled(self) -> ObservedMatrix:
         """The data divided by the scale; values that are tiny relative to the bounds become zero."""
         if self.units is not None:
-            return self.data.with_values(self.data.values / (self.units * self.scale)[self.data.index])
+            return self.data.with_values(self._in_units() / self.scale)
         away = 0.0 if self.box is None else float(self.box.nearest_to_zero().max())
         if self.scale == 1.0 and (self.largest >= LEAST or away < LEAST):
             return self.data
@@ -152,10 +158,10 @@ class Layout:
             ridge = self.location.columns if self.features_first else self.location.rows
             offsets = Offsets(located.mean, located.columns, ridge)
         subspace = Subspace(basis, self.C, self.weighting, float(row_counts.mean()), self.box, offsets, self.units)
-        factors = self._in_units(rows, cols, located)
+        factors = self._factors(rows, cols, located)
         return self._described(rounding) | factors | {"_subspace": subspace, "_box": self.box, "_ridges": self.ridges}
 
-    def _in_units(self, rows: Floats, cols: Floats, located: Effects) -> dict[str, Any]:
+    def _factors(self, rows: Floats, cols: Floats, located: Effects) -> dict[str, Any]:
         """Factors and effects in the units of the data.
 
         Where features have units of their own, they have no common mean, and what a sample adds to all of them is one
@@ -176,11 +182,7 @@ class Layout:
         if effects is None:
             return Effects.none(self.data.shape)
         found = effects.scaled(self.scale)
-        if self.features_first:
-            found = Effects(found.mean, found.columns, found.rows, found.coefficients)
-        # What is not observed has no effect: the solver may leave it anywhere if it is not penalised.
-        rows, columns = found.rows * (self.data.row_counts() > 0), found.columns * (self.data.col_counts() > 0)
-        return Effects(found.mean, rows, columns, found.coefficients)
+        return Effects(found.mean, found.columns, found.rows, found.coefficients) if self.features_first else found
 
     def _described(self, rounding: float) -> dict[str, Any]:
         """The attributes that do not depend on U and V."""

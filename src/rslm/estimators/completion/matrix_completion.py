@@ -12,7 +12,7 @@ from sklearn.callback import with_callbacks
 
 from rslm.data import as_generator, parts
 from rslm.estimators.automatic.folds import folds_of
-from rslm.estimators.automatic.search import Search, stop_when
+from rslm.estimators.automatic.search import BETTER, Search, stop_when
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import needs_distributed
 from rslm.estimators.completion.asked import Asked, is_auto, ridges_of, units_of
@@ -239,7 +239,8 @@ class MatrixCompletion(Imputing):
             if self.warm_start and (basis := self._learned_basis(layout.data.shape, rank)) is not None:
                 layout = replace(layout, left="features")
                 start = layout.start(basis)
-            self._fit(X, layout, max(rank, 1), start, time_left(self.max_time, began), checkpoint, reporter)
+            limit = 1 if rank == 0 and not asked.fixed else rank  # 0 was found; the solver refuses one that was given
+            self._fit(X, layout, limit, start, time_left(self.max_time, began), checkpoint, reporter)
         self._keep_settings(layout, rank)
         return self
 
@@ -270,11 +271,14 @@ class MatrixCompletion(Imputing):
             interrupt=interrupt,
             free_effects=is_auto(self.effects),
         )
-        found = search.run()
+        with interrupt.within(limit, began):
+            found = search.run()
+        if found is None:
+            return layout, rank, None
         self.path_ = found.path.table()
         self.held_out_ = {"mean": found.of_mean, "effects": found.of_effects, "model": found.error}
         setting = found.setting
-        if not asked.fixed and layout.ridges is not None and not found.error < found.of_effects:
+        if not asked.fixed and layout.ridges is not None and not found.error < (1.0 - BETTER) * found.of_effects:
             self.held_out_["model"] = found.of_effects
             return replace(layout, C=NO_FACTORS * setting.C), 0, None
         return setting.applied(layout), setting.rank, found.start
@@ -295,7 +299,8 @@ class MatrixCompletion(Imputing):
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
-        model = super()._from_file(params, arrays, facts)
+        # Models of older versions have no effects.
+        model = super()._from_file({"effects": None, "scale": False} | params, arrays, facts)
         model.C_, model.weighting_ = model._subspace.C, model._subspace.weighting
         path = {k.removeprefix("path_"): parts.floats(arrays, k, None) for k in arrays if k.startswith("path_")}
         if len({len(values) for values in path.values()}) > 1:
@@ -322,7 +327,7 @@ class MatrixCompletion(Imputing):
         if client is not None:
             C = usual_C(data.shape, np.ones(1), loss) if asked.C is None else asked.C
             return DistributedLayout(data, loss, C, asked.weighting or 0.0, box)
-        units = None if self.effects is None else units_of(self.scale, data, loss, box is not None)
+        units = units_of(self.scale, data, loss, self.effects is not None, box is not None)
         ridges = ridges_of(self.effects, data, loss, units)
         C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C
         return Layout(data, loss, C, asked.weighting or 0.0, box, ridges=ridges, units=units)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import ObservedMatrix, parts
 from rslm.estimators.choices import has_probabilities
+from rslm.estimators.completion.asked import EFFECTS_FORM
 from rslm.estimators.completion.bounds import as_box, from_plain, to_plain, warn_of_beyond
 from rslm.estimators.completion.completion import Completion
 from rslm.estimators.completion.fold_in import Offsets, Subspace
@@ -29,7 +30,7 @@ class PlainCompletion(Completion):
     """Completion without features of rows and columns."""
 
     _subspace: Subspace
-    _forms: ClassVar[dict[str, Form]] = {**Completion._forms, "bounds": (to_plain, from_plain)}
+    _forms: ClassVar[dict[str, Form]] = {**Completion._forms, "bounds": (to_plain, from_plain), "effects": EFFECTS_FORM}
 
     def _warn_of_beyond(self, layout: Layout) -> None:
         """Warn of observed values beyond the bounds."""

@@ -9,6 +9,7 @@ import numpy as np
 from rslm.estimators.defaults import TYPICAL, spread
 from rslm.location import Location
 from rslm.losses import Loss
+from rslm.runtime.magnitudes import LARGEST
 from rslm.runtime.types import Floats
 
 
@@ -21,7 +22,9 @@ class Ridges:
 
     def location(self, C: float, curvature: float, transposed: bool) -> Location:
         """The location of a problem with this C and curvature of its loss; `transposed` if features are its rows."""
-        rows, columns = (None if ridge is None else C * curvature * ridge for ridge in (self.rows, self.columns))
+        rows, columns = (
+            None if ridge is None else min(C * curvature * ridge, LARGEST) for ridge in (self.rows, self.columns)
+        )
         return Location(True, columns, rows) if transposed else Location(True, rows, columns)
 
 

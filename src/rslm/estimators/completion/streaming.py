@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from rslm.certificate import no_certificate
 from rslm.data import ObservedMatrix, as_generator, parts
 from rslm.estimators.choices import STREAMING, as_loss
-from rslm.estimators.completion.asked import is_auto
+from rslm.estimators.completion.asked import Asked, is_auto
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.plain_completion import PlainCompletion
@@ -144,6 +144,7 @@ class PartialFit(PlainCompletion):
         sample_weight : numbers ≥ 0, optional
             Weights of the entries, as in `fit`.
         """
+        Asked.of(self.rank, self.C, self.weighting)  # wrong ones are errors
         stream = self._stream or Stream()
         given = self.rank is not None and not is_auto(self.rank)
         if stream.steps is not None and given and stream.steps.U.shape[1] != self.rank:
