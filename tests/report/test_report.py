@@ -254,7 +254,7 @@ def test_a_report_tells_what_there_is_to_know(page):
     assert fitted.certificate_.meaning in said
     assert "predicts worse" not in said
     assert "<b>user" in said  # ids are text, not tags
-    assert len(read.pictures) == 4  # one of the effects
+    assert len(read.pictures) == 3
     errors = [
         float(said.split(name)[1].split()[0]) for name in ("mean of all entries", "rows and columns alone", "the model")
     ]
@@ -376,7 +376,7 @@ def test_the_path_is_drawn(searched):
 
 
 def test_effects_are_drawn(searched):
-    ax = plot_effects(searched[0])
+    ax = plot_effects(MatrixCompletion(2, 1.0, effects=(2.0, 2.0), random_state=0).fit(searched[1]))
     assert [text.get_text().split(",")[0] for text in ax.get_legend().get_texts()] == ["60 rows", "40 columns"]
     with pytest.raises(ValueError, match="no effects to show"):
         plot_effects(MatrixCompletion(2, 1.0, effects=None, random_state=0).fit(searched[1]))

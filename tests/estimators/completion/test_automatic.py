@@ -69,7 +69,7 @@ def test_the_rank_is_found(rank, seed):
 
 def test_what_is_said_of_the_search(fitted, tmp_path):
     path = fitted.path_
-    assert list(path) == ["rank", "C", "weighting", "error", "seconds"]
+    assert list(path) == ["rank", "C", "weighting", "row_effects", "error", "seconds"]
     assert len({len(column) for column in path.values()}) == 1
     at = np.flatnonzero((path["C"] == fitted.C_) & (path["weighting"] == fitted.weighting_))
     assert path["error"][at].min() == fitted.held_out_["model"]

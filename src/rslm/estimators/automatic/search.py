@@ -36,6 +36,7 @@ from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.loop import Callback
 
 STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
+QUARTER = 0.25  # of a step of C, to which the best one is rounded
 FURTHEST = 1e6  # factor by which C may differ from the first one
 ROUGH, MOST = 3e-3, 30  # tolerance and iterations of a fit on the way
 WORTH = 2e-4  # share by which another C must lower the error to go on
@@ -78,14 +79,14 @@ class Setting:
 class Trials:
     """All settings that were tried, in order, with their errors on held-out entries."""
 
-    rows: list[tuple[int, float, float, float, float]] = field(default_factory=list)
+    rows: list[tuple[float, ...]] = field(default_factory=list)
 
-    def add(self, setting: Setting, error: float, seconds: float) -> None:
-        self.rows.append((setting.rank, setting.C, setting.weighting, error, seconds))
+    def add(self, setting: Setting, of_rows: bool, error: float, seconds: float) -> None:
+        self.rows.append((setting.rank, setting.C, setting.weighting, float(of_rows), error, seconds))
 
     def table(self) -> dict[str, Floats]:
-        """One array for each of rank, C, weighting, error and seconds."""
-        names = ("rank", "C", "weighting", "error", "seconds")
+        """One array for each of rank, C, weighting, row_effects (1 where rows had effects), error and seconds."""
+        names = ("rank", "C", "weighting", "row_effects", "error", "seconds")
         return dict(zip(names, np.array(self.rows, dtype=np.float64).reshape(-1, len(names)).T.copy(), strict=True))
 
 
@@ -275,9 +276,8 @@ class Search:
         below, middle, above = (self.errors[s] for s in near)
         bend = below + above - 2.0 * middle
         shift = float(np.clip(0.5 * (below - above) / bend, -0.5, 0.5)) if bend > 0 else 0.0
-        found = replace(best, C=best.C * FINER**shift)
-        self.errors[found], self.points[found] = min(self.errors[best], middle), self.points[best]
-        return found
+        shift = round(shift / QUARTER) * QUARTER  # the errors are rough, and the answer shall not depend on rounding
+        return min(best, self._tried(replace(best, C=best.C * FINER**shift)), key=self._key)
 
     def _along_C(self, at: Setting, step: float) -> Setting:
         """The best setting that steps of C lead to, upwards or else downwards."""
@@ -320,7 +320,9 @@ class Search:
             points.append(result.point)
             total.append(self._error(layout, fold, result.U, result.V, result.effects))
         self.errors[setting], self.points[setting] = self._mean(total), points
-        self.path.add(setting, self.errors[setting], time.perf_counter() - began)
+        ridges = setting.applied(self.template).ridges
+        of_rows = ridges is not None and ridges.rows is not None
+        self.path.add(setting, of_rows, self.errors[setting], time.perf_counter() - began)
         logger.info(
             "rank %d, C %.4g, weighting %g: held-out error %.5g, %.2f s",
             setting.rank,

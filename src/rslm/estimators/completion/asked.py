@@ -83,7 +83,9 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
         if units is None:
             return Ridges(*usual_ridges(numbers))
         # In units of their own, the means of features say nothing of each other, and are not shrunk to a common one.
-        return Ridges(usual_ridges(numbers.with_values(numbers.values / units[data.index]))[0], 0.0)
+        means = np.bincount(data.index, numbers.values, data.shape[1]) / np.maximum(data.col_counts(), 1)
+        standard = (numbers.values - means[data.index]) / units[data.index]
+        return Ridges(usual_ridges(numbers.with_values(standard))[0], 0.0)
     try:
         rows, columns = effects
         ridges = [None if r is None else as_float(r) for r in (rows, columns)]

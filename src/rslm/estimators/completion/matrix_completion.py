@@ -110,8 +110,9 @@ class MatrixCompletion(Imputing):
     C_, weighting_ : float
         The settings that were used.
     path_ : dict of arrays, or None
-        rank, C, weighting, error (of held-out entries: root mean square for the square loss, else the mean loss) and
-        seconds of all settings that were tried. None if there was nothing to find.
+        rank, C, weighting, row_effects (1 where rows had effects), error and seconds of all settings that were tried.
+        An error is that of held-out entries: the root mean square for the square loss, else the mean loss. None if
+        there was nothing to find.
     held_out_ : dict or None
         The errors of held-out entries: of the "mean", of "effects" alone, and of the "model" with the found settings.
     certificate_ : Certificate
