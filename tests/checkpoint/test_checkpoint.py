@@ -667,7 +667,7 @@ def test_complete_goes_on(run, tmp_path):
     path.unlink()
     assert "m exists; add --force" in run(*words, "--model", tmp_path / "m")[0]
     assert run(*words)[0] == 0
-    said = run(*words, "--weighting", 0)[0]
+    said = str(run(*words, "--weighting", 1)[0])
     assert "another fit; weighting of rows: " in said
     assert "named for two different outputs" in run(*words, "--model", path)[0]
     for search in ([], ["--tune", "--C", 30]):

@@ -16,7 +16,7 @@ from rslm.runtime.magnitudes import as_float
 from rslm.runtime.types import Floats
 
 AUTO = "auto"
-OTHER_UNITS = 3.0  # the spreads of features differ by this factor where they have units of their own
+OTHER_UNITS = 10.0  # the spreads of features differ by this factor where they have units of their own
 ROUNDING = 1e-12  # spread relative to the mean of a feature, below which all its values are equal
 ENTRIES = 10  # of a feature, from which its spread can be estimated
 

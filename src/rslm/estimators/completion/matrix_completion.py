@@ -77,7 +77,7 @@ class MatrixCompletion(Imputing):
     scale : bool or "auto", default="auto"
         Whether features are divided by their standard deviations before solving, as a table of different units needs;
         predictions are in the units of X. "auto" does so if there are effects and the spreads of the features differ
-        by more than a factor of 3. What a sample adds to all of its features is then the last of the factors.
+        by more than a factor of 10. What a sample adds to all of its features is then the last of the factors.
     add_indicator, keep_empty_features : bool, default=False and True
         What `transform` returns, as scikit-learn's imputers do: whether it adds a column of 0 and 1 for every feature
         with missing entries, and whether it keeps features that had no entry in `fit`.
