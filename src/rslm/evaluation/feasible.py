@@ -4,86 +4,203 @@ The mean requires Σ z = 0, row effects without penalty S 1 = 0, column effects 
 S = M*z plus the multipliers of bounds. At a solution this holds up to the tolerance of the solver. The nearest feasible
 z differs by a combination of effects, by least squares; a certificate then scales z down into the domain of the
 conjugate, which it may leave by as little.
+
+A violation of these constraints is one array: of the rows, of the mean and of the covariates, which are sums over all
+columns, and then of the columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Protocol
+
 import numpy as np
 
+from rslm.evaluation.dual import Duals
+from rslm.kernels import Columns
+from rslm.kernels.scratch import scratch_like
 from rslm.linalg.conjugate_gradients import conjugate_gradients
+from rslm.location import Location
 from rslm.problem import Problem
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats, Indices64
-from rslm.structures import Multipliers
 
 EXACT, MOST, PASSES = 1e-7, 2000, 3  # two more passes remove what the first leaves
 LITTLE = 1e-5  # by how much z may be scaled down without making the dual value useless
 
 
-def feasible(problem: Problem, z: Floats, multipliers: Multipliers | None, n_threads: int) -> Floats:
-    """The nearest feasible z."""
-    location = problem.location
-    assert location is not None
-    data, a = problem.data.located()
-    T, X = problem.shape[1], location.covariates
-    rows, columns = location.rows == 0.0, location.columns == 0.0
-    ones, left = np.ones((T, 1)), np.ascontiguousarray(a[:, None])
-    sums: tuple[Floats, Floats] = np.zeros(len(a)), np.zeros(T)
-    if multipliers is not None and len(multipliers.values):
-        at, values = multipliers.entries, multipliers.values
-        sums = at.scatter(values, ones, n_threads)[:, 0], at.gather(values, left, n_threads)[:, 0]
+class Correctable(Protocol):
+    """Dual variables that can be changed, in this process or in others."""
 
-    def constraints(values: Floats, of_bounds: tuple[Floats, Floats] | None = None) -> Floats:
-        parts = []
-        if rows or location.mean:
-            S1 = data.adjoint_times(values, ones, n_threads)[:, 0]
-            S1 = S1 if of_bounds is None else S1 + of_bounds[0]
-            parts.append(S1[: problem.shape[0]] if rows else np.zeros(0))
-            parts.append(np.array([a @ S1]) if location.mean else np.zeros(0))
-        if columns:
-            Sa = data.adjoint_transposed_times(values, left, n_threads)[:, 0]
-            parts.append(Sa if of_bounds is None else Sa + of_bounds[1])
-        if X is not None:
-            parts.append(X.T @ values)
-        return np.concatenate(parts) if parts else np.zeros(0)
+    def violation(self) -> Floats:
+        """By how much z violates each constraint."""
 
-    def combination(x: Floats) -> Floats:
-        """The adjoint of `constraints`."""
-        b, at = np.zeros(len(a)), 0
-        if rows:
-            b[: problem.shape[0]], at = x[: problem.shape[0]], problem.shape[0]
-        if location.mean:
-            b, at = b + x[at] * a, at + 1
-        c: Floats = np.zeros(T)
-        if columns:
-            c, at = x[at : at + T], at + T
-        w = data.apply(np.column_stack([a, b]), np.column_stack([c, np.ones(T)]), n_threads)
-        return w if X is None else np.asarray(w + X @ x[at:])
+    def product(self, x: Floats) -> Floats:
+        """The change of the violation as the combination of effects x is added to z."""
 
-    wrong = constraints(z, sums)
-    found, negligible = z, np.finfo(float).eps * float(np.linalg.norm(z)) * np.sqrt(max(len(wrong), 1))
+    def subtract(self, x: Floats) -> None:
+        """Subtract the combination of effects x from z."""
+
+    def norm(self) -> float:
+        """|z|."""
+
+    def bounded(self) -> bool:
+        """Whether there are multipliers of bounds."""
+
+    def inside(self) -> bool:
+        """Whether z, scaled down a little, is in the domain of the conjugate."""
+
+    def balance(self) -> None:
+        """Replace z by one with sum 0 in every group, from the z before any change."""
+
+
+def make_feasible(z: Correctable, location: Location) -> None:
+    """Change z to the nearest feasible one."""
+    kinds = (location.rows == 0.0) + (location.columns == 0.0) + location.mean
+    if kinds == 0 and location.covariates is None:
+        return
+    wrong = z.violation()
+    negligible = np.finfo(float).eps * z.norm() * np.sqrt(max(len(wrong), 1))
     for _ in range(PASSES):
         if not float(np.linalg.norm(wrong)) > negligible:  # the rest is due to rounding
             break
-        moved = conjugate_gradients(lambda x: constraints(combination(x)), wrong, lambda x: x, tol=EXACT, most=MOST)
-        found = np.asarray(found - combination(moved))
-        wrong = constraints(found, sums)
-    bounded = multipliers is not None and len(multipliers.values) > 0
-    if bounded or X is not None or rows + columns + location.mean != 1 or _inside(problem, found):
-        return found
-    groups = np.zeros(len(z), dtype=np.int64) if location.mean else data.groups(int(columns))
-    return balanced(z, groups)
+        z.subtract(conjugate_gradients(z.product, wrong, lambda x: x, tol=EXACT, most=MOST))
+        wrong = z.violation()
+    if kinds == 1 and location.covariates is None and not z.bounded() and not z.inside():
+        z.balance()
 
 
-def _inside(problem: Problem, z: Floats) -> bool:
-    """Whether z, scaled down a little, is in the domain of the conjugate."""
-    y, weights = np.asarray(problem.data.values, dtype=np.float64), problem.data.weights
-    s = -(1.0 - LITTLE) * z / problem.C
-    return bool(np.isfinite(problem.loss.conjugate(y, s if weights is None else s / weights)).all())
+class Correction:
+    """The dual variables of the observations in this process."""
 
+    def __init__(self, duals: Duals) -> None:
+        location = duals.problem.location
+        assert location is not None
+        self.problem, self.location, self.n_threads = duals.problem, location, duals.n_threads
+        self._before = self.z = duals.z
+        self._own = False  # whether z is an array of this object
+        self._multipliers = duals.multipliers if self._has(duals) else None
+        self._data, self._a = duals.problem.data.located()
+        self._ones = np.ones((duals.problem.shape[1], 1))
+        self._left = np.ascontiguousarray(self._a[:, None])
 
-def balanced(z: Floats, groups: Indices64) -> Floats:
-    """z with sum 0 in every group; scaling down the sign with the larger sum is feasible."""
-    up, down = (np.bincount(groups, np.maximum(side, 0.0)) for side in (z, -z))
-    less = np.minimum(up, down)
-    factors = [(less / np.where(side > 0, side, 1.0))[groups] for side in (up, down)]
-    return np.asarray(z * np.where(z > 0, factors[0], factors[1]))
+    @staticmethod
+    def _has(duals: Duals) -> bool:
+        return duals.multipliers is not None and len(duals.multipliers.values) > 0
+
+    def violation(self) -> Floats:
+        found, at = self._constraints(self.z), self._multipliers
+        if at is None:
+            return found
+        d = at.entries.shape[0]
+        rows = np.zeros(len(self._a))
+        rows[:d] = at.entries.scatter(at.values, self._ones, self.n_threads)[:, 0]
+        columns = at.entries.gather(at.values, self._left[:d].copy(), self.n_threads)[:, 0]
+        return found + self._chosen(rows, columns, np.zeros(self.location.n_covariates))
+
+    def _constraints(self, values: Floats) -> Floats:
+        data, location, threads = self._data, self.location, self.n_threads
+        rows: Floats = np.zeros(len(self._a))
+        columns: Floats = np.zeros(len(self._ones))
+        X = location.covariates
+        if location.rows == 0.0 or location.mean:
+            rows = data.adjoint_times(values, self._ones, threads)[:, 0]
+        if location.columns == 0.0:
+            columns = data.adjoint_transposed_times(values, self._left, threads)[:, 0]
+        return self._chosen(rows, columns, np.zeros(0) if X is None else X.T @ values)
+
+    def _chosen(self, S1: Floats, Sa: Floats, of_covariates: Floats) -> Floats:
+        """The parts that are constraints."""
+        location, none = self.location, np.zeros(0)
+        of_rows = S1[: self.problem.shape[0]] if location.rows == 0.0 else none
+        of_mean = np.array([self._a @ S1]) if location.mean else none
+        return np.concatenate([of_rows, of_mean, of_covariates, Sa if location.columns == 0.0 else none])
+
+    def _combination(self, x: Floats) -> Floats:
+        """The adjoint of `_constraints`."""
+        location, d, T = self.location, self.problem.shape[0], len(self._ones)
+        b: Floats = np.zeros(len(self._a))
+        c: Floats = np.zeros(T)
+        at, k = 0, location.n_covariates
+        if location.rows == 0.0:
+            b[:d], at = x[:d], d
+        if location.mean:
+            b, at = b + x[at] * self._a, at + 1
+        if location.columns == 0.0:
+            c = x[at + k :]
+        w = self._data.apply(np.column_stack([self._a, b]), np.column_stack([c, np.ones(T)]), self.n_threads)
+        return w if location.covariates is None else np.asarray(w + location.covariates @ x[at : at + k])
+
+    def product(self, x: Floats) -> Floats:
+        return self._constraints(self._combination(x))
+
+    def subtract(self, x: Floats) -> None:
+        moved, z = self._combination(x), self._changed()
+        for at, _ in self._blocks():
+            z[at] -= moved[at]
+
+    def _changed(self) -> Floats:
+        """z as an array that may be overwritten; in double precision, or its sums would be too far from 0."""
+        if not self._own:
+            z = scratch_like(self._before, np.float64)
+            z[:] = self.z
+            self.z, self._own = z, True
+        return self.z
+
+    def norm(self) -> float:
+        return float(np.linalg.norm(self.z))
+
+    def bounded(self) -> bool:
+        return self._multipliers is not None
+
+    def inside(self) -> bool:
+        y, weights = self.problem.data.values, self.problem.data.weights
+        C, conjugate = self.problem.C, self.problem.loss.conjugate
+        for at, _ in self._blocks():
+            s = self.z[at] * (-(1.0 - LITTLE) / C)
+            if not np.isfinite(conjugate(y[at].astype(np.float64), s if weights is None else s / weights[at])).all():
+                return False
+        return True
+
+    # ---- z with sum 0 in every group ---------------------------------------------------------------------------------
+
+    def sides(self) -> tuple[Floats, Floats]:
+        """The sums of the positive and of the negative parts of z, before any change, over every group."""
+        count = 1 if self.location.mean else self.problem.shape[0 if self.location.rows == 0.0 else 1]
+        up, down = np.zeros(count), np.zeros(count)
+        for at, groups in self._blocks():
+            some = self._before[at].astype(np.float64)
+            up += np.bincount(groups, np.maximum(some, 0.0), count)
+            down += np.bincount(groups, np.maximum(-some, 0.0), count)
+        return up, down
+
+    def balance(self) -> None:
+        if self.balances(self.problem, self.location):
+            self.scale(*self.sides())
+
+    @staticmethod
+    def balances(problem: Problem, location: Location) -> bool:
+        """Whether every observation is in one group: coefficients of features have none."""
+        return location.rows != 0.0 or "entries" in problem.data.traits
+
+    def scale(self, up: Floats, down: Floats) -> None:
+        """Scale down the sign with the larger sum, which is feasible, from the sums of all processes."""
+        less, z = np.minimum(up, down), self._changed()
+        of_up, of_down = (less / np.where(side > 0, side, 1.0) for side in (up, down))
+        for at, groups in self._blocks():
+            some = self._before[at].astype(np.float64)
+            z[at] = some * np.where(some > 0, of_up[groups], of_down[groups])
+
+    def _blocks(self) -> Iterator[tuple[slice, Indices64]]:
+        """Observations of some columns at a time, and the group of each."""
+        columns: Columns = self.problem.data.columns  # type: ignore[attr-defined]  # all data with a location have them
+        for first, last in columns.blocks():
+            raise_if_stopped()
+            at = slice(int(columns.indptr[first]), int(columns.indptr[last]))
+            if self.location.mean or (self.location.rows == 0.0 and not self.balances(self.problem, self.location)):
+                groups = np.zeros(at.stop - at.start, dtype=np.int64)
+            elif self.location.rows == 0.0:
+                groups = columns.index[at].astype(np.int64)
+            else:
+                groups = np.repeat(np.arange(first, last), np.diff(columns.indptr[first : last + 1]))
+            yield at, groups
