@@ -14,6 +14,7 @@ import numpy as np
 from rslm.evaluation.objective import Evaluation, Objective
 from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.location import Effects
+from rslm.losses import Loss
 from rslm.losses.checked import usual_size
 from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped
@@ -23,9 +24,11 @@ from rslm.structures import Free
 MOST_STEPS, MOST_PRODUCTS = 50, 500
 ENOUGH = 1e-18  # Newton decrement relative to the objective
 EXACT = 1e-10  # relative residual of a system
-ROUNDED = 1e-3  # width of rounded kinks relative to the targets
+ROUNDED = (1.0, 0.1, 0.01, 1e-3)  # widths of rounded kinks, in medians of the targets, one after the other
 SAMPLE = 100_000
-LEAST = 1e-10  # least length of a step
+LITTLE, MUCH = 1e-9, 1e9  # damping of the Hessian relative to the objective; effects are in units of their spread
+ENOUGH_OF_STEP = 1e-4  # of the decrease that the slope promises
+ROUNDING = 1e-14  # of the objective
 
 
 def effects_alone(problem: Problem, n_threads: int) -> Effects:
@@ -33,39 +36,57 @@ def effects_alone(problem: Problem, n_threads: int) -> Effects:
     loss, location = problem.loss, problem.location
     assert location is not None
     some = np.asarray(problem.data.sample(SAMPLE), dtype=np.float64)
-    if not loss.smooth:
-        reach = 1.0 if loss.interval is None else loss.interval.reach
-        loss = loss.rounded(ROUNDED * (usual_size(some) or 1.0) / reach)
-    problem = replace(problem, loss=loss, structure=Free(), row_weights=None, column_weights=None)
-    objective = Objective(problem, n_threads)
-    start = Effects.none(problem.shape, location.n_covariates)
-    if location.mean and not loss.binary and len(some):
-        start = replace(start, mean=float(np.mean(some)))
-    found = objective.evaluate(objective.point(np.zeros((problem.shape[0], 1)), start))
-    for _ in range(MOST_STEPS):
-        raise_if_stopped()
-        step = conjugate_gradients(
-            found.hessian_product, -found.gradient, found.preconditioner, tol=EXACT, most=MOST_PRODUCTS
-        )
-        decrement = -float(np.vdot(step, found.gradient))
-        moved = None if not decrement > ENOUGH * abs(found.value) else _moved(objective, found, step, decrement)
-        if moved is None:
-            break
-        found.release()
-        found = moved
-    effects = found.effects
-    assert effects is not None
-    found.release()
+    effects = Effects.none(problem.shape, location.n_covariates)
+    if not loss.binary and len(some):
+        mean = float(np.mean(some))
+        if location.mean:
+            effects = replace(effects, mean=mean)
+        elif location.rows is not None and location.columns != 0.0 and "entries" in problem.data.traits:
+            effects = replace(effects, rows=np.full(problem.shape[0], mean))
+    problem = replace(problem, structure=Free(), row_weights=None, column_weights=None)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rounded in _rounded(loss, some):
+            effects = _best(Objective(replace(problem, loss=rounded), n_threads), effects)
     return effects
 
 
-def _moved(objective: Objective, at: Evaluation, step: Floats, decrement: float) -> Evaluation | None:
-    """The evaluation after a step, or a part of it; None if no part is short enough, because of rounding errors."""
-    length = 1.0
-    while length > LEAST:
-        trial = objective.evaluate(at.point + length * step)
-        if trial.value <= at.value - 1e-4 * length * decrement + 1e-14 * abs(at.value):
-            return trial
-        trial.release()
-        length *= 0.5
-    return None
+def _rounded(loss: Loss, some: Floats) -> list[Loss]:
+    """The loss, with kinks rounded less and less: far from kinks it has no curvature, and Newton's method no step."""
+    usual = usual_size(some) or 1.0
+    if loss.interval is None or loss.interval.reach == np.inf:
+        return [loss if loss.smooth else loss.rounded(ROUNDED[-1] * usual)]
+    own = loss.interval.rounding
+    widths = [width * usual / loss.interval.reach for width in ROUNDED]
+    return [*(loss.rounded(width - own) for width in widths if width > own), *([loss] if loss.smooth else [])]
+
+
+def _best(objective: Objective, effects: Effects) -> Effects:
+    """The best effects for a smooth loss, from a start."""
+    found = objective.evaluate(objective.point(np.zeros((objective.problem.shape[0], 1)), effects))
+    damping = LITTLE
+    for _ in range(MOST_STEPS):
+        raise_if_stopped()
+        step, decrement = _newton_step(found, damping * abs(found.value))
+        if not decrement > ENOUGH * abs(found.value):
+            break
+        trial = objective.evaluate(found.point + step)
+        better = trial.value <= found.value - ENOUGH_OF_STEP * decrement + ROUNDING * abs(found.value)
+        worse, found = (found, trial) if better else (trial, found)
+        worse.release()
+        damping = max(damping / 10.0, LITTLE) if better else 100.0 * damping
+        if damping > MUCH:  # rounding errors
+            break
+    best = found.effects
+    assert best is not None
+    found.release()
+    return best
+
+
+def _newton_step(at: Evaluation, damping: float) -> tuple[Floats, float]:
+    """The step of Newton's method with a damped Hessian, and the decrease that its slope promises."""
+
+    def product(x: Floats) -> Floats:
+        return np.asarray(at.hessian_product(x) + damping * x)
+
+    step = conjugate_gradients(product, -at.gradient, at.preconditioner, tol=EXACT, most=MOST_PRODUCTS)
+    return step, -float(np.vdot(step, at.gradient))
