@@ -369,7 +369,7 @@ class RemoteTerm:
     def duals(self, W: Factored) -> RemoteDuals:
         duals = RemoteDuals(self.shards, solution_of(W), self.problem)
         if self.problem.location is not None:
-            make_feasible(duals, self.problem.location)
+            make_feasible(duals, self.problem)
         return duals
 
     def guess(self, usual: float, effects: Effects | None = None) -> Callable[[Floats], Floats]:

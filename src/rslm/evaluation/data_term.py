@@ -108,7 +108,7 @@ class LocalTerm:
         duals = self.uncorrected_duals(W)
         if self.problem.location is not None:
             correction = Correction(duals)
-            make_feasible(correction, self.problem.location)
+            make_feasible(correction, self.problem)
             duals.z = correction.z
         return duals
 

@@ -22,9 +22,9 @@ from rslm.runtime.types import Floats
 from rslm.structures import Free
 
 MOST_STEPS, MOST_PRODUCTS = 50, 500
-ENOUGH = 1e-18  # Newton decrement relative to the objective
-EXACT = 1e-10  # relative residual of a system
-ROUNDED = (1.0, 0.1, 0.01, 1e-3)  # widths of rounded kinks, in medians of the targets, one after the other
+ENOUGH, ROUGH = 1e-14, 1e-5  # Newton decrement relative to the objective; where kinks are rounded, which changes more
+EXACT = 1e-4  # relative residual of a system
+ROUNDED = (1.0, 0.1, 0.01)  # widths of rounded kinks, in medians of the targets, one after the other
 SAMPLE = 100_000
 LITTLE, MUCH = 1e-9, 1e9  # damping of the Hessian relative to the objective; effects are in units of their spread
 ENOUGH_OF_STEP = 1e-4  # of the decrease that the slope promises
@@ -46,7 +46,8 @@ def effects_alone(problem: Problem, n_threads: int) -> Effects:
     problem = replace(problem, structure=Free(), row_weights=None, column_weights=None)
     with np.errstate(over="ignore", invalid="ignore"):
         for rounded in _rounded(loss, some):
-            effects = _best(Objective(replace(problem, loss=rounded), n_threads), effects)
+            enough = ENOUGH if rounded is loss else ROUGH
+            effects = _best(Objective(replace(problem, loss=rounded), n_threads), effects, enough)
     return effects
 
 
@@ -60,14 +61,14 @@ def _rounded(loss: Loss, some: Floats) -> list[Loss]:
     return [*(loss.rounded(width - own) for width in widths if width > own), *([loss] if loss.smooth else [])]
 
 
-def _best(objective: Objective, effects: Effects) -> Effects:
-    """The best effects for a smooth loss, from a start."""
+def _best(objective: Objective, effects: Effects, enough: float) -> Effects:
+    """The best effects for a smooth loss, from a start, to a Newton decrement of `enough` times the objective."""
     found = objective.evaluate(objective.point(np.zeros((objective.problem.shape[0], 1)), effects))
     damping = LITTLE
     for _ in range(MOST_STEPS):
         raise_if_stopped()
-        step, decrement = _newton_step(found, damping * abs(found.value))
-        if not decrement > ENOUGH * abs(found.value):
+        step, decrement = _newton_step(found, damping * abs(found.value), max(EXACT, np.sqrt(enough)))
+        if not decrement > enough * abs(found.value):
             break
         trial = objective.evaluate(found.point + step)
         better = trial.value <= found.value - ENOUGH_OF_STEP * decrement + ROUNDING * abs(found.value)
@@ -82,11 +83,11 @@ def _best(objective: Objective, effects: Effects) -> Effects:
     return best
 
 
-def _newton_step(at: Evaluation, damping: float) -> tuple[Floats, float]:
+def _newton_step(at: Evaluation, damping: float, tol: float) -> tuple[Floats, float]:
     """The step of Newton's method with a damped Hessian, and the decrease that its slope promises."""
 
     def product(x: Floats) -> Floats:
         return np.asarray(at.hessian_product(x) + damping * x)
 
-    step = conjugate_gradients(product, -at.gradient, at.preconditioner, tol=EXACT, most=MOST_PRODUCTS)
+    step = conjugate_gradients(product, -at.gradient, at.preconditioner, tol=tol, most=MOST_PRODUCTS)
     return step, -float(np.vdot(step, at.gradient))

@@ -54,13 +54,15 @@ class Correctable(Protocol):
         """Replace z by one with sum 0 in every group, from the z before any change."""
 
 
-def make_feasible(z: Correctable, location: Location) -> None:
+def make_feasible(z: Correctable, problem: Problem) -> None:
     """Change z to the nearest feasible one."""
+    location = problem.location
+    assert location is not None
     kinds = (location.rows == 0.0) + (location.columns == 0.0) + location.mean
     if kinds == 0 and location.covariates is None:
         return
     wrong = z.violation()
-    negligible = np.finfo(float).eps * z.norm() * np.sqrt(max(len(wrong), 1))
+    negligible = np.finfo(float).eps * z.norm() * np.sqrt(len(problem.data))
     for _ in range(PASSES):
         if not float(np.linalg.norm(wrong)) > negligible:  # the rest is due to rounding
             break
