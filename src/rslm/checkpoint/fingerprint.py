@@ -37,6 +37,7 @@ def settings_of(problem: Problem, rank: int, solver: str, tol: float, random_sta
         "C": problem.C,
         "weighting of rows": None if problem.row_weights is None else checksums(problem.row_weights),
         "weighting of columns": None if problem.column_weights is None else checksums(problem.column_weights),
+        "location": _location(problem),
         "rank": int(rank),
         "solver": solver,
         "tol": float(tol),
@@ -64,6 +65,15 @@ def differences(before: Settings, now: Settings) -> list[str]:
 
 def _shown(value: str | float | None) -> str:
     return "none" if value is None else str(value)
+
+
+def _location(problem: Problem) -> str | None:
+    location = problem.location
+    if location is None:
+        return None
+    parts = f"mean {location.mean}, rows {location.rows}, columns {location.columns}"
+    X = location.covariates
+    return parts if X is None else f"{parts}, covariates {checksums(X)}"
 
 
 def _loss_at_some(problem: Problem) -> str:
