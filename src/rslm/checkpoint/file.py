@@ -188,10 +188,12 @@ def _unpacked(facts: Facts, arrays: Arrays, settings: Settings, recorded: int) -
     """The snapshot. Every part is validated, so that an error is raised now and not after some iterations."""
 
     def point(name: str) -> Floats:
-        U = parts.floats(arrays, name, int(str(settings["shape"]).split()[0]), None)
+        located = settings["location"] is not None  # effects are one more column
+        x = parts.floats(arrays, name, int(str(settings["rows of a point"])), None)
+        U = x[: int(str(settings["shape"]).split()[0]), : x.shape[1] - located]
         if not 1 <= U.shape[1] <= int(str(settings["rank"])) or abs(float(np.linalg.norm(U)) - 1.0) > OFF:
             raise ValueError(name)
-        return U
+        return x
 
     ended = [
         Ended(point(f"end_{k}"), Outcome(outcome), parts.whole([iteration], 0))

@@ -13,11 +13,12 @@ Settings = dict[str, str | float | None]
 SEED, ON_WORKERS = "random state", "values and positions"
 DATA = ("observations", "values", "positions", "weights", ON_WORKERS)
 FOLLOWS = {  # if the key differs, these may differ as a consequence and are not reported
-    "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns"),
+    "shape": (*DATA, "rows of a point", "loss at some observations", "weighting of rows", "weighting of columns"),
     "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns"),
     "values": ("loss at some observations",),
     "loss": ("loss at some observations", "values"),
     "bounds or structure": ("numbers of these",),
+    "location": ("rows of a point",),
 }
 SAMPLE = 16  # observations at which the loss is evaluated
 
@@ -38,6 +39,7 @@ def settings_of(problem: Problem, rank: int, solver: str, tol: float, random_sta
         "weighting of rows": None if problem.row_weights is None else checksums(problem.row_weights),
         "weighting of columns": None if problem.column_weights is None else checksums(problem.column_weights),
         "location": _location(problem),
+        "rows of a point": d if problem.location is None else d + 1 + problem.location.n_covariates,
         "rank": int(rank),
         "solver": solver,
         "tol": float(tol),
