@@ -156,6 +156,7 @@ def test_dual_variables_that_must_be_balanced(client):
     U = np.random.default_rng(0).standard_normal((15, 1))
     found = [o.evaluate(o.point(U / np.linalg.norm(U))) for o in objectives]  # no solution: Σz is far from 0
     duals = [e.duals(problem) for e, problem in zip(found, (here, there), strict=True)]
+    assert duals[1]._sides is not None
     for sums in duals:
         assert np.isfinite(sums.conjugate_part(0.999))
     for name in ("quadratic", "largest", "frobenius_squared"):

@@ -24,7 +24,7 @@ from rslm.structures import Free
 MOST_STEPS, MOST_PRODUCTS = 50, 500
 ENOUGH, ROUGH = 1e-14, 1e-5  # Newton decrement relative to the objective; where kinks are rounded, which changes more
 EXACT = 1e-4  # relative residual of a system
-ROUNDED = (1.0, 0.1, 0.01)  # widths of rounded kinks, in medians of the targets, one after the other
+ROUNDED = (1.0, 0.1, 0.01)  # widths of rounded kinks, in units of the spread of the targets, one after the other
 SAMPLE = 100_000
 LITTLE, MUCH = 1e-9, 1e9  # damping of the Hessian relative to the objective; effects are in units of their spread
 ENOUGH_OF_STEP = 1e-4  # of the decrease that the slope promises
@@ -45,19 +45,19 @@ def effects_alone(problem: Problem, n_threads: int) -> Effects:
             effects = replace(effects, rows=np.full(problem.shape[0], mean))
     problem = replace(problem, structure=Free(), row_weights=None, column_weights=None)
     with np.errstate(over="ignore", invalid="ignore"):
-        for rounded in _rounded(loss, some):
+        for rounded in _rounded(loss, usual_size(some) or 1.0, location.spread or 1.0):
             enough = ENOUGH if rounded is loss else ROUGH
             effects = _best(Objective(replace(problem, loss=rounded), n_threads), effects, enough)
     return effects
 
 
-def _rounded(loss: Loss, some: Floats) -> list[Loss]:
+def _rounded(loss: Loss, usual: float, spread: float) -> list[Loss]:
     """The loss, with kinks rounded less and less: far from kinks it has no curvature, and Newton's method no step."""
-    usual = usual_size(some) or 1.0
     if loss.interval is None or loss.interval.reach == np.inf:
-        return [loss if loss.smooth else loss.rounded(ROUNDED[-1] * usual)]
+        return [loss if loss.smooth else loss.rounded(ROUNDED[-1] * spread)]
     own = loss.interval.rounding
-    widths = [width * usual / loss.interval.reach for width in ROUNDED]
+    wide = [usual] if usual > spread else []  # the start may be 0
+    widths = [width / loss.interval.reach for width in (*wide, *(part * spread for part in ROUNDED))]
     return [*(loss.rounded(width - own) for width in widths if width > own), *([loss] if loss.smooth else [])]
 
 

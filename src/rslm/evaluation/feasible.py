@@ -138,7 +138,7 @@ class Correction:
 
     def subtract(self, x: Floats) -> None:
         moved, z = self._combination(x), self._changed()
-        for at, _ in self._blocks():
+        for at in self._blocks():
             z[at] -= moved[at]
 
     def _changed(self) -> Floats:
@@ -158,7 +158,7 @@ class Correction:
     def inside(self) -> bool:
         y, weights = self.problem.data.values, self.problem.data.weights
         C, conjugate = self.problem.C, self.problem.loss.conjugate
-        for at, _ in self._blocks():
+        for at in self._blocks():
             s = self.z[at] * (-(1.0 - LITTLE) / C)
             if not np.isfinite(conjugate(y[at].astype(np.float64), s if weights is None else s / weights[at])).all():
                 return False
@@ -170,8 +170,8 @@ class Correction:
         """The sums of the positive and of the negative parts of z, before any change, over every group."""
         count = 1 if self.location.mean else self.problem.shape[0 if self.location.rows == 0.0 else 1]
         up, down = np.zeros(count), np.zeros(count)
-        for at, groups in self._blocks():
-            some = self._before[at].astype(np.float64)
+        for at in self._blocks():
+            some, groups = self._before[at].astype(np.float64), self._groups(at)
             up += np.bincount(groups, np.maximum(some, 0.0), count)
             down += np.bincount(groups, np.maximum(-some, 0.0), count)
         return up, down
@@ -189,20 +189,27 @@ class Correction:
         """Scale down the sign with the larger sum, which is feasible, from the sums of all processes."""
         less, z = np.minimum(up, down), self._changed()
         of_up, of_down = (less / np.where(side > 0, side, 1.0) for side in (up, down))
-        for at, groups in self._blocks():
-            some = self._before[at].astype(np.float64)
+        for at in self._blocks():
+            some, groups = self._before[at].astype(np.float64), self._groups(at)
             z[at] = some * np.where(some > 0, of_up[groups], of_down[groups])
 
-    def _blocks(self) -> Iterator[tuple[slice, Indices64]]:
-        """Observations of some columns at a time, and the group of each."""
-        columns: Columns = self.problem.data.columns  # type: ignore[attr-defined]  # all data with a location have them
+    def _blocks(self) -> Iterator[slice]:
+        """The observations of some columns at a time."""
+        columns = self._pattern
         for first, last in columns.blocks():
             raise_if_stopped()
-            at = slice(int(columns.indptr[first]), int(columns.indptr[last]))
-            if self.location.mean or (self.location.rows == 0.0 and not self.balances(self.problem, self.location)):
-                groups = np.zeros(at.stop - at.start, dtype=np.int64)
-            elif self.location.rows == 0.0:
-                groups = columns.index[at].astype(np.int64)
-            else:
-                groups = np.repeat(np.arange(first, last), np.diff(columns.indptr[first : last + 1]))
-            yield at, groups
+            yield slice(int(columns.indptr[first]), int(columns.indptr[last]))
+
+    def _groups(self, at: slice) -> Indices64:
+        """The group of each of these observations, for sums that must be 0: all of them, its row or its column."""
+        if self.location.mean:
+            return np.zeros(at.stop - at.start, dtype=np.int64)
+        if self.location.rows == 0.0:
+            return self._pattern.index[at].astype(np.int64)
+        ends = self._pattern.indptr
+        return np.asarray(np.searchsorted(ends, np.arange(at.start, at.stop), side="right") - 1)
+
+    @property
+    def _pattern(self) -> Columns:
+        columns: Columns = self.problem.data.columns  # type: ignore[attr-defined]  # all data with a location have them
+        return columns

@@ -136,7 +136,8 @@ class WeightedSolution(ColumnsSolution):
 
         With kinks it depends on the `typical` error, which is computed if it is not given.
         """
-        return self.curvature[self.solver.columns.row_order]
+        D = self.curvature
+        return np.take(D, self.solver.columns.row_order, out=scratch_like(D), mode="clip")
 
     @cached_property
     def factors(self) -> Factors:
