@@ -27,9 +27,10 @@ from rslm.structures import Free
 __all__ = ["effects_alone", "of_unobserved", "residual_duals"]
 
 MOST_STEPS, MOST_PRODUCTS = 50, 500
+MOST_ROUGH_STEPS, MOST_ROUGH_PRODUCTS = 8, 20  # where kinks are rounded: only a start and a baseline
 ENOUGH, ROUGH = 1e-14, 1e-5  # Newton decrement relative to the objective; where kinks are rounded, which changes more
 EXACT = 1e-4  # relative residual of a system
-ROUNDED = (1.0, 0.1, 0.01)  # widths of rounded kinks, in units of the spread of the targets, one after the other
+ROUNDED = (1.0, 0.1, 0.03)  # widths of rounded kinks, in units of the spread of the targets, one after the other
 SAMPLE = 100_000
 LITTLE, MUCH = 1e-9, 1e9  # damping of the Hessian relative to the objective; effects are in units of their spread
 ENOUGH_OF_STEP = 1e-4  # of the decrease that the slope promises
@@ -70,9 +71,10 @@ def _best(objective: Objective, effects: Effects, enough: float) -> Effects:
     """The best effects for a smooth loss, from a start, to a Newton decrement of `enough` times the objective."""
     found = objective.evaluate(objective.point(np.zeros((objective.problem.shape[0], 1)), effects))
     damping = LITTLE
-    for _ in range(MOST_STEPS):
+    steps, products = (MOST_STEPS, MOST_PRODUCTS) if enough < ROUGH else (MOST_ROUGH_STEPS, MOST_ROUGH_PRODUCTS)
+    for _ in range(steps):
         raise_if_stopped()
-        step, decrement = _newton_step(found, damping * abs(found.value), max(EXACT, np.sqrt(enough)))
+        step, decrement = _newton_step(found, damping * abs(found.value), max(EXACT, np.sqrt(enough)), products)
         if not decrement > enough * abs(found.value):
             break
         trial = objective.evaluate(found.point + step)
@@ -88,13 +90,13 @@ def _best(objective: Objective, effects: Effects, enough: float) -> Effects:
     return best
 
 
-def _newton_step(at: Evaluation, damping: float, tol: float) -> tuple[Floats, float]:
+def _newton_step(at: Evaluation, damping: float, tol: float, products: int) -> tuple[Floats, float]:
     """The step of Newton's method with a damped Hessian, and the decrease that its slope promises."""
 
     def product(x: Floats) -> Floats:
         return np.asarray(at.hessian_product(x) + damping * x)
 
-    step = conjugate_gradients(product, -at.gradient, at.preconditioner, tol=tol, most=MOST_PRODUCTS)
+    step = conjugate_gradients(product, -at.gradient, at.preconditioner, tol=tol, most=products)
     return step, -float(np.vdot(step, at.gradient))
 
 
