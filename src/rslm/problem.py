@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from rslm.location import Effects, Location
+from rslm.location.packing import spread_of
 from rslm.losses import Loss
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Measurement
@@ -101,6 +102,8 @@ class Problem:
             targets = self.data.as_targets(self.loss, checked.targets).checked(workable)
             object.__setattr__(self, "data", targets)
             checked.try_out(np.asarray(targets.values[:PROBES], dtype=np.float64))
+        if self.location is not None and self.location.spread is None:
+            object.__setattr__(self, "location", self.location.measured(spread_of(self.data, self.loss)))
         for name, length in (("row_weights", self.shape[0]), ("column_weights", self.shape[1])):
             given = getattr(self, name)
             if given is not None:
@@ -187,7 +190,12 @@ class Problem:
         """M W for W = U Vᵀ, with the rows of U divided by √p, plus `intercepts` or `effects` where there are any."""
         X = U if self.row_weights is None else U * self.row_scale
         if effects is not None:
-            return self.data.with_effects(X, V, effects, n_threads) + self.of_covariates(effects.coefficients)
+            w = self.data.with_effects(X, V, effects, n_threads)
+            return (
+                w
+                if self.location is None or self.location.covariates is None
+                else np.asarray(w + self.of_covariates(effects.coefficients))
+            )
         w = self.data.apply(X, V, n_threads)
         return w if intercepts is None else np.asarray(w + self.data.by_column(intercepts))
 

@@ -98,7 +98,7 @@ def moved_inward(box: Box, evaluation: Evaluation, scale: Floats) -> Floats:
 
     Without bounds, rows with few observed entries are small, and then most columns violate lower bounds above 0 by far.
     """
-    if evaluation.effects is not None:  # which have taken the predictions near the bounds
+    if evaluation.location is not None:  # effects have taken the predictions near the bounds
         return evaluation.point
     X, V = evaluation.U * scale, evaluation.V
     average = V.mean(axis=0)

@@ -105,11 +105,11 @@ class Cluster:
         """The answers of all shards; `own` has further arguments for each shard."""
         return self._persist(lambda: self._gathered(self._ask(question, args, own)))
 
-    def total(self, question: str, *args: Any) -> Any:
-        """The sum of all answers, by a tree of partial sums."""
+    def total(self, question: str, *args: Any, own: list[tuple[Any, ...]] | None = None) -> Any:
+        """The sum of all answers, by a tree of partial sums; `own` has further arguments for each shard."""
 
         def summed() -> Any:
-            futures = self._ask(question, args, None)
+            futures = self._ask(question, args, own)
             while len(futures) > BRANCHES:
                 some = [futures[k : k + BRANCHES] for k in range(0, len(futures), BRANCHES)]
                 futures = [self.client.submit(add, part, pure=False) for part in some]

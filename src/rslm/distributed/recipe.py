@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
+from rslm.location import Location
 from rslm.losses import Loss
 from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem
@@ -26,7 +27,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Loss, structure and weights of all columns, or of those of one shard."""
+    """Loss, structure, weights and location of all columns, or of those of one shard."""
 
     loss: Loss
     C: float
@@ -36,6 +37,7 @@ class Recipe:
     expected: Expected | None
     row_weights: Floats | None
     column_weights: Floats | None
+    location: Location | None
     key: str = field(default_factory=lambda: uuid4().hex)
 
     def part(self, columns: slice) -> Recipe:
@@ -60,6 +62,5 @@ class Recipe:
         structure: Box | SoftBox | None = self.box
         if self.box is not None and self.softness is not None:
             structure = SoftBox(self.box, self.softness, expected)
-        return Problem(
-            self.loss, data, structure, C=self.C, row_weights=self.row_weights, column_weights=self.column_weights
-        )
+        weights = self.row_weights, self.column_weights
+        return Problem(self.loss, data, structure, self.C, *weights, self.location)

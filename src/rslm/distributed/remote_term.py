@@ -9,16 +9,21 @@ from typing import Any, cast
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rslm.data.prepared.manifest import checksums
 from rslm.distributed.cluster import Cluster
 from rslm.distributed.recipe import Expected, Map, Recipe
 from rslm.evaluation.data_term import Factored
+from rslm.evaluation.dual import quadratic_of_effects
+from rslm.evaluation.feasible import Change, Flags, make_feasible
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.entries.active_set import constant, costs_of_moving, moved_within
 from rslm.inner.features.kronecker import kronecker_preconditioner
+from rslm.inner.tail import ROUGH, Tail
 from rslm.kernels import Bound, Factors
-from rslm.measurements import Measurement, Tasks
+from rslm.location import Effects
+from rslm.measurements import Entries, Measurement, Tasks
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 from rslm.structures import SoftBox, Structure
@@ -65,7 +70,29 @@ class Shards(Measurement):
         self.cluster, self._shape, self.parts, self.tasks, self.maps = cluster, shape, parts, tasks, maps
         self.intercept = tasks is not None and tasks.intercept
 
+        self.traits = Entries.traits if tasks is None else tasks.traits
+
     at_hand = False
+    locatable = True
+
+    @property
+    def weighted(self) -> bool:
+        return self._weighted
+
+    @cached_property
+    def _weighted(self) -> bool:
+        return any(self.cluster.each("weighted")) if self.tasks is None else self.tasks.weighted
+
+    @property
+    def narrow(self) -> bool:
+        """As `Tasks.narrow`."""
+        return self.tasks is not None and self.tasks.narrow
+
+    def located(self) -> tuple[Shards, Floats]:
+        if self.tasks is None:
+            return self, np.ones(self.shape[0])
+        tasks, a = self.tasks.located()
+        return Shards(self.cluster, tasks.shape, self.parts, tasks, self.maps), a
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,7 +113,10 @@ class Shards(Measurement):
         return f"Shards({d} × {T}, {len(self)} observed, {len(self.parts)} shards)"
 
     def map(self, function: Map) -> Shards:
-        return Shards(self.cluster, self.shape, self.parts, self.tasks, (*self.maps, function))
+        other = Shards(self.cluster, self.shape, self.parts, self.tasks, (*self.maps, function))
+        if "_weighted" in self.__dict__:
+            other.__dict__["_weighted"] = self._weighted
+        return other
 
     def remote_solver(self, problem: Problem) -> RemoteSolver:
         return RemoteSolver(self, problem)
@@ -116,8 +146,9 @@ class RemoteSolver(InnerSolver):
         structure, softness, expected = problem.structure, None, None
         if structure.form == "soft bounds":
             softness, expected = cast(SoftBox, structure).softness, cast(SoftBox, structure).expected
-        weights = problem.row_weights, problem.column_weights
-        self.recipe = Recipe(problem.loss, problem.C, shards.maps, structure.box, softness, expected, *weights)  # type: ignore[arg-type]
+        rest = problem.row_weights, problem.column_weights, problem.location
+        self.recipe = Recipe(problem.loss, problem.C, shards.maps, structure.box, softness, expected, *rest)  # type: ignore[arg-type]
+        self.tail = Tail.of(problem)
         self.send()
 
     def send(self) -> None:
@@ -147,15 +178,18 @@ class RemoteSolver(InnerSolver):
     def obstacle(problem: Problem) -> str | None:
         return "needs columns on workers" if problem.data.at_hand else None
 
-    def solve(self, U: Floats, size: float | None = None) -> RemoteSolution:
-        return RemoteSolution(self, U, size)
+    def solve(self, U: Floats) -> RemoteSolution:
+        return RemoteSolution(self, U)
 
 
 class RemoteSolution(InnerSolution):
-    """The solutions of all shards at one U."""
+    """The solutions of all shards at one U, or at [U, a, b + μ a] where there is a location.
 
-    def __init__(self, solver: RemoteSolver, U: Floats, size: float | None = None) -> None:
-        self.solver, self.U, self.key = solver, U, uuid4().hex
+    `inside` says that columns shall keep hard bounds exactly.
+    """
+
+    def __init__(self, solver: RemoteSolver, U: Floats, inside: bool = False, size: float | None = None) -> None:
+        self.solver, self.U, self.key, self.inside = solver, U, uuid4().hex, inside
         self.cluster = solver.cluster
         self.value, self.gradient, self.violation_cost = self.send(size)
 
@@ -164,7 +198,7 @@ class RemoteSolution(InnerSolution):
         self.cluster.known[self.key] = self
         alive = {name for known in list(self.cluster.known.values()) for name in known.names()}
         found: tuple[float, Floats, float] = self.cluster.total(
-            "evaluate", self.solver.key, self.key, self.U, alive, size
+            "evaluate", self.solver.key, self.key, self.U, alive, self.inside, size
         )
         return found
 
@@ -198,26 +232,53 @@ class RemoteSolution(InnerSolution):
     # ---- the preconditioner ----------------------------------------------------------------------------------------
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
-        tasks, problem = self.solver.shards.tasks, self.solver.problem
+        tail, problem = self.solver.tail, self.solver.problem
+        tasks = cast(Shards, problem.extended.data).tasks
         if tasks is not None:
-            return kronecker_preconditioner(tasks.features, tasks.columns, 2.0 * problem.C, self.V, self.V)
-        factors = Factors.of(self._row_systems(bounds=True), 1)
-        return lambda eta: factors.solve(eta, 1)
+            return kronecker_preconditioner(tasks.features, tasks.columns, 2.0 * problem.C, self.V, self.V, tail)
+        factors, moving = Factors.of(self._row_systems(bounds=True), 1), tail.moving(self.U.shape[1])
+        if tail.width == 0:
+            return lambda eta: factors.solve(eta, 1)
+
+        def solve(eta: Floats) -> Floats:
+            out = np.zeros(eta.shape)
+            out[:, moving] = factors.solve(eta[:, moving], 1)
+            return out
+
+        return solve
 
     def _row_systems(self, *, bounds: bool) -> Floats:
-        """(C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I of every row; with `bounds`, active bounds count as entries."""
+        """(C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I of every row; with `bounds`, active bounds count as entries.
+
+        With a location, the last coordinate is that of the row effects, with their ridge in place of ‖UᵀS‖².
+        """
         self._check()
-        halves, more = self.cluster.total("row_curvature", self.key, self._typical_error(), bounds)
-        d, rank = self.U.shape
-        B = np.empty((d, rank, rank))
-        i, j = np.triu_indices(rank)
+        tail, width = self.solver.tail, self.U.shape[1]
+        moving = tail.moving(width)
+        halves, more = self.cluster.total("row_curvature", self.key, moving, self._typical_error(), bounds)
+        B = np.empty((len(halves), len(moving), len(moving)))
+        i, j = np.triu_indices(len(moving))
         B[:, i, j] = B[:, j, i] = halves
-        B[:, range(rank), range(rank)] += max(more, np.finfo(float).tiny)
+        own = range(tail.rank(width))
+        B[:, own, own] += max(more, np.finfo(float).tiny)
+        if tail.pinned:
+            B[:, -1, -1] += max(tail.rows, ROUGH * self._unit)
         return B
+
+    @property
+    def _unit(self) -> float:
+        """By which the systems of the columns are divided."""
+        problem = self.solver.problem
+        return 2.0 * problem.C if problem.loss.quadratic else problem.C
+
+    def mean_curvature(self, ridge: float | None) -> tuple[float, float]:
+        self._check()
+        total: tuple[float, float] = self.cluster.total("mean_curvature", self.key, ridge)
+        return total
 
     def _typical_error(self) -> float | None:
         problem = self.solver.problem
-        if problem.loss.interval is None or problem.structure.form != "free":
+        if problem.loss.interval is None or problem.structure.form != "free" or self.solver.tail.width:
             return None
         y, w = self.sample(problem, SAMPLE)
         return problem.loss.interval.typical(y, y - w)
@@ -254,10 +315,13 @@ class RemoteSolution(InnerSolution):
         box, problem = self.solver.recipe.box, self.solver.problem
         if box is None:
             return None
+        hard = self.solver.shards.remote_solver(replace(problem, structure=box))
+        if self.solver.tail.width:
+            return self.U, RemoteSolution(hard, self.U, inside=True)
         X, (lower, upper) = self.U * problem.row_scale, box.planes(problem.shape)
         p = np.ones(len(X)) if problem.row_weights is None else problem.row_weights
-        unit = 2.0 * problem.C if problem.loss.quadratic else problem.C  # costs of columns have the same unit
-        systems = self._row_systems(bounds=False) * (p / unit)[:, None, None]  # of rows u/√p
+        # Costs of columns have the same unit.
+        systems = self._row_systems(bounds=False) * (p / self._unit)[:, None, None]  # of rows u/√p
 
         def rows(V: Floats) -> Bound:
             return moved_within(V, X, Factors.of(systems, 1), lower.T, upper.T, 1)
@@ -265,12 +329,11 @@ class RemoteSolution(InnerSolution):
         V = np.concatenate(self.cluster.each("moved_columns", self.key, costs_of_moving(rows(self.V), X)))
         U = rows(V).V / problem.row_scale
         size = float(np.linalg.norm(U))
-        hard = self.solver.shards.remote_solver(replace(problem, structure=box))
-        kept = U / size, hard.solve(U / size, size)
+        kept = U / size, RemoteSolution(hard, U / size, inside=True, size=size)
         if np.isfinite(kept[1].value):
             return kept
         flat = constant(hard.problem, X, self.V)
-        return flat, hard.solve(flat)
+        return flat, RemoteSolution(hard, flat, inside=True)
 
 
 def key_of(problem: Problem) -> str:
@@ -282,47 +345,90 @@ def key_of(problem: Problem) -> str:
     return str(last.key)
 
 
+def solution_of(W: Factored) -> RemoteSolution:
+    """The solution on the workers that W comes from."""
+    assert W.solution is not None
+    return cast(RemoteSolution, W.solution.extended)
+
+
 class RemoteTerm:
     """The observations on the workers and the loss of one problem; see `rslm.evaluation.data_term`."""
 
     def __init__(self, shards: Shards, problem: Problem) -> None:
-        self.cluster, self.problem = shards.cluster, problem
+        self.shards, self.cluster, self.problem = shards, shards.cluster, problem
 
     def value(self, W: Factored) -> float:
-        solution = cast(RemoteSolution, W.solution)
+        solution = solution_of(W)
         return float(self.cluster.total("value", solution.key, solution.asked(self.problem)))
 
     def least_loss(self) -> float:
         return float(self.cluster.total("least_loss", key_of(self.problem)))
 
     def sample(self, W: Factored, size: int) -> tuple[Floats, Floats]:
-        return cast(RemoteSolution, W.solution).sample(self.problem, size)
+        return solution_of(W).sample(self.problem, size)
 
     def duals(self, W: Factored) -> RemoteDuals:
-        solution = cast(RemoteSolution, W.solution)
-        return RemoteDuals(solution, solution.asked(self.problem))
+        duals = RemoteDuals(self.shards, solution_of(W), self.problem)
+        if self.problem.location is not None:
+            make_feasible(duals, self.problem)
+        return duals
 
-    def guess(self, usual: float) -> Callable[[Floats], Floats]:
-        key = key_of(self.problem)
+    def guess(self, usual: float, effects: Effects | None = None) -> Callable[[Floats], Floats]:
+        name, key = uuid4().hex, key_of(self.problem)
+        own = [
+            (None if effects is None else replace(effects, columns=effects.columns[part.columns]),)
+            for part in self.shards.parts
+        ]
 
         def gram(X: Floats) -> Floats:
-            total: Floats = self.cluster.total("gram", key, usual, X)
+            total: Floats = self.cluster.total("gram", name, key, usual, X, own=own)
             return total
 
         return gram
 
 
 class RemoteDuals:
-    """Sums over the dual variables of a solution; see `DualSums`."""
+    """Sums over the dual variables of a solution, and changes that make them feasible; see `DualSums`, `Correctable`.
 
-    def __init__(self, solution: RemoteSolution, problem: str) -> None:
-        self._solution, self._problem = solution, problem
+    The dual variables are on the workers. What was done to make them feasible is kept here too, for a worker that has
+    lost them.
+    """
+
+    def __init__(self, shards: Shards, solution: RemoteSolution, problem: Problem) -> None:
+        self._shards, self._solution, self._problem, self._cluster = shards, solution, problem, solution.cluster
+        self._problem_key, self.key = solution.asked(problem), uuid4().hex
+        self._asked = solution.cluster.asked  # the solver of the problem, which must not be forgotten
+        self._change = None if problem.location is None else Change()
+        self.send()
+
+    def send(self) -> None:
+        self._cluster.known[self.key] = self
+        own = [(None if self._change is None else self._of(self._change, part),) for part in self._shards.parts]
+        self._cluster.each("learn_duals", self.key, self._solution.key, self._problem_key, own=own)
+
+    def _of(self, change: Change, part: Part) -> Change:
+        """The part of a change that concerns a shard."""
+        x, lost, sides = change.x, change.lost, change.sides
+        return replace(
+            change,
+            x=None if x is None else self._part(x, part),
+            lost=None if lost is None else self._part(lost, part),
+            sides=None if sides is None else (self._of_groups(sides[0], part), self._of_groups(sides[1], part)),
+        )
+
+    def _changed(self, **parts: Any) -> None:
+        assert self._change is not None
+        self._change = replace(self._change, **parts)
+        self.send()
+
+    def names(self) -> set[str]:
+        return {self.key, self._problem_key}
 
     def _each(self, question: str, *args: Any) -> list[Any]:
-        return self._solution.cluster.each("duals", self._solution.key, self._problem, question, *args)
+        return self._cluster.each("duals", self.key, question, *args)
 
     def _total(self, question: str, *args: Any) -> Any:
-        return self._solution.cluster.total("duals", self._solution.key, self._problem, question, *args)
+        return self._cluster.total("duals", self.key, question, *args)
 
     def largest(self) -> float:
         return float(np.max(self._each("largest")))
@@ -344,7 +450,76 @@ class RemoteDuals:
         return float(self._total("support"))
 
     def quadratic(self) -> float:
-        return 0.0
+        location = self._problem.location
+        return 0.0 if location is None else quadratic_of_effects(location, *self._total("sums_of_effects"))
 
     def infeasibility(self) -> float:
         return 0.0
+
+    # ---- making them feasible ----------------------------------------------------------------------------------------
+
+    @property
+    def _columns(self) -> int:
+        """How many constraints belong to a column each; these come last."""
+        location = self._problem.location
+        return self._problem.shape[1] if location is not None and location.columns == 0.0 else 0
+
+    def _part(self, x: NDArray[Any], part: Part) -> NDArray[Any]:
+        """The constraints of a shard: those of all columns, and its own."""
+        shared = len(x) - self._columns
+        return np.concatenate([x[:shared], x[shared:][part.columns]])
+
+    def _joined(self, found: list[Floats]) -> Floats:
+        """The constraints, from those of every shard."""
+        if self._columns == 0:
+            return np.asarray(sum(found))
+        sizes = [part.columns.stop - part.columns.start for part in self._shards.parts]
+        ends = [len(each) - size for each, size in zip(found, sizes, strict=True)]
+        shared = np.asarray(sum(each[:end] for each, end in zip(found, ends, strict=True)))
+        return np.concatenate([shared, *(each[end:] for each, end in zip(found, ends, strict=True))])
+
+    def _correction(self, question: str, x: NDArray[Any] | None = None) -> list[Any]:
+        own = None if x is None else [(self._part(x, part),) for part in self._shards.parts]
+        return self._cluster.each("correction", self.key, question, own=own)
+
+    def classes(self, lost: Flags) -> tuple[Floats, Floats]:
+        up, down = (self._joined(list(side)) for side in zip(*self._correction("classes", lost), strict=True))
+        return up, down
+
+    def lose(self, lost: Flags) -> None:
+        self._changed(lost=lost)
+
+    def measure(self) -> None:
+        self._changed(largest=float(np.max(self._correction("largest_room"))))
+
+    def violation(self) -> Floats:
+        return self._joined(self._correction("violation"))
+
+    def product(self, x: Floats) -> Floats:
+        return self._joined(self._correction("product", x))
+
+    def subtract(self, x: Floats) -> None:
+        assert self._change is not None
+        self._changed(x=x if self._change.x is None else self._change.x + x)
+
+    def norm(self) -> float:
+        return float(np.linalg.norm(self._correction("norm")))
+
+    def bounded(self) -> bool:
+        return any(self._correction("bounded"))
+
+    def inside(self) -> bool:
+        return all(self._correction("inside"))
+
+    def balance(self) -> None:
+        sides = self._correction("sides")
+        own = self._columns > 0
+        up, down = (np.concatenate(side) if own else np.asarray(sum(side)) for side in zip(*sides, strict=True))
+        self._change = Change()  # from the dual variables before any change
+        self._changed(sides=(up, down))
+
+    def clear(self) -> None:
+        self._changed(nothing=True)
+
+    def _of_groups(self, side: Floats, part: Part) -> Floats:
+        return side[part.columns] if self._columns > 0 else side

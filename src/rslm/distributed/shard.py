@@ -2,12 +2,17 @@
 
 A shard stores the problems that were sent to it and the points at which it solved them. All of that is a cache: a shard
 that was rebuilt, because its worker has died, raises a `ForgottenError`, and everything is sent again.
+
+With a location, points are [U, a, b + μ a], of `Problem.extended`: row effects and mean are variables of the process
+that asks, column effects are found here.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -15,13 +20,17 @@ from numpy.typing import NDArray
 
 from rslm.distributed.recipe import Expected, Map, Recipe
 from rslm.evaluation.data_term import LocalTerm
-from rslm.evaluation.dual import DualSums
-from rslm.evaluation.objective import Evaluation, Objective
+from rslm.evaluation.dual import Duals
+from rslm.evaluation.feasible import Change, Correction
+from rslm.inner.base import InnerSolution, InnerSolver
+from rslm.inner.choose import extended_solver
 from rslm.inner.entries.active_set import ActiveSolution
+from rslm.inner.tail import Tail
 from rslm.kernels import predict_pairs
+from rslm.location import Effects
 from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem
-from rslm.runtime.interrupts import deferred_interrupts
+from rslm.runtime.interrupts import deferred_interrupts, raise_if_stopped
 from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box, Multipliers
 from rslm.structures.box import ObservedBeyond
@@ -42,7 +51,39 @@ def mixed(columns: NDArray[np.uint64], rows: NDArray[Any], more: Any) -> NDArray
 
 
 class ForgottenError(LookupError):
-    """A shard does not know a problem or a point."""
+    """A shard does not know a problem, a point or dual variables."""
+
+
+class Point:
+    """A solution of the columns of a shard as a `Factored` matrix: at U, or at [U, a, b + μ a] with a location."""
+
+    def __init__(self, problem: Problem, extended: Floats, solution: InnerSolution) -> None:
+        self.solution, self._extended = solution, extended
+        self._located, self._shape, self._tail = problem.location is not None, problem.shape, Tail.of(problem)
+
+    @cached_property
+    def U(self) -> Floats:
+        tail, X = self._tail, self._extended
+        return X if tail.width == 0 else np.ascontiguousarray(X[: self._shape[0], : tail.rank(X.shape[1])])
+
+    @cached_property
+    def V(self) -> Floats:
+        tail, V = self._tail, self.solution.V
+        return V if tail.width == 0 else np.ascontiguousarray(V[:, : tail.rank(V.shape[1])])
+
+    @cached_property
+    def intercepts(self) -> Floats | None:
+        return self.solution.intercepts()
+
+    @cached_property
+    def effects(self) -> Effects | None:
+        if not self._located:
+            return None
+        tail, (d, T), V, X = self._tail, self._shape, self.solution.V, self._extended
+        c = V[:, tail.rank(V.shape[1])].copy() if tail.columns is not None else np.zeros(T)
+        shared = X[:, -1] if tail.pinned else np.zeros(len(X))
+        # For entries a is 1, and the mean remains a part of b + μ a.
+        return Effects(float(shared[d]) if len(shared) > d else 0.0, shared[:d].copy(), c, np.zeros(0))
 
 
 class Shard:
@@ -68,8 +109,9 @@ class Shard:
         self.data, self.n_threads, self.rebuild, self.held = data, n_threads, rebuild, held
         self.lock = threading.Lock()  # a request may be repeated while the first one is still running
         self._problems: dict[str, Problem] = {}
-        self._objectives: dict[str, Objective] = {}  # of problems that were evaluated
-        self._points: dict[str, Evaluation] = {}
+        self._solvers: dict[str, InnerSolver] = {}  # of problems that were evaluated
+        self._points: dict[str, Point] = {}
+        self._duals: dict[str, tuple[Duals, Correction | None]] = {}
         self._multipliers: dict[str, Multipliers | None] = {}
         self._working: dict[str, Any] = {}  # a cache for repeated requests at one point
         self._moved: Floats | None = None
@@ -93,8 +135,7 @@ class Shard:
             return None
         if expected.key not in self._multipliers:
             self.learn(expected.recipe)
-            found = self._objective(expected.recipe.key).evaluate(expected.U)
-            self._multipliers[expected.key] = found.multipliers()
+            self._multipliers[expected.key] = self._solver(expected.recipe.key).solve(expected.U).multipliers()
         return self._multipliers[expected.key]
 
     def problem(self, key: str) -> Problem:
@@ -102,64 +143,82 @@ class Shard:
             raise ForgottenError(key)
         return self._problems[key]
 
-    def _objective(self, key: str) -> Objective:
-        if key not in self._objectives:
-            after = next(reversed(self._objectives.values()), None)
-            self._objectives[key] = Objective(self.problem(key), self.n_threads, after=after)
-        return self._objectives[key]
+    def _solver(self, key: str) -> InnerSolver:
+        if key not in self._solvers:
+            after = next(reversed(self._solvers.values()), None)
+            solver = self._solvers[key] = extended_solver(self.problem(key), self.n_threads)
+            if type(after) is type(solver):
+                solver.warm = after.warm
+        return self._solvers[key]
 
-    def point(self, key: str) -> Evaluation:
+    def point(self, key: str) -> Point:
         if key not in self._points:
             raise ForgottenError(key)
         return self._points[key]
 
     def forget(self, key: str) -> None:
         """Let the next point of a problem depend on U alone."""
-        self._objective(key).forget()
+        self._solver(key).warm = None
 
     def kept(self) -> int:
-        """How many problems and points are stored."""
-        return len(self._problems) + len(self._points)
+        """How many problems, points and dual variables are stored."""
+        return len(self._problems) + len(self._points) + len(self._duals)
 
     def keep(self, alive: set[str]) -> None:
         """Release all problems and points except `alive`; later ones reuse their memory."""
         self._working.clear()
         for key in [k for k in self._points if k not in alive]:
-            self._points.pop(key).release()
+            self._points.pop(key).solution.release()
         for key in [k for k in self._problems if k not in alive]:
             del self._problems[key]
-            self._objectives.pop(key, None)
+            self._solvers.pop(key, None)
+        for key in [k for k in self._duals if k not in alive]:
+            del self._duals[key]
         for key in [k for k in self._multipliers if k not in alive]:
             del self._multipliers[key]
 
-    def evaluate(self, problem: str, key: str, U: Floats, alive: set[str], size: float | None) -> tuple[Any, ...]:
+    def evaluate(
+        self, problem: str, key: str, U: Floats, alive: set[str], inside: bool, size: float | None
+    ) -> tuple[Any, ...]:
         """Solve a problem at U: value, gradient and cost of violating bounds, each the part of these columns.
 
-        With a `size`, start from the columns that were moved into their bounds, multiplied by it.
+        `inside` says that columns shall keep hard bounds exactly. With a `size`, start from the columns that were moved
+        into their bounds, multiplied by it.
         """
-        objective = self._objective(problem)  # warm-started from the last one
+        solver = self._solver(problem)  # warm-started from the last one
         self.keep(alive)
+        raise_if_stopped()
         if size is not None and self._moved is not None:
-            objective.begin_at(U, self._moved * size)
+            solver.begin_at(U, self._moved * size)
             self._moved = None
-        found = self._points[key] = objective.evaluate(U)
-        return found.value, found.gradient, found.violation_cost
+        found = solver.solve(U)
+        if inside:
+            found = cast(ActiveSolution, found).moved_inside()
+        self._points[key] = Point(self.problem(problem), U, found)
+        return math.inf if math.isnan(found.value) else found.value, found.gradient, found.violation_cost
 
     # ---- sums at a point -------------------------------------------------------------------------------------------
 
     def derivative(self, key: str, xi: Floats) -> Floats:
-        return self.point(key).hessian_product(xi)
+        solution = self.point(key).solution
+        raise_if_stopped()
+        return solution.derivative(xi)
 
     def V(self, key: str) -> Floats:
-        return self.point(key).V
+        """V, with the column effects and the pinned coordinate of a location."""
+        return self.point(key).solution.V
 
     def intercepts(self, key: str) -> Floats | None:
         return self.point(key).intercepts
 
-    def row_curvature(self, key: str, typical: float | None, bounds: bool) -> tuple[Floats, float]:
-        """The upper triangle of one r×r block per row, and a scalar added to every diagonal."""
-        grams, more = self.point(key).row_curvature(typical, bounds)
-        return grams[:, *np.triu_indices(grams.shape[1])], more
+    def row_curvature(self, key: str, moving: Indices64, typical: float | None, bounds: bool) -> tuple[Floats, float]:
+        """The upper triangle of one block per row, of the columns of U that move, and a scalar added to diagonals."""
+        grams, more = self.point(key).solution.row_curvature(typical, bounds)
+        i, j = np.triu_indices(len(moving))
+        return grams[:, moving[i], moving[j]], more
+
+    def mean_curvature(self, key: str, ridge: float | None) -> tuple[float, float]:
+        return self.point(key).solution.mean_curvature(ridge)
 
     def moved_columns(self, key: str, costs_of_rows: Floats) -> Floats:
         """V with those columns moved into the bounds that cost less to move than rows."""
@@ -168,7 +227,7 @@ class Shard:
 
     def remember_multipliers(self, key: str, name: str) -> None:
         """Store the multipliers of a point under a `name`."""
-        self._multipliers[name] = self.point(key).multipliers()
+        self._multipliers[name] = self.point(key).solution.multipliers()
 
     def value(self, key: str, problem: str) -> float:
         return LocalTerm(self.problem(problem), self.n_threads).value(self.point(key))
@@ -182,20 +241,35 @@ class Shard:
         w = LocalTerm(asked, self.n_threads).predictions(point)
         return asked.data.values[at].astype(np.float64), w[at]
 
-    def duals(self, key: str, problem: str, question: str, *args: Any) -> Any:
-        """The answer of a method of `DualSums`."""
-        name = f"duals {key} {problem}"
-        if name not in self._working:
-            self._working = {name: self.point(key).duals(self.problem(problem))}
-        duals: DualSums = self._working[name]
-        return getattr(duals, question)(*args)
+    def learn_duals(self, name: str, key: str, problem: str, change: Change | None) -> None:
+        """Store the dual variables of a point under a `name`, made feasible by a `change`."""
+        term, point = LocalTerm(self.problem(problem), self.n_threads), self.point(key)
+        duals, correction = term.uncorrected_duals(point), None
+        if change is not None:
+            correction = Correction(duals, lambda: term.predictions(point))
+            correction.apply(change)
+            duals.z = correction.z
+        self._duals[name] = duals, correction
+
+    def duals(self, name: str, question: str, *args: Any) -> Any:
+        """The answer of a method of `Duals`."""
+        return getattr(self._known_duals(name)[0], question)(*args)
+
+    def correction(self, name: str, question: str, *args: Any) -> Any:
+        """The answer of a method of `Correction`."""
+        return getattr(self._known_duals(name)[1], question)(*args)
+
+    def _known_duals(self, name: str) -> tuple[Duals, Correction | None]:
+        if name not in self._duals:
+            raise ForgottenError(name)
+        return self._duals[name]
 
     # ---- sums over the data --------------------------------------------------------------------------------------
 
-    def gram(self, problem: str, usual: float, X: Floats) -> Floats:
-        name = f"gram {problem}"
+    def gram(self, name: str, problem: str, usual: float, X: Floats, effects: Effects | None) -> Floats:
+        """Y YᵀX for the first guess Y of W, with the effects of these columns; Y is kept under a `name`."""
         if name not in self._working:
-            self._working = {name: LocalTerm(self.problem(problem), self.n_threads).guess(usual)}
+            self._working = {name: LocalTerm(self.problem(problem), self.n_threads).guess(usual, effects)}
         gram: Callable[[Floats], Floats] = self._working[name]
         return gram(X)
 
@@ -205,6 +279,10 @@ class Shard:
         for function in maps:
             values = function(values)
         return values
+
+    def weighted(self) -> bool:
+        """Whether observations have weights."""
+        return self.data.weighted
 
     def largest(self) -> float:
         return float(np.abs(self.data.values).max(initial=0.0))

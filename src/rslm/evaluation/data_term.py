@@ -10,9 +10,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rslm.evaluation.dual import Duals, DualSums, StructuredDuals, balanced, conjugate_part, dual_gram, sum_in_blocks
-from rslm.evaluation.effects import residual_duals
-from rslm.evaluation.feasible import feasible
+from rslm.evaluation.dual import (
+    BLOCK,
+    Duals,
+    DualSums,
+    StructuredDuals,
+    balanced,
+    conjugate_part,
+    dual_gram,
+    sum_in_blocks,
+)
+from rslm.evaluation.feasible import Correction, make_feasible
 from rslm.inner.base import InnerSolution
 from rslm.inner.linear.smoothed_linear import observed_parameters
 from rslm.location import Effects
@@ -97,6 +105,15 @@ class LocalTerm:
         return self.problem.data.sample(size), w[:: len(w) // size + 1]
 
     def duals(self, W: Factored) -> Duals:
+        duals = self.uncorrected_duals(W)
+        if self.problem.location is not None:
+            correction = Correction(duals, lambda: self.predictions(W))
+            make_feasible(correction, self.problem)
+            duals.z = correction.z
+        return duals
+
+    def uncorrected_duals(self, W: Factored) -> Duals:
+        """The dual variables before they are made feasible where parts of a location have no penalty."""
         problem, solution = self.problem, W.solution
         assert solution is not None
         z = solution.dual()
@@ -104,10 +121,7 @@ class LocalTerm:
             z = balanced(problem, z)
         if solution.structured_dual is not None:
             return StructuredDuals(problem, z, self.n_threads, solution.structured_dual)
-        multipliers = solution.multipliers()
-        if problem.location is not None:
-            z = feasible(problem, z, multipliers, self.n_threads, lambda: self.predictions(W))
-        return Duals(problem, z, self.n_threads, multipliers, (W.U * problem.row_scale, W.V))
+        return Duals(problem, z, self.n_threads, solution.multipliers(), (W.U * problem.row_scale, W.V))
 
     def guess(self, usual: float, effects: Effects | None = None) -> Callable[[Floats], Floats]:
         if effects is not None:
@@ -120,6 +134,18 @@ class LocalTerm:
             return dual_gram(problem, values, self.n_threads)
         w = observed_parameters(problem, values)
         return lambda X: linear.whole_times(w, linear.whole_transposed_times(w, X))
+
+
+def residual_duals(problem: Problem, effects: Effects, n_threads: int) -> Floats:
+    """−ω ℓ' of every observation where W is 0."""
+    (d, T), y, weights, loss = problem.shape, problem.data.values, problem.data.weights, CheckedLoss(problem.loss)
+    z = problem.predict(np.zeros((d, 1)), np.zeros((T, 1)), n_threads, effects=effects)
+    for start in range(0, len(z), BLOCK):  # in place, because it may be on disk
+        at = slice(start, start + BLOCK)
+        z[at] = -loss("gradient", y[at].astype(np.float64), z[at])
+        if weights is not None:
+            z[at] *= weights[at]
+    return z
 
 
 def term_of(problem: Problem, n_threads: int) -> DataTerm:

@@ -17,6 +17,7 @@ from rslm.inner.base import StructuredDual
 from rslm.kernels import Columns
 from rslm.linalg.products import ColumnScaled, Products, Quadratic, Sparse
 from rslm.linalg.spectrum import largest_eigenvalue
+from rslm.location import Location
 from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
@@ -117,31 +118,36 @@ class Duals:
 
     def quadratic(self) -> float:
         if self.problem.location is not None:
-            return self._of_effects
+            return quadratic_of_effects(self.problem.location, *self.sums_of_effects())
         return 0.0 if self._factors is None else 2.0 * self.problem.structure.penalty(*self._factors)
 
-    @cached_property
-    def _of_effects(self) -> float:
-        """‖S 1‖²/ρ_r + ‖Sᵀa‖²/ρ_c, of those effects that are penalised."""
-        location, (data, a), total = self.problem.location, self.problem.data.located(), 0.0
+    def sums_of_effects(self) -> tuple[Floats, float]:
+        """S 1 and ‖Sᵀa‖², each 0 unless the effects of rows, or of columns, are penalised."""
+        location, (data, a) = self.problem.location, self.problem.data.located()
         assert location is not None
         (d, T), threads = self.problem.shape, self.n_threads
         bounds = None if self.multipliers is None or not len(self.multipliers.values) else self.multipliers
+        S1, square = np.zeros(d), 0.0
         if location.rows:
-            S1 = data.adjoint_times(self.z, np.ones((T, 1)), threads)[:d, 0]
+            S1 += data.adjoint_times(self.z, np.ones((T, 1)), threads)[:d, 0]
             if bounds is not None:
-                S1 = S1 + bounds.entries.scatter(bounds.values, np.ones((T, 1)), threads)[:, 0]
-            total += float(S1 @ S1) / location.rows
+                S1 += bounds.entries.scatter(bounds.values, np.ones((T, 1)), threads)[:, 0]
         if location.columns:
             left = np.ascontiguousarray(a[:, None])
             Sa = data.adjoint_transposed_times(self.z, left, threads)[:, 0]
             if bounds is not None:
                 Sa = Sa + bounds.entries.gather(bounds.values, left, threads)[:, 0]
-            total += float(Sa @ Sa) / location.columns
-        return total
+            square = float(Sa @ Sa)
+        return S1, square
 
     def infeasibility(self) -> float:
         return 0.0
+
+
+def quadratic_of_effects(location: Location, S1: Floats, square: float) -> float:
+    """‖S 1‖²/ρ_r + ‖Sᵀa‖²/ρ_c, of those effects that are penalised; `square` is ‖Sᵀa‖²."""
+    of_rows = float(S1 @ S1) / location.rows if location.rows else 0.0
+    return of_rows + (square / location.columns if location.columns else 0.0)
 
 
 class StructuredDuals(Duals):

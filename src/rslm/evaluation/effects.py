@@ -1,157 +1,103 @@
 """Location without W: mean, row effects and column effects alone, by Newton's method with conjugate gradients.
 
-It is where solvers start, and what every answer is compared with.
+It is where solvers start, and what every answer is compared with. With U = 0 the inner solution is V = 0 and the best
+column effects, so the objective at U = 0 is a convex function of row effects, mean and coefficients of covariates, and
+it is evaluated as in a fit: the observations may be on disk or in other processes.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rslm.evaluation.data_term import residual_duals
+from rslm.evaluation.objective import Evaluation, Objective
+from rslm.kernels import Columns
 from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.location import Effects
-from rslm.losses.checked import CheckedLoss, usual_size
+from rslm.losses import Loss
+from rslm.losses.checked import usual_size
 from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
+from rslm.structures import Free
+
+__all__ = ["effects_alone", "of_unobserved", "residual_duals"]
 
 MOST_STEPS, MOST_PRODUCTS = 50, 500
-ENOUGH = 1e-18  # Newton decrement relative to the objective
-EXACT = 1e-10  # relative residual of a system
-DAMPING = 1e-9  # relative to the largest curvature
-ROUNDED = 1e-3  # width of rounded kinks relative to the targets
+MOST_ROUGH_STEPS, MOST_ROUGH_PRODUCTS = 8, 20  # where kinks are rounded: only a start and a baseline
+ENOUGH, ROUGH = 1e-14, 1e-5  # Newton decrement relative to the objective; where kinks are rounded, which changes more
+EXACT = 1e-4  # relative residual of a system
+ROUNDED = (1.0, 0.1, 0.03)  # widths of rounded kinks, in units of the spread of the targets, one after the other
 SAMPLE = 100_000
+LITTLE, MUCH = 1e-9, 1e9  # damping of the Hessian relative to the objective; effects are in units of their spread
+ENOUGH_OF_STEP = 1e-4  # of the decrease that the slope promises
+ROUNDING = 1e-14  # of the objective
 
 
 def effects_alone(problem: Problem, n_threads: int) -> Effects:
     """The best effects where W is 0. Kinks of the loss are rounded a little; bounds are not considered."""
-    loss = problem.loss
-    if not loss.smooth:
-        usual = usual_size(np.asarray(problem.data.sample(SAMPLE), dtype=np.float64)) or 1.0
-        reach = 1.0 if loss.interval is None else loss.interval.reach
-        problem = replace(problem, loss=loss.rounded(ROUNDED * usual / reach))
-    model = _Model(problem, n_threads, kinked=not loss.smooth)
-    x = model.start()
-    value, z, D = model.at(x)
-    for _ in range(MOST_STEPS):
+    loss, location = problem.loss, problem.location
+    assert location is not None
+    some = np.asarray(problem.data.sample(SAMPLE), dtype=np.float64)
+    effects = Effects.none(problem.shape, location.n_covariates)
+    if not loss.binary and len(some):
+        mean = float(np.mean(some))
+        if location.mean:
+            effects = replace(effects, mean=mean)
+        elif location.rows is not None and location.columns != 0.0 and "entries" in problem.data.traits:
+            effects = replace(effects, rows=np.full(problem.shape[0], mean))
+    problem = replace(problem, structure=Free(), row_weights=None, column_weights=None)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rounded in _rounded(loss, usual_size(some) or 1.0, location.spread or 1.0):
+            enough = ENOUGH if rounded is loss else ROUGH
+            effects = _best(Objective(replace(problem, loss=rounded), n_threads), effects, enough)
+    return effects
+
+
+def _rounded(loss: Loss, usual: float, spread: float) -> list[Loss]:
+    """The loss, with kinks rounded less and less: far from kinks it has no curvature, and Newton's method no step."""
+    if loss.interval is None or loss.interval.reach == np.inf:
+        return [loss if loss.smooth else loss.rounded(ROUNDED[-1] * spread)]
+    own = loss.interval.rounding
+    wide = [usual] if usual > spread else []  # the start may be 0
+    widths = [width / loss.interval.reach for width in (*wide, *(part * spread for part in ROUNDED))]
+    return [*(loss.rounded(width - own) for width in widths if width > own), *([loss] if loss.smooth else [])]
+
+
+def _best(objective: Objective, effects: Effects, enough: float) -> Effects:
+    """The best effects for a smooth loss, from a start, to a Newton decrement of `enough` times the objective."""
+    found = objective.evaluate(objective.point(np.zeros((objective.problem.shape[0], 1)), effects))
+    damping = LITTLE
+    steps, products = (MOST_STEPS, MOST_PRODUCTS) if enough < ROUGH else (MOST_ROUGH_STEPS, MOST_ROUGH_PRODUCTS)
+    for _ in range(steps):
         raise_if_stopped()
-        descent = model.adjoint(z) - model.ridge * x
-        diagonal = model.diagonal(D) + model.ridge
-        if not 0.0 < float(diagonal.max()) < math.inf:
+        step, decrement = _newton_step(found, damping * abs(found.value), max(EXACT, np.sqrt(enough)), products)
+        if not decrement > enough * abs(found.value):
             break
-        # Without penalties some combinations of effects are not determined; they shall not drift.
-        damping = DAMPING * max(float(diagonal.max()), np.finfo(float).tiny)
-        inverse = 1.0 / (diagonal + damping)
-        step = conjugate_gradients(
-            lambda v, D=D, e=damping: model.adjoint(D * model.apply(v)) + (model.ridge + e) * v,  # type: ignore[misc]
-            descent,
-            lambda v, inverse=inverse: inverse * v,  # type: ignore[misc]
-            tol=EXACT,
-            most=MOST_PRODUCTS,
-        )
-        decrement = float(step @ descent)
-        if not decrement > ENOUGH * abs(value):
+        trial = objective.evaluate(found.point + step)
+        better = trial.value <= found.value - ENOUGH_OF_STEP * decrement + ROUNDING * abs(found.value)
+        worse, found = (found, trial) if better else (trial, found)
+        worse.release()
+        damping = max(damping / 10.0, LITTLE) if better else 100.0 * damping
+        if damping > MUCH:  # rounding errors
             break
-        length = 1.0
-        while length > 1e-10:
-            trial = model.at(x + length * step)
-            if trial[0] <= value - 1e-4 * length * decrement + 1e-14 * abs(value):
-                break
-            length *= 0.5
-        else:
-            break
-        x, (value, z, D) = x + length * step, trial
-    return model.effects(x)
+    best = found.effects
+    assert best is not None
+    found.release()
+    return best
 
 
-class _Model:
-    """Predictions of the effects (μ, b, c, β), stored in one vector, and their derivatives."""
+def _newton_step(at: Evaluation, damping: float, tol: float, products: int) -> tuple[Floats, float]:
+    """The step of Newton's method with a damped Hessian, and the decrease that its slope promises."""
 
-    def __init__(self, problem: Problem, n_threads: int, kinked: bool = False) -> None:
-        assert problem.location is not None
-        self.kinked = kinked  # beside its kinks the loss has no curvature of its own
-        self.problem, self.location, self.threads = problem, problem.location, n_threads
-        self.data, self.a = problem.data.located()
-        self.loss, self.C = CheckedLoss(problem.loss), problem.C
-        self.y = np.asarray(problem.data.values, dtype=np.float64)
-        self.weights: Floats | float = 1.0 if problem.data.weights is None else problem.data.weights
-        d, T = problem.shape
-        X = self.location.covariates
-        sizes = {
-            "mean": int(self.location.mean),
-            "rows": 0 if self.location.rows is None else d,
-            "columns": 0 if self.location.columns is None else T,
-            "coefficients": 0 if X is None else X.shape[1],
-        }
-        ends = np.cumsum([0, *sizes.values()])
-        self.at_part = {name: slice(int(a), int(b)) for name, a, b in zip(sizes, ends[:-1], ends[1:], strict=True)}
-        self.ridge = np.zeros(int(ends[-1]))
-        self.ridge[self.at_part["rows"]] = self.location.rows or 0.0
-        self.ridge[self.at_part["columns"]] = self.location.columns or 0.0
+    def product(x: Floats) -> Floats:
+        return np.asarray(at.hessian_product(x) + damping * x)
 
-    def start(self) -> Floats:
-        x = np.zeros(len(self.ridge))
-        if self.location.mean and not self.problem.loss.binary:
-            x[self.at_part["mean"]] = float(np.average(self.y, weights=np.broadcast_to(self.weights, self.y.shape)))
-        return x
-
-    def effects(self, x: Floats) -> Effects:
-        d, T = self.problem.shape
-        mean, rows, columns, coefficients = (x[at] for at in self.at_part.values())
-        return Effects(
-            float(mean[0]) if len(mean) else 0.0,
-            rows.copy() if len(rows) else np.zeros(d),
-            columns.copy() if len(columns) else np.zeros(T),
-            coefficients.copy(),
-        )
-
-    def apply(self, x: Floats) -> Floats:
-        """The predictions of every observation."""
-        effects = self.effects(x)
-        left = np.zeros((len(self.a), 2))
-        left[:, 0], left[:, 1] = self.a, effects.mean * self.a
-        left[: len(effects.rows), 1] += effects.rows
-        right = np.column_stack([effects.columns, np.ones(len(effects.columns))])
-        return np.asarray(self.data.apply(left, right, self.threads) + self.problem.of_covariates(effects.coefficients))
-
-    def adjoint(self, z: Floats) -> Floats:
-        """The adjoint of `apply`."""
-        out, X = np.empty(len(self.ridge)), self.location.covariates
-        if self.location.pinned:
-            S1 = self.data.adjoint_times(z, np.ones((self.problem.shape[1], 1)), self.threads)[:, 0]
-            if self.location.mean:
-                out[self.at_part["mean"]] = self.a @ S1
-            if self.location.rows is not None:
-                out[self.at_part["rows"]] = S1[: self.problem.shape[0]]
-        if self.location.columns is not None:
-            found = self.data.adjoint_transposed_times(z, np.ascontiguousarray(self.a[:, None]), self.threads)
-            out[self.at_part["columns"]] = found[:, 0]
-        if X is not None:
-            out[self.at_part["coefficients"]] = X.T @ z
-        return out
-
-    def diagonal(self, D: Floats) -> Floats:
-        """The diagonal of the Hessian, approximately where rows are features."""
-        out = self.adjoint(D)
-        if "entries" not in self.data.traits and self.location.rows is not None:
-            out[self.at_part["rows"]] = float(D.sum()) * self.problem.data.gain / self.problem.shape[0]
-        if self.location.covariates is not None:
-            out[self.at_part["coefficients"]] = (self.location.covariates**2).T @ D
-        return np.abs(out)
-
-    def at(self, x: Floats) -> tuple[float, Floats, Floats]:
-        """The objective, the dual variables and the curvature of every observation."""
-        w = self.apply(x)
-        with np.errstate(all="ignore"):
-            value = self.C * float(np.sum(self.weights * self.loss("value", self.y, w)))
-            z = np.asarray(-self.C * self.weights * self.loss("gradient", self.y, w))
-            D = np.asarray(self.C * self.weights * self.loss("hessian", self.y, w))
-            if self.kinked:  # that of the parabola above the loss which touches it here
-                D = np.maximum(D, np.abs(z) / np.maximum(np.abs(self.y - w), np.finfo(float).tiny))
-        value += 0.5 * float(self.ridge @ (x * x))
-        return value if math.isfinite(value) else math.inf, z, D
+    step = conjugate_gradients(product, -at.gradient, at.preconditioner, tol=tol, most=products)
+    return step, -float(np.vdot(step, at.gradient))
 
 
 def of_unobserved(problem: Problem, effects: Effects) -> Effects:
@@ -167,15 +113,19 @@ def of_unobserved(problem: Problem, effects: Effects) -> Effects:
     for side, (name, ridge) in enumerate((("rows", location.rows), ("columns", location.columns))):
         if ridge != 0.0 or (side == 0 and "entries" not in problem.data.traits):
             continue
-        seen = np.bincount(problem.data.groups(side), minlength=len(found[name])) > 0
+        seen = _seen(problem, side)
         found[name] = np.where(seen, found[name], found[name][seen].mean())
     return replace(effects, rows=found["rows"], columns=found["columns"])
 
 
-def residual_duals(problem: Problem, effects: Effects, n_threads: int) -> Floats:
-    """−ω ℓ' of every observation where W is 0."""
-    d, T = problem.shape
-    w = problem.predict(np.zeros((d, 1)), np.zeros((T, 1)), n_threads, effects=effects)
-    y = np.asarray(problem.data.values, dtype=np.float64)
-    slopes = -CheckedLoss(problem.loss)("gradient", y, w)
-    return slopes if problem.data.weights is None else np.asarray(slopes * problem.data.weights)
+def _seen(problem: Problem, side: int) -> NDArray[np.bool_]:
+    """Which rows (`side` 0) or columns (1) have observations, without an array as long as the data."""
+    columns: Columns | None = getattr(problem.data, "columns", None)
+    if columns is None:
+        return np.bincount(problem.data.groups(side), minlength=problem.shape[side]) > 0
+    if side == 1:
+        return np.diff(columns.indptr) > 0
+    seen = np.zeros(problem.shape[0], dtype=bool)
+    for first, last in columns.blocks():
+        seen[columns.index[columns.indptr[first] : columns.indptr[last]]] = True
+    return seen

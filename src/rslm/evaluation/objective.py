@@ -13,7 +13,7 @@ from rslm.evaluation.dual import DualSums
 from rslm.inner.base import InnerSolution
 from rslm.inner.choose import choose
 from rslm.linalg.low_rank import nuclear_norm
-from rslm.location import Effects
+from rslm.location import Effects, Location
 from rslm.location.packing import Packing
 from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped
@@ -57,6 +57,16 @@ class Evaluation:
         return self.solution.preconditioner()
 
     @property
+    def location(self) -> Location | None:
+        """The location of the problem; None where there is none."""
+        return self._objective.problem.location
+
+    def gradient_parts(self) -> tuple[Floats, Floats, float]:
+        """With a location, the derivatives by U, row effects and mean."""
+        assert self._objective.packing is not None
+        return self._objective.packing.gradient_parts(self.gradient)[:3]
+
+    @property
     def effects(self) -> Effects | None:
         """The values of the location; None where there is none."""
         return self.solution.effects
@@ -78,7 +88,10 @@ class Evaluation:
         return max(float(np.linalg.norm(self.gradient[: len(self.U), :-1])), abs(self.value))
 
     def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
-        """The approximation B of the Hessian, as `InnerSolution.row_curvature`."""
+        """The approximation B of the Hessian, as `InnerSolution.row_curvature`.
+
+        With a location, the last coordinate of every block is that of the row effect, whose ridge is not included.
+        """
         return self.solution.row_curvature(typical, bounds)
 
     def dual(self) -> Floats:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from rslm.linalg.products import Products
 from rslm.location import Effects
 from rslm.problem import Problem
@@ -59,6 +61,20 @@ class InnerSolution(ABC):
     def column_curvature(self) -> Floats:
         """Σ C ω ℓ'' over the observations of every column."""
         raise TypeError(f"{type(self).__name__} does not support a location")
+
+    def mean_curvature(self, ridge: float | None) -> tuple[float, float]:
+        """Σ C ω ℓ'' over all observations, with column effects of this `ridge` eliminated, if there are any, and
+        without."""
+        curvature = self.column_curvature()
+        total = float(curvature.sum())
+        if ridge is None:
+            return total, total
+        return float(np.sum(curvature * ridge / np.maximum(curvature + ridge, np.finfo(float).tiny))), total
+
+    @property
+    def extended(self) -> InnerSolution:
+        """The solution of `Problem.extended` that this one comes from; itself without a location."""
+        return self
 
     def along_offset(self, offset: Floats) -> tuple[Floats, Floats]:
         """The derivatives of the gradient and of the dual variables as predictions move along an `offset`."""

@@ -28,22 +28,26 @@ CANDIDATES: tuple[type[InnerSolver], ...] = (
 
 
 def chosen(problem: Problem) -> type[InnerSolver] | None:
-    """The first solver that can solve the problem; None if there is none, or if the data are in other processes."""
-    return next((c for c in CANDIDATES if problem.data.at_hand and c.obstacle(problem.extended) is None), None)
+    """The first solver that can solve the problem, here or in other processes; None if there is none."""
+    extended = problem.extended
+    return next((c for c in CANDIDATES if c.obstacle(extended) is None), None)
 
 
 def has_solver(problem: Problem) -> bool:
     """Whether the problem can be solved as it is, without rounding, softening or smoothing."""
-    return not problem.data.at_hand or chosen(problem) is not None
+    return chosen(problem) is not None
 
 
 def choose(problem: Problem, n_threads: int) -> InnerSolver:
     """The first solver that can solve the problem; if none can, the error says why for every candidate."""
     remote: InnerSolver | None = problem.data.remote_solver(problem)
-    if remote is not None:
-        return remote
+    solver = extended_solver(problem, n_threads) if remote is None else remote
+    return solver if problem.location is None else Located(problem, solver, n_threads)
+
+
+def extended_solver(problem: Problem, n_threads: int) -> InnerSolver:
+    """The same for `Problem.extended`, whose points are [U, a, b + μ a] where there is a location."""
     if (candidate := chosen(problem)) is not None:
-        solver = candidate(problem.extended, n_threads)
-        return solver if problem.location is None else Located(problem, solver, n_threads)
+        return candidate(problem.extended, n_threads)
     obstacles = "; ".join(f"{c.__name__}: {c.obstacle(problem)}" for c in CANDIDATES)
     raise ValueError(f"no inner solver fits this problem. {obstacles}")

@@ -50,11 +50,16 @@ class Located(InnerSolver):
 
     @property
     def warm(self) -> Any:
-        return self.solver.warm
+        """The warm start of the solver, with its type: another one may solve the next problem."""
+        known = self.solver.warm
+        return None if known is None else (type(self.solver), known)
 
     @warm.setter
     def warm(self, value: Any) -> None:
-        self.solver.warm = value
+        if value is None:
+            self.solver.warm = None
+        elif value[0] is type(self.solver):
+            self.solver.warm = value[1]
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
@@ -113,15 +118,28 @@ class LocatedSolution(ColumnsSolution):
     def __init__(self, solver: Located, point: Floats, inner: InnerSolution) -> None:
         self._solver, self._point, self._inner = solver, point, inner
         tail, location, packing = solver.tail, solver.location, solver.packing
-        _, self._b, mean, coefficients = packing.parts(point)
-        V = inner.V
-        self.V = np.ascontiguousarray(V[:, : tail.rank(V.shape[1])])
-        c = V[:, tail.rank(V.shape[1])].copy() if tail.columns is not None else np.zeros(len(V))
-        self.effects: Effects = Effects(mean, self._b, c, coefficients)
+        _, self._b, self._mean, self._coefficients = packing.parts(point)
         self.value = inner.value + 0.5 * tail.rows * float(self._b @ self._b)
         z = None if location.covariates is None else inner.dual()
         self.gradient = solver.reduced(inner.gradient, self._b, z)
         self.violation_cost, self.noise = inner.violation_cost, inner.noise
+
+    # V is computed when it is needed: with observations in other processes it has to be sent.
+
+    @cached_property
+    def V(self) -> Floats:  # type: ignore[override]
+        V = self._inner.V
+        return np.ascontiguousarray(V[:, : self._solver.tail.rank(V.shape[1])])
+
+    @cached_property
+    def effects(self) -> Effects:  # type: ignore[override]
+        tail, V = self._solver.tail, self._inner.V
+        c = V[:, tail.rank(V.shape[1])].copy() if tail.columns is not None else np.zeros(len(V))
+        return Effects(self._mean, self._b, c, self._coefficients)
+
+    @property
+    def extended(self) -> InnerSolution:
+        return self._inner
 
     def derivative(self, xi: Floats) -> Floats:
         solver = self._solver
@@ -149,14 +167,12 @@ class LocatedSolution(ColumnsSolution):
         """The one of the rows, and the curvature by the mean with the column effects eliminated."""
         solver = self._solver
         of_rows, packing, tail = self._inner.preconditioner(), solver.packing, solver.tail
-        curvature = self._inner.column_curvature()
+        of_mean, total = self._inner.mean_curvature(tail.columns) if solver.location.mean else (1.0, 0.0)
         # With column effects that are not penalised any mean is optimal, and far from kinks there is no curvature at
         # all: then a step of one unit of a point should change the objective by about as much as it is.
         flat = LITTLE * abs(self.value)
-        least = max(LITTLE * float(curvature.sum()), flat / packing.scales[solver.problem.shape[0]] ** 2)
-        if tail.columns is not None:
-            curvature = curvature * tail.columns / np.maximum(curvature + tail.columns, np.finfo(float).tiny)
-        of_mean = max(float(curvature.sum()), least, np.finfo(float).tiny)
+        least = max(LITTLE * total, flat / packing.scales[solver.problem.shape[0]] ** 2)
+        of_mean = max(of_mean, least, np.finfo(float).tiny)
         at = slice(solver.problem.shape[0] + 1, None)
         inverse = None
         if solver.location.covariates is not None:
@@ -179,6 +195,15 @@ class LocatedSolution(ColumnsSolution):
             return out
 
         return solve
+
+    def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
+        """The blocks of U and, as their last coordinate, the row effects, without the ridge of these."""
+        grams, shift = self._inner.row_curvature(typical, bounds)
+        tail, width = self._solver.tail, grams.shape[1]
+        moving = tail.moving(width)
+        out = np.zeros((len(grams), tail.rank(width) + 1, tail.rank(width) + 1))
+        out[:, : len(moving), : len(moving)] = grams[:, moving][:, :, moving]
+        return out, shift
 
     def dual(self) -> Floats:
         return self._inner.dual()

@@ -14,7 +14,7 @@ def has_effects(problem: Problem) -> str | None:
     """The obstacle of solvers that support neither a location nor weights of observations."""
     if problem.location is not None:
         return f"does not support {problem.location!r}"
-    return None if problem.data.weights is None else "does not support weights of observations"
+    return "does not support weights of observations" if problem.data.weighted else None
 
 
 def has_structure(problem: Problem) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.problem import Problem
-from rslm.runtime.types import Floats
+from rslm.runtime.types import Floats, Indices64
 
 FREE = 1e-9  # ridge of an effect without penalty, per observation, for losses that are not quadratic
 ROUGH = 1e-2  # least ridge of row effects in a preconditioner, in observations
@@ -43,6 +43,11 @@ class Tail:
     def rank(self, width: int) -> int:
         """How many of this many coordinates are those of W."""
         return width - self.width
+
+    def moving(self, width: int) -> Indices64:
+        """Those of this many columns of U that an outer solver may move: all but the vector a."""
+        kept = np.arange(width)
+        return kept if self.columns is None else np.delete(kept, self.rank(width))
 
     def ridges(
         self, own: Floats, unit: float, width: int, counts: NDArray[Any], free: float = FREE, pinned: float = math.inf

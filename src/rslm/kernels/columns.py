@@ -55,11 +55,13 @@ class Factors:
         return parts.factorise(rows, least, threads)
 
     def pin(self, inverse: float) -> None:
-        """Set the last element of the inverse diagonals, where no other coordinate is coupled to the last one.
+        """Decouple the last coordinate from all others, with this element of the inverse diagonals.
 
         0 keeps the last coordinate of every solution at 0.
         """
-        self.data.reshape(-1, self.rank * (self.rank + 1) // 2, LANES)[:, -1] = inverse
+        packed = self.data.reshape(-1, self.rank * (self.rank + 1) // 2, LANES)
+        packed[:, np.cumsum(np.arange(self.rank, 0, -1)) - 1] = 0.0
+        packed[:, -1] = inverse
 
     def solve(self, rhs: Floats, threads: int) -> Floats:
         """Solve the system of every column for its row of `rhs`."""

@@ -9,8 +9,9 @@ M(a cᵀ) is c_t at every observation of column t.
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +42,8 @@ class Location:
     rows: float | None = None
     columns: float | None = None
     covariates: Floats | None = None
+    #: The unit in which solvers measure effects, the spread of the targets; `Problem` sets it.
+    spread: float | None = field(default=None, init=False)
 
     def __init__(
         self,
@@ -73,7 +76,17 @@ class Location:
 
     def without_mean(self) -> Location:
         """The same location where effects that are not penalised include the mean."""
-        return Location(False, self.rows, self.columns, self.covariates)
+        return self._copy(mean=False)
+
+    def measured(self, spread: float) -> Location:
+        """The same location with a `spread` of the targets."""
+        return self._copy(spread=spread)
+
+    def _copy(self, **changes: object) -> Location:
+        other = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(other, name, value)
+        return other
 
     def scaled(self, factor: float) -> Location:
         """The location with ridges that are `factor` times as large."""

@@ -5,6 +5,7 @@
     [ 0   β/τ_k ]    a row per covariate
 
 The scales τ make steps of the location comparable with those of U, which has norm 1, whatever the units of the data.
+They are the same in all stages of a continuation, whose points are passed on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ from rslm.runtime.types import Floats
 SAMPLE = 100_000  # targets from which their spread is estimated
 
 
+def spread_of(data: Any, loss: Any) -> float:
+    """The spread of the targets; 1 for two classes."""
+    if loss.binary:
+        return 1.0
+    some = np.asarray(data.sample(SAMPLE), dtype=np.float64)
+    return float(np.std(some)) or float(np.abs(some).max(initial=0.0)) or 1.0
+
+
 @dataclass(frozen=True)
 class Packing:
     """How effects are laid out, and their scales."""
@@ -31,9 +40,8 @@ class Packing:
     @classmethod
     def of(cls, problem: Any) -> Packing:
         location: Location = problem.location
-        some = np.asarray(problem.data.sample(SAMPLE), dtype=np.float64)
-        spread = (float(np.std(some)) if len(some) else 0.0) or float(np.abs(some).max(initial=0.0)) or 1.0
-        spread = 1.0 if problem.loss.binary else spread
+        spread = location.spread
+        assert spread is not None
         d, X = problem.shape[0], location.covariates
         sizes = np.zeros(0) if X is None else np.sqrt(np.mean(X * X, axis=0))
         of_covariates = spread / np.where(sizes > 0, sizes, 1.0)

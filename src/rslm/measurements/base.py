@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from abc import ABC
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class Measurement(ABC):
     #: Every column has an intercept, which is added to its predictions and not penalised.
     intercept: bool = False
     #: What specialised inner solvers can rely on: "entries", "features", "tasks", "sides".
-    traits: ClassVar[frozenset[str]] = frozenset()
+    traits: frozenset[str] = frozenset()
     #: Whether an observation may depend on several columns of W.
     couples_columns: bool = True
     #: Whether the observations are in this process. If not, `remote_solver` and `remote_term` ask for sums over them.
@@ -39,6 +39,11 @@ class Measurement(ABC):
     parameters: int | None = None
     _loss: object = None  # the loss whose targets the values are
     _checked = False  # whether the values have been validated
+
+    @property
+    def weighted(self) -> bool:
+        """Whether observations have weights."""
+        return self.weights is not None
 
     # ---- values ------------------------------------------------------------------------------------------------------
 

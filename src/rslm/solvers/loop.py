@@ -24,6 +24,7 @@ from rslm.solvers.stopping import Criterion, NoProgress, Progress
 COLD_START_EVERY = 25  # iterations; with a checkpoint, a fit can continue exactly only from a cold start
 STAGE_DONE = (Outcome.STATIONARY, Outcome.STALLED, Outcome.STAGE_LIMIT)  # after these the path continues
 FIRST_GAP, TIME_FOR_GAP = 2.0, 0.05  # seconds until a callback gets the gap; share of the time to compute it
+PATIENCE_AT_KINKS = 20  # iterations without progress, with effects and rounded kinks
 
 RECORDED = ("gradient_norm", "value", "relative_gradient", "seconds", "evaluations", "hessian_products", "C")
 COLUMNS = len(RECORDED) + len(RELAXED)  # numbers recorded in every iteration
@@ -76,7 +77,10 @@ class Loop:
 
     def stage(self, stage: Stage, U: Floats | None, criteria: list[Criterion]) -> Outcome:
         """Minimise one objective until a criterion stops it: from U, or from where the checkpoint ended."""
-        problem, self.relaxations, self.patience = stage.problem, stage.relaxations, NoProgress()
+        problem, self.relaxations = stage.problem, stage.relaxations
+        # With effects, a step that crosses kinks which are hardly rounded has to be shortened many times.
+        kinks = problem.location is not None and any(relaxation.of == "loss" for relaxation in stage.relaxations)
+        self.patience = NoProgress(PATIENCE_AT_KINKS) if kinks else NoProgress()
         ended, present = self._known()
         self._at_end = False
         if (known := ended or present) is not None:

@@ -19,7 +19,7 @@ class Point:
         self.evaluation = evaluation
         self.x = evaluation.point
         self.tangent: Tangent | ProductTangent = (
-            Tangent(self.x) if evaluation.effects is None else ProductTangent(self.x, evaluation.U)
+            Tangent(self.x) if evaluation.location is None else ProductTangent(self.x, evaluation.U)
         )
         self.value = evaluation.value
         self.gradient = self.tangent.gradient(evaluation.gradient)

@@ -63,7 +63,7 @@ class ActiveSet(WeightedColumns):
         # The systems of the square loss are divided by ℓ'' = 2: s = y − w, with the curvature 1.
         self.unit = 2.0 * self.C if self.quadratic else self.C
         self.ridge = self.q / self.unit
-        self.offset: Floats | None = None  # row effects at the last point
+        self.effects: Floats | None = None  # of the rows, at the last point
         self.stiffness, self.shift, self.expected = math.inf, None, 0.0
         if problem.structure.form == "soft bounds":
             soft = cast(SoftBox, problem.structure)
@@ -90,15 +90,15 @@ class ActiveSet(WeightedColumns):
         return solution
 
     def _frame(self, U: Floats) -> Frame:
-        X = self.tail.scaled(U, self.scale)
+        whole = self.tail.scaled(U, self.scale)
         if not self.tail.pinned:
-            return Frame(U, X, None, self.lower, self.upper)
-        offset = X[:, -1].copy()
+            return Frame(U, whole, whole, self.lower, self.upper)
+        effects, X = whole[:, -1].copy(), whole.copy()
         X[:, -1] = 0.0
-        if self.warm is not None and not (self.offset is not None and np.array_equal(offset, self.offset)):
+        if self.warm is not None and not (self.effects is not None and np.array_equal(effects, self.effects)):
             self.warm = replace(self.warm, margin=np.full(len(self.warm.V), -np.inf))  # those of other bounds
-        self.offset = offset
-        return Frame(U, X, offset[self.columns.index], _lowered(self.lower, offset), _lowered(self.upper, offset))
+        self.effects = effects
+        return Frame(U, X, whole, _lowered(self.lower, effects), _lowered(self.upper, effects))
 
     def _bound(self, frame: Frame, centre: Floats, factors: Factors, before: Bound | None) -> Bound:
         # The first point is never given up, however far it is: there is no other to return to.
@@ -117,13 +117,16 @@ class ActiveSet(WeightedColumns):
         self.warm = Bound.nothing(self._frame(U).X, V)
 
     def _solve_quadratic(self, frame: Frame) -> ActiveSolution:
-        scratch, X = self.spare.pop() if self.spare else (None, None), frame.X
-        y = self.y if frame.offset is None else self.y - frame.offset
-        ridges, pinned, weight = self.ridges(X.shape[1]), self.tail.pinned, self.weights
-        centre, factors = self.columns.regress(y, X, ridges, self.n_threads, scratch[1], weight=weight, pinned=pinned)
+        scratch = self.spare.pop() if self.spare else (None, None)
+        y, ridges, threads = self.y, self.ridges(frame.X.shape[1]), self.n_threads
+        centre, factors = self.columns.regress(
+            y, frame.whole, ridges, threads, scratch[1], weight=self.weights, pinned=self.tail.pinned
+        )
         b = self._bound(frame, centre, factors, self.warm)
-        squares, residual, by_rows = self.columns.residuals(y, X, b.V, self.n_threads, scratch[0], weight=weight)
-        return ActiveSolution(self, frame, b, residual, weight, factors, squares, by_rows)
+        squares, residual, by_rows = self.columns.residuals(
+            y, frame.whole, b.V, threads, scratch[0], weight=self.weights
+        )
+        return ActiveSolution(self, frame, b, residual, self.weights, factors, squares, by_rows)
 
     def _solve_smooth(self, frame: Frame) -> ActiveSolution:
         with np.errstate(all="ignore"):  # overflow means that a step is too long
@@ -136,7 +139,7 @@ class Frame:
 
     U: Floats
     X: Floats
-    offset: Floats | None  #: the row effect of every entry; None where there are none
+    whole: Floats  #: X and, as its last column, the row effects, if there are any
     lower: Floats
     upper: Floats
 
@@ -200,8 +203,8 @@ class ActiveSolution(ColumnsSolution):
         return solver.columns.by_rows.factorise(self.V, ridges, solver.n_threads, D, more=more)
 
     def column_curvature(self) -> Floats:
-        D = np.ones(len(self.solver.y)) if self._D is None else self._D
-        return self.solver.unit * sums_by_column(self.solver.columns, D)
+        columns, D = self.solver.columns, self._D
+        return self.solver.unit * (np.diff(columns.indptr) if D is None else sums_by_column(columns, D))
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """Row i is solved with B_i = (C/p_i) Σ_t D_it v_t v_tᵀ + ‖UᵀS‖² I, where active bounds count as entries."""
@@ -215,7 +218,7 @@ class ActiveSolution(ColumnsSolution):
         grams = solver.columns.by_rows.grams(self.V, solver.n_threads, D)
         if bounds:
             grams += at.by_rows.grams(self.V, solver.n_threads, self.bound.weight[at.row_order])
-        return grams * (solver.unit / solver.p)[:, None, None], self.weighted_square
+        return solver.blocks_of_rows(grams), self.weighted_square
 
     def within_bounds(self) -> tuple[Floats, ActiveSolution]:
         """U with its rows moved into the bounds, and the columns solved there with hard bounds.
@@ -254,8 +257,7 @@ class ActiveSolution(ColumnsSolution):
         if solver.tail.pinned:
             V[:, -1] = 1.0
         violation, allowed = worst_violation(X, V, frame.lower, frame.upper)
-        w = solver.columns.predict(X, V, solver.n_threads)
-        w = w if frame.offset is None else w + frame.offset
+        w = solver.columns.predict(frame.whole, V, solver.n_threads)
         loss = float(np.sum(solver.weighted(solver.loss("value", solver.y.astype(np.float64), w))))
         by_rows = solver.columns.scatter(self.s, V, solver.n_threads)
         moved = ActiveSolution(solver, frame, replace(self.bound, V=V), self.s, self._D, self._factors, loss, by_rows)
@@ -297,12 +299,11 @@ class ActiveSolution(ColumnsSolution):
     def left_out(self) -> Floats:
         solver, s = self.solver, self.s
         h = leverages(solver.columns, self.bound.X, self._factors, solver.n_threads)
-        w = solver.columns.predict(self.bound.X, self.V, solver.n_threads)
+        w = solver.columns.predict(self.frame.whole, self.V, solver.n_threads)
         rest = 1.0 - h * (1.0 if self._D is None else self._D)
         of_column = np.repeat(np.arange(len(self.V)), np.diff(solver.columns.indptr))
-        lower, upper = (plane[solver.columns.index, of_column] for plane in (self.frame.lower, self.frame.upper))
-        found = np.clip(w - s * h / np.maximum(rest, STIFFEST), lower, upper)
-        return np.asarray(found if self.frame.offset is None else found + self.frame.offset)
+        lower, upper = (plane[solver.columns.index, of_column] for plane in (solver.lower, solver.upper))
+        return np.asarray(np.clip(w - s * h / np.maximum(rest, STIFFEST), lower, upper))
 
     def dual(self) -> Floats:
         dual: Floats = np.multiply(self.s, self.solver.unit, out=scratch_like(self.s))
@@ -472,8 +473,7 @@ class SmoothColumns:
         return self.solver.columns.predict(self.X, V, self.solver.n_threads)
 
     def _predictions(self) -> Floats:
-        w = self._products(self.V)
-        return w if self.frame.offset is None else w + self.frame.offset
+        return self.solver.columns.predict(self.frame.whole, self.V, self.solver.n_threads)
 
     def _slopes(self, w: Floats) -> Floats:
         return -self.solver.weighted(np.asarray(self.solver.loss("gradient", self.y, w)))

@@ -23,6 +23,7 @@ from rslm.inner.entries.weighted import WeightedColumns, WeightedSolution
 from rslm.inner.newton_steps import CAUTIOUS, ENOUGH, SETTLED, UPHILL
 from rslm.inner.obstacles import has_kinks, not_entries_alone
 from rslm.kernels import LANES, Factors, Piece, padded
+from rslm.kernels.scratch import scratch_like
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
 from rslm.runtime.interrupts import current_interrupt
@@ -95,7 +96,8 @@ class NewtonPoint:
         scratch = solver.spare.pop() if solver.spare else None
         if scratch is None or scratch[2].rank != rank:
             # In double precision also for float32 data, because steps are compared with rounding errors.
-            scratch = np.empty(len(solver.y)), np.empty(len(solver.y)), Factors.scratch(T, rank)
+            s, D = (scratch_like(solver.y, np.float64) for _ in range(2))
+            scratch = s, D, Factors.scratch(T, rank)
         self.s: Floats = scratch[0]
         self.D: Floats = scratch[1]
         self.factors = scratch[2]

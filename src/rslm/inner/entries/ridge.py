@@ -43,7 +43,9 @@ class Ridge(WeightedColumns):
     @cached_property
     def weights_by_rows(self) -> Floats | None:
         """The weights in the order of `columns.by_rows`."""
-        return None if self.weights is None else self.weights[self.columns.row_order]
+        if self.weights is None:
+            return None
+        return np.take(self.weights, self.columns.row_order, out=scratch_like(self.weights), mode="clip")
 
     def free(self) -> None:
         super().free()
@@ -102,7 +104,7 @@ class RidgeSolution(ColumnsSolution):
         """(2C/p_i) Σ_t v_t v_tᵀ of every row, and ‖UᵀS‖²."""
         s = self._solver
         grams = s.columns.by_rows.grams(self.V, s.n_threads, s.weights_by_rows)
-        return grams * (s.unit / s.p)[:, None, None], self.weighted_square
+        return s.blocks_of_rows(grams), self.weighted_square
 
     def along_offset(self, offset: Floats) -> tuple[Floats, Floats]:
         s = self._solver

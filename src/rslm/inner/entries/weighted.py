@@ -76,9 +76,22 @@ class WeightedColumns(InnerSolver):
         if self.tail.width == 0:
             weight = (self.p / self.unit)[:, None]
             return lambda eta: weight * factors.solve(eta, self.n_threads)
-        root = np.repeat(np.sqrt(self.p)[:, None], factors.rank, axis=1)
-        root[:, self.tail.rank(factors.rank) :] = 1.0  # effects of rows are not scaled by their weights
+        root = self._roots(factors.rank)
         return lambda eta: root * factors.solve(root * eta, self.n_threads) / self.unit
+
+    def blocks_of_rows(self, grams: Floats) -> Floats:
+        """The blocks of B, from Σ_t D_it v_t v_tᵀ of every row; `grams` is overwritten."""
+        root = self._roots(grams.shape[1])
+        grams *= self.unit
+        grams /= root[:, :, None]
+        grams /= root[:, None, :]
+        return grams
+
+    def _roots(self, width: int) -> Floats:
+        """√p of every row and coordinate; effects of rows are not scaled by their weights."""
+        root = np.repeat(np.sqrt(self.p)[:, None], width, axis=1)
+        root[:, self.tail.rank(width) :] = 1.0
+        return root
 
     def weighted(self, values: Floats) -> Floats:
         """The `values` of the observations times their weights."""
@@ -125,7 +138,8 @@ class WeightedSolution(ColumnsSolution):
 
         With kinks it depends on the `typical` error, which is computed if it is not given.
         """
-        return self.curvature[self.solver.columns.row_order]
+        D = self.curvature
+        return np.take(D, self.solver.columns.row_order, out=scratch_like(D), mode="clip")
 
     @cached_property
     def factors(self) -> Factors:
@@ -157,7 +171,7 @@ class WeightedSolution(ColumnsSolution):
         """(C/p_i) Σ_t D_it v_t v_tᵀ of every row, and ‖UᵀS‖²."""
         solver = self.solver
         grams = solver.columns.by_rows.grams(self.V, solver.n_threads, self.broad_curvature_by_rows(typical))
-        return grams * (solver.C / solver.p)[:, None, None], self.weighted_square
+        return solver.blocks_of_rows(grams), self.weighted_square
 
     def left_out(self) -> Floats:
         solver, s = self.solver, self.s
@@ -178,5 +192,8 @@ class WeightedSolution(ColumnsSolution):
 
 def sums_by_column(columns: Columns, values: Floats) -> Floats:
     """The sum of `values` over the entries of every column."""
-    ends = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-    return np.asarray(ends[columns.indptr[1:]] - ends[columns.indptr[:-1]])
+    starts, ends = columns.indptr[:-1], columns.indptr[1:]
+    filled, out = ends > starts, np.zeros(columns.shape[1])
+    if filled.any():
+        out[filled] = np.add.reduceat(values, starts[filled], dtype=np.float64)
+    return out

@@ -37,7 +37,7 @@ class TaskRidge(InnerSolver):
             return "needs tasks"
         if not problem.loss.quadratic:
             return f"needs a quadratic loss, {problem.loss!r} is not"
-        if problem.row_weights is not None or problem.data.weights is not None:
+        if problem.row_weights is not None or problem.data.weighted:
             return "does not support weights"
         if problem.location is not None and problem.location.covariates is not None:
             return "does not support covariates"

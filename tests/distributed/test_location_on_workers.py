@@ -1,0 +1,273 @@
+"""Mean, row effects and column effects of observations that are on the workers of a cluster."""
+
+import os
+import signal
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from rslm import ObservedMatrix, Problem, solve
+from rslm.distributed import distribute
+from rslm.distributed.tasks import distribute_tasks
+from rslm.evaluation.data_term import term_of
+from rslm.evaluation.effects import effects_alone
+from rslm.evaluation.objective import Objective
+from rslm.inner.choose import has_solver
+from rslm.location import Location
+from rslm.losses import Absolute, Hinge, Huber, Logistic, Quantile, Square, SquaredHinge
+from rslm.losses.checked import CheckedLoss
+from rslm.measurements import Entries, Tasks
+from rslm.structures import Box
+
+pytestmark = pytest.mark.xdist_group("cluster")  # tests that run at the same time would have one each
+N, M = 60, 30  # samples and features
+SAME, SAME_W = 1e-9, 1e-6  # what is promised of converged fits: of the objective, and of W relative to its scale
+BOTH = Location(rows=2.0, columns=3.0)
+TRACE = {"row_weights": np.linspace(0.5, 2, M), "column_weights": np.linspace(2, 0.5, N)}
+
+
+def ratings(weighted=False, n=N, m=M):
+    rng = np.random.default_rng(0)
+    W = 3 + 0.5 * rng.standard_normal((n, 1)) + 0.5 * rng.standard_normal(m)
+    W = W + 0.5 * rng.standard_normal((n, 3)) @ rng.standard_normal((3, m))
+    i, j = np.nonzero(rng.random((n, m)) < 0.4)
+    y = np.clip(W[i, j] + 0.2 * rng.standard_normal(len(i)), 1, 5)
+    data = ObservedMatrix.from_triplets(i, j, y, (n, m))
+    return data.weighted(rng.random(len(data)) + 0.5) if weighted else data
+
+
+def regressions(weighted=False, d=6, T=10, n=200):
+    rng = np.random.default_rng(0)
+    X, tasks = rng.standard_normal((n, d)) + 0.5, np.concatenate([np.arange(T), rng.integers(0, T, n - T)])
+    B = rng.standard_normal((d, 1)) + rng.standard_normal((d, 2)) @ rng.standard_normal((2, T))
+    y = np.einsum("ij,ji->i", X, B[:, tasks]) + 0.3 * rng.standard_normal(n) + 0.3 * tasks
+    return Tasks(X, y, tasks, weights=rng.random(n) + 0.5 if weighted else None)
+
+
+@contextmanager
+def local(workers, processes):
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with LocalCluster(n_workers=workers, processes=processes, **settings) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local(3, processes=False) as client:
+        yield client
+
+
+def here_and_there(client, loss, data, location, box=None, C=1.0, **settings):
+    if isinstance(data, Tasks):
+        here, there = data, distribute_tasks(data, client)
+    else:
+        here, there = Entries.of_transposed(data), distribute(data, client).measurement(CheckedLoss(loss).targets)
+    return [Problem(loss, where, box, C=C, location=location, **settings) for where in (here, there)]
+
+
+def fitted(here, there, rank=2):
+    return solve(here, rank, random_state=0), solve(there, rank, random_state=0)
+
+
+def assert_same(a, b):
+    """Sums are made in another order there, so the last digits differ."""
+    assert a.converged
+    assert b.outcome is a.outcome
+    assert b.certificate.primal == pytest.approx(a.certificate.primal, rel=SAME)
+    # The dual value moves with the gradient, not with its square, so it is as accurate as W.
+    assert b.certificate.dual == pytest.approx(a.certificate.dual, rel=SAME_W)
+    W = a.U @ a.V.T
+    scale = max(np.abs(W).max(), np.abs(a.effects.rows).max(), abs(a.effects.mean), 1.0)
+    np.testing.assert_allclose(b.U @ b.V.T, W, rtol=0, atol=SAME_W * scale)
+    for name in ("mean", "rows", "columns"):
+        np.testing.assert_allclose(getattr(b.effects, name), getattr(a.effects, name), rtol=0, atol=SAME_W * scale)
+
+
+CASES = {
+    "square": (Square(), None, {}),
+    "weighted trace norm": (Square(), None, TRACE),
+    "by way of smaller C": (Square(), None, {"C": 1e5}),
+    "huber": (Huber(0.5), None, {}),
+    "huber, weighted trace norm": (Huber(0.5), None, TRACE),
+    "bounds": (Square(), Box(1.5, 4.5), {"C": 10.0}),
+    "bounds, weighted trace norm": (Square(), Box(1.5, 4.5), {"C": 10.0, **TRACE}),
+    "bounds of columns": (Square(), Box(np.linspace(0, 1.5, N), None), {"C": 10.0}),
+    "huber with bounds": (Huber(0.5), Box(1.5, 4.5), {"C": 5.0}),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_answer_is_that_of_one_process(client, case, weighted):
+    loss, box, settings = CASES[case]
+    assert_same(*fitted(*here_and_there(client, loss, ratings(weighted), BOTH, box, **settings)))
+
+
+@pytest.mark.parametrize(("loss", "weighted"), [(Absolute(), True), (Quantile(0.3), False)], ids=repr)
+def test_kinks(client, loss, weighted):
+    problems = here_and_there(client, loss, ratings(weighted, 12, 8), BOTH, C=0.2)
+    assert_same(*fitted(*problems, rank=1))
+    assert not any(has_solver(problem) for problem in problems)  # with effects, kinks are rounded
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge()], ids=repr)
+def test_two_classes(client, loss):
+    data = ratings(n=12, m=8)
+    binary = data.with_values((data.values > 3).astype(float))
+    here, there = here_and_there(client, loss, binary, BOTH, C=0.3)
+    assert_same(*fitted(here, there, rank=1))
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        Location(),
+        Location(mean=False, rows=1.0),
+        Location(mean=False, columns=1.0),
+        Location(rows=0.0),
+        Location(columns=0.0),
+        Location(rows=0.0, columns=0.0),
+        Location(rows=0.0, columns=2.0),
+        Location(rows=2.0, columns=0.0),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("loss", [Square(), Huber(0.5)], ids=repr)
+def test_parts_of_the_location(client, location, loss):
+    assert_same(*fitted(*here_and_there(client, loss, ratings(), location)))
+
+
+@pytest.mark.parametrize("location", [BOTH, Location(), Location(rows=0.0), Location(columns=0.0)], ids=repr)
+@pytest.mark.parametrize("loss", [Square(), Huber(0.5)], ids=repr)
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+def test_tasks(client, location, loss, weighted):
+    assert_same(*fitted(*here_and_there(client, loss, regressions(weighted), location)))
+
+
+def test_dual_variables_that_must_be_balanced(client):
+    """With the mean alone and few rows at the margin, the nearest feasible z is outside the domain of the conjugate."""
+    data = ratings(n=24, m=15)
+    binary = data.with_values((data.values > 3.8).astype(float))
+    here, there = here_and_there(client, Hinge(), binary, Location(mean=True, rows=None, columns=None), C=3.0)
+    rounded = [Problem(Hinge().rounded(0.1), p.data, C=3.0, location=Location()) for p in (here, there)]
+    objectives = [Objective(problem, 1) for problem in rounded]
+    U = np.random.default_rng(0).standard_normal((15, 1))
+    found = [o.evaluate(o.point(U / np.linalg.norm(U))) for o in objectives]  # no solution: Σz is far from 0
+    duals = [e.duals(problem) for e, problem in zip(found, (here, there), strict=True)]
+    assert duals[1]._change.sides is not None
+    for sums in duals:
+        assert np.isfinite(sums.conjugate_part(0.999))
+    for name in ("quadratic", "largest", "frobenius_squared"):
+        a, b = (getattr(sums, name)() for sums in duals)
+        assert b == pytest.approx(a, rel=1e-12)  # rounding errors of sums in another order
+    assert duals[0].conjugate_part(0.5) == pytest.approx(duals[1].conjugate_part(0.5), rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize("location", [BOTH, Location(rows=0.0), Location(mean=False, columns=1.0)], ids=repr)
+def test_effects_alone_and_the_first_guess(client, location, weighted):
+    here, there = here_and_there(client, Huber(0.5), ratings(weighted), location, Box(0, 6), **TRACE)
+    a, b = (effects_alone(problem, 1) for problem in (here, there))
+    for name in ("mean", "rows", "columns"):
+        np.testing.assert_allclose(getattr(b, name), getattr(a, name), rtol=0, atol=1e-6)  # √ of the relative decrement
+    X = np.random.default_rng(0).standard_normal((M, 4))
+    products = [term_of(problem, 1).guess(1.0, a)(X) for problem in (here, there)]
+    np.testing.assert_allclose(products[1], products[0], rtol=1e-10)
+
+
+def test_derivatives(client):
+    """One point: value, gradient, Hessian product, preconditioner and curvature, to rounding errors."""
+    rng = np.random.default_rng(0)
+    for loss, box in ((Square(), None), (Huber(0.5), None), (Square(), Box(2, 4)), (Huber(0.5), Box(2, 4))):
+        here, there = here_and_there(client, loss, ratings(True), BOTH, **TRACE)
+        if box is not None:
+            here, there = (soft_of(problem, box) for problem in (here, there))
+        objectives = [Objective(problem, 1) for problem in (here, there)]
+        U = rng.standard_normal((M, 3))
+        point = objectives[0].point(U / np.linalg.norm(U), effects_alone(here, 1))
+        a, b = (objective.evaluate(point) for objective in objectives)
+        assert b.value == pytest.approx(a.value, rel=1e-12)
+        xi = rng.standard_normal(point.shape)
+        pairs = [(a.gradient, b.gradient), (a.hessian_product(xi), b.hessian_product(xi)), (a.V, b.V)]
+        pairs += [(a.preconditioner(xi), b.preconditioner(xi))]
+        for one, other in pairs:  # rounding errors times the conditioning of the systems
+            np.testing.assert_allclose(other, one, rtol=0, atol=1e-9 * np.abs(one).max())
+        y, w = zip(*(e.sample(p, 50) for e, p in ((a, here), (b, there))), strict=True)
+        np.testing.assert_array_equal(y[1], y[0])
+        np.testing.assert_allclose(w[1], w[0], rtol=1e-9)
+        assert b.primal(there) == pytest.approx(a.primal(here), rel=1e-12)
+
+
+def soft_of(problem, box):
+    from dataclasses import replace
+
+    from rslm.structures import SoftBox
+
+    return replace(problem, structure=SoftBox(box, 0.1))
+
+
+@pytest.mark.parametrize("case", ["huber", "bounds"])
+def test_a_fit_goes_on_bitwise_from_its_checkpoint(client, case, tmp_path):
+    loss, box, settings = CASES[case]
+
+    def run(name, location=BOTH, **limits):
+        there = here_and_there(client, loss, ratings(True), location, box, **settings)[1]
+        return solve(there, 2, random_state=0, checkpoint=tmp_path / name, **limits)
+
+    whole = run("whole")
+    run("parts", max_iter=whole.n_iter // 2)
+    parts = run("parts")
+    np.testing.assert_array_equal(parts.U, whole.U)
+    np.testing.assert_array_equal(parts.effects.rows, whole.effects.rows)
+    np.testing.assert_array_equal(parts.history["objective"], whole.history["objective"])
+    assert parts.certificate == whole.certificate
+    with pytest.raises(ValueError, match=r"location: mean, rows 2\.0.* now"):
+        run("parts", Location(rows=2.0000001, columns=3.0))
+
+
+@pytest.mark.parametrize("case", ["huber", "bounds"])
+def test_a_worker_that_is_killed_changes_nothing(case):
+    loss, box, settings = CASES[case]
+    killed = []
+    with local(2, processes=True) as client:
+        here, there = here_and_there(client, loss, ratings(True), BOTH, box, **settings)
+
+        def kill(progress):
+            if progress.iteration >= 3 and not killed:
+                killed.append(next(iter(client.run(os.getpid).values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        b = solve(there, 2, random_state=0, callback=kill)
+        assert killed
+        assert_same(solve(here, 2, random_state=0), b)
+
+
+def test_dual_variables_of_a_worker_that_is_killed():
+    with local(2, processes=True) as client:
+        here, there = here_and_there(client, Huber(0.5), ratings(), Location(rows=0.0, columns=0.0))
+        U = np.random.default_rng(0).standard_normal((M, 2))
+        sums = []
+        for problem in (here, there):
+            objective = Objective(problem, 1)
+            evaluation = objective.evaluate(objective.point(U / np.linalg.norm(U), effects_alone(problem, 1)))
+            sums.append(evaluation.duals(problem))
+        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        a, b = (each.gram(U) for each in sums)
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-6 * np.abs(a).max())  # conjugate gradients to 1e-7
+
+
+def test_workers_forget_what_a_fit_has_left(client):
+    data = distribute(ratings(), client)
+    problem = Problem(Square(), data.measurement(), Box(1.5, 4.5), C=10.0, location=BOTH)
+    solve(problem, 2, random_state=0)
+    del problem
+    data.cluster.forget()
+    assert data.cluster.each("kept") == [0] * len(data.parts)
+
+
+def test_covariates_are_refused(client):
+    shards = distribute(ratings(), client).measurement()
+    with pytest.raises(ValueError, match="covariates need observations in this process"):
+        Problem(Square(), shards, location=Location(covariates=np.ones((len(shards), 1))))
