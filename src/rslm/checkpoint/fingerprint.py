@@ -16,6 +16,7 @@ FOLLOWS = {  # if the key differs, these may differ as a consequence and are not
     "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns", COVARIATES),
     "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns", COVARIATES),
     LOCATION: (COVARIATES,),
+    "C": (LOCATION,),  # ridges are relative to it
     "values": ("loss at some observations",),
     "loss": ("loss at some observations", "values"),
     "bounds or structure": ("numbers of these",),

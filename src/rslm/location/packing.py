@@ -26,7 +26,7 @@ def spread_of(data: Any, loss: Any) -> float:
     if loss.binary:
         return 1.0
     some = np.asarray(data.sample(SAMPLE), dtype=np.float64)
-    return float(np.std(some)) or float(np.abs(some).max(initial=0.0)) or 1.0
+    return (float(np.std(some)) if len(some) else 0.0) or float(np.abs(some).max(initial=0.0)) or 1.0
 
 
 @dataclass(frozen=True)
