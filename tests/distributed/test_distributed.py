@@ -240,7 +240,15 @@ def test_repeated_entries_are_refused(client, table):
 
 def test_matrix_completion(client, tmp_path):
     data = ratings()
-    settings = {"rank": 3, "C": 20.0, "bounds": (1, 4.5), "weighting": 0.5, "random_state": 0, "tol": TOL}
+    settings = {
+        "rank": 3,
+        "C": 20.0,
+        "bounds": (1, 4.5),
+        "weighting": 0.5,
+        "random_state": 0,
+        "tol": TOL,
+        "effects": None,
+    }
     here, told = MatrixCompletion(**settings), []
     with pytest.warns(UserWarning, match="beyond the bounds; the worst one") as beyond:
         here.fit(data)
@@ -283,7 +291,7 @@ class Iterations:
 def test_two_classes_and_extreme_data(client):
     data = ratings()
     binary = data.with_values((data.values > 3).astype(float))
-    logistic = {"rank": 2, "C": 3.0, "loss": "logistic", "random_state": 0, "tol": TOL}
+    logistic = {"rank": 2, "C": 3.0, "loss": "logistic", "effects": (5.0, 5.0), "random_state": 0, "tol": TOL}
     model = MatrixCompletion(**logistic).fit(binary, client=client)
     assert model.classes_.tolist() == [0.0, 1.0]
     assert model.score(binary) == pytest.approx(MatrixCompletion(**logistic).fit(binary).score(binary), rel=SAME_W)

@@ -92,14 +92,16 @@ def test_held_out_errors_are_weighted(client):
 
 def test_fits(client, tmp_path):
     there = (WEIGHTS > 0).astype(float)
-    model = MatrixCompletion(rank=2, C=10.0, random_state=0)
+    model = MatrixCompletion(rank=2, C=10.0, effects=(5.0, 5.0), random_state=0)
     expected = model.fit(ObservedMatrix.from_ratings(ROWS, COLS, VALUES, weights=there))
     W = expected.row_factors_ @ expected.col_factors_.T
     TABLE.assign(trust=there).to_parquet(tmp_path / "t.parquet")
     dense = np.full((N, M), np.nan)
     dense[KNOWN] = VALUES
     for X, weights in ((tmp_path / "t.parquet", "trust"), (dense, there)):
-        found = MatrixCompletion(rank=2, C=10.0, random_state=0).fit(X, sample_weight=weights, client=client)
+        found = MatrixCompletion(rank=2, C=10.0, effects=(5.0, 5.0), random_state=0).fit(
+            X, sample_weight=weights, client=client
+        )
         # Another order of sums; both converge to tol.
         np.testing.assert_allclose(found.row_factors_ @ found.col_factors_.T, W, atol=1e-5)
     with pytest.raises(TypeError, match="sample_weight is a ndarray, but workers read these data themselves; name the"):

@@ -21,7 +21,9 @@ def measure(model: Any) -> str:
     """What the errors of a search are."""
     if model.loss != "square":
         return "mean loss"
-    return "RMSE" if getattr(model._subspace, "units", None) is None else "RMSE in standard deviations"
+    return (
+        "RMSE" if getattr(getattr(model, "_subspace", None), "units", None) is None else "RMSE in standard deviations"
+    )
 
 
 def in_words(model: Any) -> list[str]:

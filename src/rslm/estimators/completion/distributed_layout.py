@@ -10,11 +10,14 @@ import numpy as np
 
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.ridges import usual_curvature
 from rslm.losses.checked import CheckedLoss
 from rslm.runtime.types import Floats
 from rslm.solvers.stopping import Progress
 from rslm.structures import Box
 from rslm.structures.box import ObservedBeyond
+
+SAMPLE = 10_000  # entries from which their spread is estimated
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,10 @@ class DistributedLayout(Layout):
     @cached_property
     def largest(self) -> float:
         return float(self.data.largest)
+
+    @cached_property
+    def curvature(self) -> float:
+        return usual_curvature(self.loss, self._measurement().sample(SAMPLE))
 
     @cached_property
     def one_class(self) -> bool:

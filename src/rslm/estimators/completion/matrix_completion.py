@@ -23,6 +23,7 @@ from rslm.estimators.completion.fold_in import Subspace
 from rslm.estimators.completion.imputing import Imputing
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import on_cluster
+from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.defaults import usual_C
 from rslm.estimators.persistence import storable
 from rslm.losses import Loss
@@ -32,6 +33,7 @@ from rslm.runtime.types import Floats
 from rslm.solvers.stopping import check_max_time, check_tol, time_left
 from rslm.storage.container import Arrays, Facts
 
+USUAL_RIDGES = Ridges(5.0, 5.0)  # where workers hold the entries, and nothing is estimated from them
 SEARCHING = 0.6  # share of max_time for finding settings
 NO_FACTORS = 1e-6  # C relative to the best one at which W is almost 0, so that effects alone are left
 
@@ -224,7 +226,8 @@ class MatrixCompletion(Imputing):
         client : distributed.Client, optional
             The client of a Dask cluster, whose workers hold blocks of samples and solve for them. X may then also be a
             folder of prepared data, a Parquet file or a folder of them, on storage that all workers see, or a Dask
-            DataFrame with one entry per line. The answer is the same; it has no `residuals_`.
+            DataFrame with one entry per line. Settings are not searched then: what is "auto" has a usual value, and
+            ridges of effects are 5 observations. With the same settings the answer is the same; it has no `residuals_`.
         """
         began = time.perf_counter()
         asked = Asked.of(self.rank, self.C, self.weighting)
@@ -327,7 +330,8 @@ class MatrixCompletion(Imputing):
         box = as_box(self.bounds, data.shape, data.col_ids)
         if client is not None:
             C = usual_C(data.shape, np.ones(1), loss) if asked.C is None else asked.C
-            return DistributedLayout(data, loss, C, asked.weighting or 0.0, box)
+            ridges = USUAL_RIDGES if is_auto(self.effects) else ridges_of(self.effects, data, loss, None)
+            return DistributedLayout(data, loss, C, asked.weighting or 0.0, box, ridges=ridges)
         units = units_of(self.scale, data, loss, self.effects is not None, box is not None)
         ridges = ridges_of(self.effects, data, loss, units)
         C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C

@@ -37,7 +37,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
 
     Parameters
     ----------
-    rank, C, loss, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
+    rank, C, loss, effects, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
         As in `MultiTaskRegressor`; a target is a task.
 
     Attributes
