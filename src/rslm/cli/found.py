@@ -30,6 +30,8 @@ def in_words(model: Any) -> list[str]:
     """Sentences about the search, and whether the low-rank part helps."""
     if model.path_ is None:
         return []
+    if "pooled" in model.held_out_:
+        return [_of_tasks(model)]
     errors = model.held_out_
     tried, count = len(model.path_["C"]), len(np.unique(model.path_["rank"]))
     ranks = f"{count} ranks" if count > 1 else "one rank"
@@ -49,3 +51,14 @@ def in_words(model: Any) -> list[str]:
     elif model.effects is not None and errors["model"] > (1.0 - LITTLE) * errors["effects"]:
         said.append("The low-rank part hardly helps: effects alone predict held-out entries almost as well.")
     return said
+
+
+def _of_tasks(model: Any) -> str:
+    """The same for tasks, which are compared with one model for all and with one for each."""
+    names = {"model": "error", "pooled": "one model for all tasks", "by_task": "one for each task", "mean": "the mean"}
+    errors = ", ".join(f"{name} {model.held_out_[key]:.4g}" for key, name in names.items() if key in model.held_out_)
+    tried = len(model.path_["C"])
+    return (
+        f"Settings found: rank {model.rank_}, C = {model.C_:.3g}; the best of {tried}, by rows held out of those to "
+        f"learn from: {errors}."
+    )

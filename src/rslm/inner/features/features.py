@@ -19,7 +19,7 @@ from rslm.inner.entries.newton import Newton
 from rslm.inner.entries.ridge import Ridge
 from rslm.inner.features.coupled import Coupled, CoupledSolution
 from rslm.inner.features.kronecker import kronecker_preconditioner
-from rslm.inner.obstacles import has_structure
+from rslm.inner.obstacles import has_effects, has_kinks, has_structure
 from rslm.inner.tail import Tail
 from rslm.measurements import Bilinear, Tasks
 from rslm.problem import Problem
@@ -54,7 +54,10 @@ class Features(InnerSolver):
             return "needs features"
         if problem.row_weights is not None:
             return "does not support row weights"
-        return Coupled.obstacle(problem) if "sides" in problem.data.traits else has_structure(problem)
+        if "sides" in problem.data.traits:
+            return Coupled.obstacle(problem)
+        # Of the solvers for kinks, none supports effects or weights.
+        return has_structure(problem) or (has_kinks(problem) if has_effects(problem) is not None else None)
 
     def free(self) -> None:
         self._solver.free()
