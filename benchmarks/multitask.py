@@ -35,7 +35,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import MultiTaskElasticNet, Ridge
 
 from common import OUT, SHARED, forget_peak, needed, peak_memory, report
-from rslm import MultiTaskRegressor, ReducedRankRegressor
+from rslm import MultiTaskRegressor
+from rslm.certificate import Certificate, ReducedRankRegressor
 
 Array = NDArray[Any]
 Rows = tuple[Array, Array, Array]  # features, targets, tasks
@@ -164,9 +165,15 @@ OTHERS: dict[str, Callable[[Rows, float], tuple[Array, Array]]] = {
 
 
 def fit(train: Rows, rank: int, C: float) -> MultiTaskRegressor:
-    model = MultiTaskRegressor(rank, C, random_state=0)
+    model = MultiTaskRegressor(rank, C, effects=None, random_state=0)
     model.fit(train[0], train[1], tasks=train[2])
     return model
+
+
+def certificate_of(model: MultiTaskRegressor) -> Certificate:
+    """Of a fit with given settings, which has one."""
+    assert model.certificate_ is not None
+    return model.certificate_
 
 
 def ours(data: str, splits: Splits, rank: int, C: float) -> Point:
@@ -174,7 +181,7 @@ def ours(data: str, splits: Splits, rank: int, C: float) -> Point:
     models = [fit(train, rank, C) for train, _ in splits]
     seconds = (time.perf_counter() - began) / len(splits)
     errors = [nmse(m.predict(test[0], tasks=test[2]), test[1]) for m, (_, test) in zip(models, splits, strict=True)]
-    gap = max(float(m.certificate_.relative_gap) for m in models)
+    gap = max(float(certificate_of(m).relative_gap) for m in models)
     return Point(data, OURS, {"C": C, "rank": rank}, errors, seconds, gap)
 
 
@@ -192,7 +199,7 @@ def excess(train: Rows, C: float) -> float:
     W, b = convex_mtfl(train, 0.5 / C)
     squares = float(np.sum((train[1] - predict(W, b, train)) ** 2))
     objective = C * squares + 0.5 * float(np.linalg.norm(W, "nuc")) ** 2
-    return objective / float(fit(train, train[0].shape[1], C).certificate_.dual) - 1.0
+    return objective / float(certificate_of(fit(train, train[0].shape[1], C)).dual) - 1.0
 
 
 def best(points: Sequence[Point]) -> Point:
@@ -385,7 +392,9 @@ def large() -> None:
     for threads in (1, None):
         forget_peak()
         before, began = peak_memory(), time.perf_counter()
-        model = MultiTaskRegressor(r, 1e3, fit_intercept=False, random_state=0, tol=1e-3, n_threads=threads)
+        model = MultiTaskRegressor(
+            r, 1e3, effects=None, fit_intercept=False, random_state=0, tol=1e-3, n_threads=threads
+        )
         model.fit(X, y, tasks=tasks)
         seconds, memory = time.perf_counter() - began, (peak_memory() - before) / 1e6
         pairs = float(model.history_["evaluations"][-1] + model.history_["hessian_products"][-1])
