@@ -35,8 +35,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import MultiTaskElasticNet, Ridge
 
 from common import OUT, SHARED, forget_peak, needed, peak_memory, report
-from rslm import MultiTaskRegressor
-from rslm.certificate import Certificate, ReducedRankRegressor
+from rslm import MultiTaskRegressor, ReducedRankRegressor
+from rslm.certificate import Certificate
 
 Array = NDArray[Any]
 Rows = tuple[Array, Array, Array]  # features, targets, tasks
