@@ -16,7 +16,7 @@ from rslm.evaluation.effects import effects_alone
 from rslm.evaluation.objective import Objective
 from rslm.inner.choose import has_solver
 from rslm.location import Location
-from rslm.losses import Absolute, Hinge, Huber, Logistic, Quantile, Square, SquaredHinge
+from rslm.losses import Hinge, Huber, Logistic, Quantile, Square, SquaredHinge
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Entries, Tasks
 from rslm.structures import Box
@@ -92,27 +92,25 @@ CASES = {
     "huber": (Huber(0.5), None, {}),
     "huber, weighted trace norm": (Huber(0.5), None, TRACE),
     "bounds": (Square(), Box(1.5, 4.5), {"C": 10.0}),
-    "bounds, weighted trace norm": (Square(), Box(1.5, 4.5), {"C": 10.0, **TRACE}),
     "bounds of columns": (Square(), Box(np.linspace(0, 1.5, N), None), {"C": 10.0}),
-    "huber with bounds": (Huber(0.5), Box(1.5, 4.5), {"C": 5.0}),
 }
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize("weighted", [True], ids=["weights"])
 @pytest.mark.parametrize("case", CASES)
 def test_the_answer_is_that_of_one_process(client, case, weighted):
     loss, box, settings = CASES[case]
     assert_same(*fitted(*here_and_there(client, loss, ratings(weighted), BOTH, box, **settings)))
 
 
-@pytest.mark.parametrize(("loss", "weighted"), [(Absolute(), True), (Quantile(0.3), False)], ids=repr)
+@pytest.mark.parametrize(("loss", "weighted"), [(Quantile(0.3), False)], ids=repr)
 def test_kinks(client, loss, weighted):
     problems = here_and_there(client, loss, ratings(weighted, 12, 8), BOTH, C=0.2)
     assert_same(*fitted(*problems, rank=1))
     assert not any(has_solver(problem) for problem in problems)  # with effects, kinks are rounded
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge()], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=repr)
 def test_two_classes(client, loss):
     data = ratings(n=12, m=8)
     binary = data.with_values((data.values > 3).astype(float))
