@@ -51,6 +51,7 @@ ALIKE = 1.5  # counts of entries differ less than by this factor: weighting make
 WEIGHTINGS = (0.0, 0.5)
 COMPARED = 3  # the rank at which weightings are compared
 HALVED = 0.5
+LEAST_NOISE = 1e-4  # relative to the variance that effects leave
 CLOSED = 1e-3  # relative gap up to which a setting counts as certifiable
 ALMOST, FAR = 7.5e-3, 0.02  # by how much larger an error may be with a certificate than without; before it closes
 USED = 1e-2  # singular values of U relative to the first, above which a column counts
@@ -66,12 +67,14 @@ class Setting:
     rank: int
     weighting: float
     of_rows: bool = True  #: whether rows have effects, if they were asked for
+    ridges: float = 1.0  #: factor of the ridges of the effects
 
     def applied(self, layout: Layout) -> Layout:
         """The layout with this C, this weighting and these effects."""
         ridges = layout.ridges
-        if ridges is not None and not self.of_rows:
-            ridges = replace(ridges, rows=None)
+        if ridges is not None:
+            ridges = ridges.times(self.ridges)
+            ridges = ridges if self.of_rows else replace(ridges, rows=None)
         return replace(layout, C=self.C, weighting=self.weighting, ridges=ridges)
 
 
@@ -82,11 +85,15 @@ class Trials:
     rows: list[tuple[float, ...]] = field(default_factory=list)
 
     def add(self, setting: Setting, of_rows: bool, error: float, seconds: float) -> None:
-        self.rows.append((setting.rank, setting.C, setting.weighting, float(of_rows), error, seconds))
+        row = (setting.rank, setting.C, setting.weighting, float(of_rows), setting.ridges, error, seconds)
+        self.rows.append(row)
 
     def table(self) -> dict[str, Floats]:
-        """One array for each of rank, C, weighting, row_effects (1 where rows had effects), error and seconds."""
-        names = ("rank", "C", "weighting", "row_effects", "error", "seconds")
+        """One array for each of rank, C, weighting, row_effects, ridges, error and seconds.
+
+        row_effects is 1 where rows had effects, ridges the factor of the first ridges of the effects.
+        """
+        names = ("rank", "C", "weighting", "row_effects", "ridges", "error", "seconds")
         return dict(zip(names, np.array(self.rows, dtype=np.float64).reshape(-1, len(names)).T.copy(), strict=True))
 
 
@@ -132,6 +139,7 @@ class Search:
         self.errors: dict[Setting, float] = {}
         self.points: dict[Setting, list[Floats]] = {}
         self.located = template.ridges is not None
+        self._of_effects = math.nan  # error of effects alone
         self.first = math.nan  # the C that the search begins with
         self.exact = len(template.data) <= EXACT  # then every rank is tried, because it costs little
         self.effects: list[Effects | None] = [None] * len(folds)
@@ -169,7 +177,7 @@ class Search:
         """The best setting; if there was no time for all, of those that were tried, and None if none was."""
         of_mean, of_effects = self.of_mean(), math.nan
         try:
-            of_effects = self.of_effects()
+            of_effects = self._of_effects = self.of_effects()
             best = self._best_of_all()
         except Stopped:
             if not self.errors:
@@ -199,6 +207,7 @@ class Search:
                 best[rank] = self._at_rank(rank, C, kinds)
             else:
                 best[rank] = self._tried(replace(kinds[0], C=C, rank=rank))
+            best[rank] = self._less_shrunk(best[rank])
             C = best[rank].C
             if rank >= min(COMPARED, self.largest_rank):
                 kinds = [best[rank]]
@@ -267,6 +276,20 @@ class Search:
             tried.append(self._along_C(self._tried(replace(kind, C=C, rank=rank)), STEP))
             C = tried[-1].C  # the best C of another kind is near
         return min(tried, key=self._key)
+
+    def _less_shrunk(self, setting: Setting) -> Setting:
+        """With the ridges of effects that suit the errors of a setting.
+
+        The best ridge is the variance of the noise, in units of that of the effects. For effects alone, W is part of
+        the noise; where W explains most of it, ridges are far too large, and W would get columns that repair effects.
+        """
+        while self.located and self.free_effects and self._of_effects > 0:
+            noise = self.errors[setting] / self._of_effects
+            noise = max(noise**2 if self.loss.quadratic else noise, LEAST_NOISE)
+            if noise > HALVED * setting.ridges:
+                break
+            setting = self._tried(replace(setting, ridges=2.0 ** math.floor(math.log2(noise) + 0.5)))
+        return setting
 
     def _between(self, best: Setting) -> Setting:
         """C at the lowest point of the parabola through the errors at the best C and its neighbours."""

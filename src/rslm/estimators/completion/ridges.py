@@ -20,6 +20,10 @@ class Ridges:
     rows: float | None  #: of the samples; None for no effects
     columns: float | None  #: of the features
 
+    def times(self, factor: float) -> Ridges:
+        """These ridges multiplied by a factor."""
+        return Ridges(*(None if ridge is None else factor * ridge for ridge in (self.rows, self.columns)))
+
     def location(self, C: float, curvature: float, transposed: bool) -> Location:
         """The location of a problem with this C and curvature of its loss; `transposed` if features are its rows."""
         rows, columns = (
