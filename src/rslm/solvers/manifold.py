@@ -40,7 +40,7 @@ class Tangent:
         """The orthogonal projection of any d × r matrix."""
         A = self._P.T @ X @ self._Qt.T
         away = self._own * A - self._other * A.T
-        away[np.diag_indices_from(away)] += self._s * (self._s @ np.diagonal(A))  # ⟨U, X⟩ U
+        away.flat[:: len(A) + 1] += self._s * (self._s @ np.diagonal(A))  # ⟨U, X⟩ U
         return np.asarray(X - self._P @ (away @ self._Qt))
 
     def gradient(self, euclidean: Floats) -> Floats:

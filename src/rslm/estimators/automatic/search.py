@@ -51,6 +51,7 @@ ALIKE = 1.5  # counts of entries differ less than by this factor: weighting make
 WEIGHTINGS = (0.0, 0.5)
 COMPARED = 3  # the rank at which weightings are compared
 HALVED = 0.5
+ENOUGH, PRIOR = 20, 5  # held-out errors of a feature
 LEAST_NOISE = 1e-4  # relative to the variance that effects leave
 CLOSED = 1e-3  # relative gap up to which a setting counts as certifiable
 ALMOST, FAR = 7.5e-3, 0.02  # by how much larger an error may be with a certificate than without; before it closes
@@ -68,6 +69,7 @@ class Setting:
     weighting: float
     of_rows: bool = True  #: whether rows have effects, if they were asked for
     ridges: float = 1.0  #: factor of the ridges of the effects
+    by_noise: bool = False  #: whether features are in units of their noise
 
     def applied(self, layout: Layout) -> Layout:
         """The layout with this C, this weighting and these effects."""
@@ -107,6 +109,7 @@ class Found:
     start: Floats | None
     of_mean: float
     of_effects: float
+    units: Floats | None = None
 
 
 class Search:
@@ -127,7 +130,10 @@ class Search:
         callback: Callable[[Layout], Callback | None],
         interrupt: Interrupt,
         free_effects: bool = True,
+        free_units: bool = False,
     ) -> None:
+        self.free_units = free_units  # whether features may be in units of their own
+        self.noise_units: Floats | None = None
         self.free_effects = free_effects  # whether effects were not given by the user
         self.callback, self.interrupt = callback, interrupt
         self.template, self.folds, self.threads, self.seed, self.stopped = template, folds, n_threads, seed, stopped
@@ -185,14 +191,61 @@ class Search:
             best = min(self.errors, key=self._key)
         points = self.points.get(best)
         start = points[0] if points is not None and len(self.folds) == 1 else None
-        return Found(best, self.errors[best], self.path, start, of_mean, of_effects)
+        units = self.noise_units if best.by_noise else self.template.units
+        return Found(best, self.errors[best], self.path, start, of_mean, of_effects, units)
 
     def _best_of_all(self) -> Setting:
         self.first = self._first_C() if self.C is None else self.C
-        best = min((self._best(self.first, of_rows) for of_rows in self._with_rows()), key=self._key)
+        best = self._best(self.first)
         if self.C is None:
             best = self._between(self._along_C(best, FINER))
-        return self._certifiable(best)
+        if self._may_be_without_rows():
+            best = min(best, self._near(replace(best, of_rows=False)), key=self._key)
+        return self._certifiable(self._in_units_of_noise(best))
+
+    def _in_units_of_noise(self, best: Setting) -> Setting:
+        """The best setting with every feature in units of its own noise, if it predicts better than the given one."""
+        if not (self.free_units and self.exact and self.C is None):
+            return best
+        spreads = self._spreads(best)
+        if spreads is None:
+            return best
+        self.noise_units = spreads
+        return min(best, self._near(replace(best, by_noise=True)), key=self._key)
+
+    def _near(self, at: Setting) -> Setting:
+        """The best setting with a rank and a C near those of a given one."""
+        at = self._less_shrunk(self._along_C(self._tried(at), FINER))
+        for step in (1, -1) if self.rank is None else ():
+            while 1 <= at.rank + step <= self.largest_rank:
+                new = self._along_C(self._tried(replace(at, rank=at.rank + step)), FINER)
+                needed = 1.0 - BETTER if step > 0 else 1.0 + BETTER
+                if not self.errors[new] < needed * self.errors[at]:
+                    break
+                at = new
+        return self._between(at)
+
+    def _spreads(self, setting: Setting) -> Floats | None:
+        """The root mean square of the held-out errors of every feature; None if they are alike or there are too few."""
+        squares, counts = (np.zeros(self.template.data.shape[1]) for _ in range(2))
+        for k, fold in enumerate(self.folds):
+            layout = self._layout(fold, setting)
+            problem = replace(layout.problem(), loss=self.smooth) if self.smooth is not self.loss else layout.problem()
+            evaluation = Objective(problem, self.threads).evaluate(self.points[setting][k])
+            w = self._predicted(layout, fold, evaluation.U, evaluation.V, evaluation.effects)
+            errors = np.asarray(fold.held.values, dtype=np.float64) - w
+            if self.template.units is not None:
+                errors /= self.template.units[fold.held.index]
+            squares += np.bincount(fold.held.index, errors**2, len(squares))
+            counts += np.bincount(fold.held.index, minlength=len(squares))
+        if counts.min(initial=np.inf) < ENOUGH or not squares.any():
+            return None
+        mean = squares.sum() / counts.sum()
+        spreads = np.sqrt((squares + PRIOR * mean) / (counts + PRIOR))
+        spreads /= np.sqrt(mean)
+        if spreads.max() < 1.2 * spreads.min():
+            return None
+        return spreads if self.template.units is None else spreads * self.template.units
 
     def _key(self, setting: Setting) -> float:
         return self.errors[setting]
@@ -358,7 +411,9 @@ class Search:
 
     def _start(self, problem: Problem, setting: Setting, k: int) -> Floats | None:
         """The point of the most similar setting; with new columns if that had a smaller rank."""
-        alike = [s for s in self.points if (s.weighting, s.of_rows) == (setting.weighting, setting.of_rows)]
+        alike = [
+            s for s in self.points if (s.weighting, s.of_rows) == (setting.weighting, setting.of_rows)
+        ]
         near = [s for s in alike if s.rank <= setting.rank]
         if not near:
             return None
@@ -379,18 +434,17 @@ class Search:
         density = float(np.sum(u[rows] ** 2 * v[problem.data.groups(1)] ** 2))
         return HALVED / (density * self.template.curvature * 0.5)
 
-    def _best(self, C: float, of_rows: bool) -> Setting:
+    def _best(self, C: float) -> Setting:
         """The best setting over C, weighting and, unless it is given, rank."""
-        kinds = [Setting(C, 1, weighting, of_rows) for weighting in self._weightings()]
+        kinds = [Setting(C, 1, weighting) for weighting in self._weightings()]
         if self.rank is None:
             return self._grown(C, kinds)
-        return self._at_rank(self.rank, C, kinds)
+        return self._less_shrunk(self._at_rank(self.rank, C, kinds))
 
-    def _with_rows(self) -> tuple[bool, ...]:
-        """Whether rows have effects: both are tried where the data are small and nobody has asked for effects."""
+    def _may_be_without_rows(self) -> bool:
+        """Whether effects of columns alone are tried: if the data are small and nobody has asked for effects."""
         ridges = self.template.ridges
-        both = self.exact and self.free_effects and ridges is not None and None not in (ridges.rows, ridges.columns)
-        return (True, False) if both else (True,)
+        return self.exact and self.free_effects and ridges is not None and None not in (ridges.rows, ridges.columns)
 
     def _weightings(self) -> list[float]:
         if self.weighting is not None:
@@ -402,14 +456,18 @@ class Search:
         return list(WEIGHTINGS)
 
     def _layout(self, fold: Fold, setting: Setting) -> Layout:
-        return replace(setting.applied(self.template), data=fold.train, box=None)
+        layout = replace(setting.applied(self.template), data=fold.train, box=None)
+        return replace(layout, units=self.noise_units) if setting.by_noise else layout
 
     def _error(self, layout: Layout, fold: Fold, U: Floats, V: Floats, effects: Effects | None) -> float:
+        return self._loss_of(fold.held, self._predicted(layout, fold, U, V, effects))
+
+    def _predicted(self, layout: Layout, fold: Fold, U: Floats, V: Floats, effects: Effects | None) -> Floats:
         model, held = layout.model(U, V, 0.0, effects), fold.held
         rows, cols = held.rows_of_entries(), held.index
         w = predict_pairs(rows, cols, model["row_factors_"], model["col_factors_"], self.threads)
         w += model["intercept_"] + model["row_effects_"][rows] + model["col_effects_"][cols]
-        return self._loss_of(held, w)
+        return w
 
     def _loss_of(self, held: ObservedMatrix, w: Floats) -> float:
         """The mean loss of held-out entries, within bounds if there are any."""

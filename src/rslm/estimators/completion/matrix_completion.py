@@ -274,6 +274,7 @@ class MatrixCompletion(Imputing):
             callback=lambda at: reporter.callback(lambda now: at.at(now) | {"_trying": True}, at.scale),
             interrupt=interrupt,
             free_effects=is_auto(self.effects),
+            free_units=is_auto(self.scale) and layout.box is None and layout.ridges is not None and not layout.loss.binary,
         )
         with interrupt.within(limit, began):
             found = search.run()
@@ -285,7 +286,7 @@ class MatrixCompletion(Imputing):
         if not asked.fixed and layout.ridges is not None and not found.error < (1.0 - BETTER) * found.of_effects:
             self.held_out_["model"] = found.of_effects
             return replace(layout, C=NO_FACTORS * setting.C), 0, None
-        return setting.applied(layout), setting.rank, found.start
+        return replace(setting.applied(layout), units=found.units), setting.rank, found.start
 
     def _keep_settings(self, layout: Layout, rank: int) -> None:
         self.C_, self.weighting_ = float(layout.C), float(layout.weighting)
