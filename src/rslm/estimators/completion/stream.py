@@ -6,14 +6,16 @@ samples, so that every batch brings its own part of them; the ridge of the featu
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from rslm.data import ObservedMatrix, parts
+from rslm.estimators.automatic.sample import ENTRIES, C_of_more_rows, sampled_rows
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.ridges import Ridges
 from rslm.evaluation.objective import Evaluation, Objective
@@ -43,6 +45,26 @@ class Fixed:
         if layout.ridges is None:
             return None
         return cls(layout.ridges, layout.curvature, layout.scale, layout.units)
+
+
+@dataclass(frozen=True)
+class FirstSamples(Layout):
+    """The layout of the first call, which sets C for any number of samples to come."""
+
+    @cached_property
+    def searched(self) -> Layout:
+        rows = sampled_rows(self.data.row_counts(), ENTRIES)
+        if len(rows) == self.data.shape[0]:
+            return self
+        chosen = np.zeros(self.data.shape[0], dtype=np.bool_)
+        chosen[rows] = True
+        return replace(self, data=self.data.subset(chosen[self.data.rows_of_entries()]))
+
+    @cached_property
+    def more(self) -> float:
+        data = self.searched.data
+        rows, columns = (int(np.count_nonzero(counts)) for counts in (data.row_counts(), data.col_counts()))
+        return C_of_more_rows(columns, math.inf, rows)
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,16 @@ from rslm.data import ObservedMatrix, as_generator
 from rslm.estimators.choices import STREAMING, as_loss
 from rslm.estimators.completion.asked import Asked, is_auto, ridges_of, units_of
 from rslm.estimators.completion.completion import rank_limit
+from rslm.estimators.completion.finding import Finder
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.plain_completion import PlainCompletion
-from rslm.estimators.completion.stream import Fixed, Stream
+from rslm.estimators.completion.stream import FirstSamples, Fixed, Stream
 from rslm.estimators.defaults import usual_C
 from rslm.evaluation.objective import Objective
 from rslm.losses import Loss
+from rslm.runtime.interrupts import deferred_interrupts
 from rslm.runtime.threads import single_threaded_blas, thread_count
+from rslm.runtime.types import Floats
 from rslm.storage.container import Arrays, Facts
 
 
@@ -44,19 +47,26 @@ def learns_from_streams(model: PartialFit) -> bool:
 class PartialFit(PlainCompletion):
     """Completion that can learn from samples that arrive over time."""
 
+    C_: float
+    weighting_: float
+    path_: dict[str, Floats] | None
+    held_out_: dict[str, float] | None
     _stream: Stream | None = None
 
     @available_if(learns_from_streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
         """Learn from samples that arrive over time. Memory does not grow with the number of samples.
 
-        Every batch of 512 samples is one step for the subspace of the features: a Newton step with the curvature of all
-        samples so far. Older samples are forgotten slowly; there is no learning rate. Samples should come in random
-        order, hundreds of them in a call. Afterwards `transform`, `predict(X)` and `recommend_for` take any samples;
-        `row_factors_`, `residuals_` and `row_ids_` are those of the last X. A `fit` with ``warm_start=True`` starts
-        from the answer; after a `fit`, a new stream begins. Bounds, weighting and losses with kinks are not possible,
-        and there is no certificate. A stream has no effects, and nothing is held out of it: where `rank` and `C` are
-        "auto", the first call sets them from the shape and the units of its samples.
+        Every batch of 512 samples is one step for the subspace and the effects of the features: a Newton step with the
+        curvature of all samples so far. Older samples are forgotten slowly; there is no learning rate. Samples should
+        come in random order, hundreds of them in a call. Afterwards `transform`, `predict(X)` and `recommend_for` take
+        any samples; `row_factors_`, `row_effects_`, `residuals_` and `row_ids_` are those of the last X. A `fit` with
+        ``warm_start=True`` starts from the answer; after a `fit`, a new stream begins. Bounds, weighting and losses
+        with kinks are not possible, and there is no certificate.
+
+        The first call sets what is "auto": the ridges of the effects, whether features are standardised, and C, which
+        is searched by held-out entries of its samples, unless ``effects=None``. `rank` is then 10, or less where there
+        are fewer features or samples. The ridge of the features' effects counts once for the whole stream.
 
         Parameters
         ----------
@@ -76,14 +86,14 @@ class PartialFit(PlainCompletion):
         loss, threads = self._checked_loss(), thread_count(self.n_threads)
         with single_threaded_blas():
             rank = rank_limit(self.rank, data.shape)
-            stream = self._begun(data, loss, asked) if stream is None else stream
+            stream = self._begun(data, loss, asked, rank, threads) if stream is None else stream
             stream.learn(data, loss, rank, as_generator(self.random_state), threads)
             layout = stream.layout(data, loss)
             problem = layout.problem()
             evaluation = stream.evaluation(Objective(problem, threads))
         self._stream = stream
         self._set(layout.model(evaluation.U, evaluation.V, 0.0, evaluation.effects))
-        self.C_, self.weighting_, self.path_, self.held_out_ = stream.C, 0.0, None, None
+        self.C_, self.weighting_ = stream.C, 0.0
         self.certificate_ = no_certificate(
             problem, evaluation, self.tol, "of a stream only the last samples are at hand"
         )
@@ -94,12 +104,23 @@ class PartialFit(PlainCompletion):
         self.residuals_ = self._residuals(data)
         return self
 
-    def _begun(self, data: ObservedMatrix, loss: Loss, asked: Asked) -> Stream:
+    def _begun(self, data: ObservedMatrix, loss: Loss, asked: Asked, rank: int, threads: int) -> Stream:
         """A stream with what its first samples set."""
-        C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C
         units = units_of(self.scale, data, loss, self.effects is not None, bounded=False)
         ridges = ridges_of(self.effects, data, loss, units)
-        return Stream(C, Fixed.of(Layout(data, loss, C, 0.0, ridges=ridges, units=units)))
+        C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C
+        layout: Layout = FirstSamples(data, loss, C, 0.0, left="features", ridges=ridges, units=units)
+        self.path_, self.held_out_ = None, None
+        if asked.C is None and ridges is not None:
+            seed = int(as_generator(self.random_state).integers(2**31))
+            given = Asked(rank, None, 0.0, fixed=True)
+            with deferred_interrupts() as interrupt:
+                finder = Finder(given, rank, seed, threads, interrupt, None, 0.0, lambda at: None, free_effects=False)
+                found = finder.chosen(layout)
+            if not found.complete:
+                raise KeyboardInterrupt
+            layout, self.path_, self.held_out_ = found.layout, found.path, found.held_out
+        return Stream(layout.C, Fixed.of(layout))
 
     def _check_same(self, stream: Stream) -> None:
         """Refuse parameters that a stream was not begun with; those that are "auto" were set when it began."""
@@ -109,10 +130,10 @@ class PartialFit(PlainCompletion):
             raise ValueError(f"the stream has been learned at rank {learned}, and rank is {self.rank} now; set it back")
         if not is_auto(self.effects):
             known = None if stream.fixed is None else (stream.fixed.ridges.rows, stream.fixed.ridges.columns)
-            now = None if self.effects is None else tuple(self.effects)
-            if known != now:
+            if known != (None if self.effects is None else tuple(self.effects)):
                 raise ValueError(
-                    f"the stream has been learned with effects={known}, and effects is {self.effects!r} now; set it back"
+                    f"the stream has been learned with effects={known}, and effects is {self.effects!r} now; set it "
+                    "back, or to 'auto'"
                 )
 
     def _to_file(self) -> tuple[Arrays, Facts]:
