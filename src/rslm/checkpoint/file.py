@@ -36,6 +36,7 @@ TINY = float(np.finfo(np.float64).tiny)
 OFF = 1e-6  # largest deviation of the norm of a point from 1; rounding errors are much smaller
 PART = 0.05  # largest share of the time that is spent on writing
 SEARCH = "search"  # the part of a search in the header, and the beginning of the names of its arrays
+FOUND = "setting"  # in this part, when the search has ended
 
 State = dict[str, Any]  # numbers and arrays by name
 
@@ -116,6 +117,11 @@ class Checkpoint:
             of_search = {name: array for name, array in arrays.items() if name.startswith(SEARCH)}
             self._search = {SEARCH: header[SEARCH]}, of_search
             if "settings" not in header:  # the fit has not begun
+                if FOUND not in header[SEARCH]:
+                    raise ValueError(
+                        f"{os.fspath(self.path)!r} is a checkpoint of another fit, which searches for settings that "
+                        "are given now. To resume it, leave them open; to start again, delete it or give another path."
+                    )
                 return None
         check_settings(self.path, header, self._settings)
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rslm.checkpoint.file import CHECKPOINT, PART, SEARCH, check_settings, damaged, try_out
+from rslm.checkpoint.file import CHECKPOINT, FOUND, PART, SEARCH, check_settings, damaged, try_out
 from rslm.checkpoint.fingerprint import Settings
 from rslm.data import parts
 from rslm.estimators.automatic.search import Found, Search, Setting, Trials
@@ -77,7 +77,7 @@ class SearchCheckpoint:
         arrays = {TRIALS: np.array([(*row, 0.0) for row in found.path.rows]).reshape(-1, COLUMNS)}
         s = found.setting
         facts: Facts = {name: float(getattr(found, name)) for name in ERRORS}
-        facts["setting"] = [float(s.C), int(s.rank), float(s.weighting), bool(s.of_rows)]
+        facts[FOUND] = [float(s.C), int(s.rank), float(s.weighting), bool(s.of_rows)]
         self._write(facts, arrays if found.start is None else arrays | {START: found.start})
 
     def _write(self, facts: Facts, arrays: Arrays) -> None:
@@ -97,9 +97,10 @@ class SearchCheckpoint:
         self.seed = parts.whole(facts, "seed")
         trials = parts.floats(arrays, TRIALS, None, COLUMNS, finite=False)
         rows = [tuple(row) for row in trials[:, :-1].tolist()]
-        if "setting" in facts:
-            C, rank = parts.number(facts["setting"], 0, least=np.finfo(float).tiny), parts.whole(facts["setting"], 1, 1)
-            setting = Setting(C, rank, parts.number(facts["setting"], 2), parts.flag(facts["setting"], 3))
+        if FOUND in facts:
+            given = facts[FOUND]
+            C, rank = parts.number(given, 0, least=np.finfo(float).tiny), parts.whole(given, 1, 1)
+            setting = Setting(C, rank, parts.number(given, 2), parts.flag(given, 3))
             error, of_mean, of_effects = (parts.any_number(facts, name) for name in ERRORS)
             start = parts.floats(arrays, START, None, None) if START in arrays else None
             self.found = Found(setting, error, Trials(rows), start, of_mean, of_effects)

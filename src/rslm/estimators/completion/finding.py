@@ -47,13 +47,16 @@ class Finder:
     callback: Callable[[Layout], Callback | None]
     free_effects: bool  #: whether effects were not given by the user
 
-    def chosen(self, layout: Layout, checkpoint: SearchCheckpoint | None = None) -> Chosen:
+    def chosen(self, layout: Layout, open_checkpoint: Callable[[], SearchCheckpoint] | None = None) -> Chosen:
         """The settings that predict held-out entries best; those of the layout if nothing can be held out."""
-        at, asked = layout.searched, self.asked
-        seed = self.seed if checkpoint is None else checkpoint.seed
+        at, asked, seed = layout.searched, self.asked, self.seed
         folds = folds_of(at.data, np.random.default_rng(seed))
         if not folds:
             return Chosen(layout, self.rank)
+        checkpoint = None if open_checkpoint is None else open_checkpoint()
+        if checkpoint is not None and checkpoint.seed != seed:
+            seed = checkpoint.seed
+            folds = folds_of(at.data, np.random.default_rng(seed))
         stopped = stop_when(self.interrupt, self.limit, self.began)
         options: dict[str, Any] = {
             "rank": min(self.rank, *at.data.shape) if asked.fixed else None,

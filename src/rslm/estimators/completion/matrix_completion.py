@@ -264,10 +264,12 @@ class MatrixCompletion(Imputing):
         rank = rank_limit(asked.rank, layout.data.shape)
         if not asked.searches:
             return Chosen(layout, rank)
-        seed, file = int(as_generator(self.random_state).integers(2**31)), None
-        if checkpoint is not None:
+        seed = int(as_generator(self.random_state).integers(2**31))
+
+        def file() -> SearchCheckpoint:
+            assert checkpoint is not None
             settings = search_settings(layout, asked, rank, self.solver, self.tol, self.random_state)
-            file = SearchCheckpoint(checkpoint, settings, seed)
+            return SearchCheckpoint(checkpoint, settings, seed)
 
         def callback(at: Layout) -> Callback | None:
             # A model of a sample of rows is not one of the data.
@@ -275,7 +277,8 @@ class MatrixCompletion(Imputing):
 
         limit = None if self.max_time is None else SEARCHING * self.max_time
         threads, free = thread_count(self.n_threads), is_auto(self.effects)
-        return Finder(asked, rank, seed, threads, interrupt, limit, began, callback, free).chosen(layout, file)
+        finder = Finder(asked, rank, seed, threads, interrupt, limit, began, callback, free)
+        return finder.chosen(layout, None if checkpoint is None else file)
 
     def _keep_settings(self, layout: Layout, rank: int) -> None:
         self.C_, self.weighting_ = float(layout.C), float(layout.weighting)
