@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rslm.checkpoint.fingerprint import Settings, settings_of
+from rslm.checkpoint.fingerprint import TO_FIND, Settings, settings_of
 from rslm.estimators.automatic.folds import folds_of
 from rslm.estimators.automatic.resumable import ResumableSearch, SearchCheckpoint
 from rslm.estimators.automatic.search import BETTER, Found, Search, stop_when
@@ -96,4 +96,4 @@ def search_settings(layout: Layout, asked: Asked, rank: int, solver: str, tol: f
     """The settings that must be the same when a fit that searches continues from a checkpoint."""
     settings = settings_of(layout.problem(), rank, solver, tol, random_state)
     names = {"rank": asked.fixed, "C": asked.C is not None, "weighting": asked.weighting is not None}
-    return settings | {"settings to find": ", ".join(name for name, given in names.items() if not given)}
+    return settings | {TO_FIND: ", ".join(name for name, given in names.items() if not given)}

@@ -220,14 +220,17 @@ class MatrixCompletion(Imputing):
             its own: an ObservedMatrix, or prepared data.
         checkpoint : path, optional
             A file that is written from time to time during the fit. After an interruption of any kind, the same `fit`
-            continues from it to bitwise the same answer; a `fit` that has converged returns at once. `history_`
-            includes the time before the interruption, `max_time` does not. A file of other data or settings is refused;
+            continues from it to bitwise the same answer; a `fit` that has converged returns at once. It also continues
+            a search for settings, with the seed of the search in the file. `history_` includes the time before the
+            interruption, `max_time` does not. A file of other data or settings is refused;
             `max_iter`, `max_time`, `n_threads` and `verbose` may differ.
         client : distributed.Client, optional
             The client of a Dask cluster, whose workers hold blocks of samples and solve for them. X may then also be a
             folder of prepared data, a Parquet file or a folder of them, on storage that all workers see, or a Dask
-            DataFrame with one entry per line. Settings are not searched then: what is "auto" has a usual value, and
-            ridges of effects are 5 observations. With the same settings the answer is the same; it has no `residuals_`.
+            DataFrame with one entry per line. What is "auto" is found in this process: from all entries, as without a
+            client, or, of more than 2 million, from a random sample of whole rows of that size, with a correction of C
+            for the number of rows. Features are not standardised. With the same settings the answer is the same; it has
+            no `residuals_`.
         """
         began = time.perf_counter()
         asked = Asked.of(self.rank, self.C, self.weighting)
