@@ -54,8 +54,8 @@ def test_near_the_fit_and_better_than_effects_alone_and_than_a_stream_without():
     of_fit = rmse(batch.predict(TEST.rows_of_entries(), TEST.index))
     alone, plain = rmse(effects_entries(batch, TRAIN, TEST)), rmse(folded(streamed(effects=None)))
     found = rmse(folded(streamed()))
-    assert found < 1.01 * of_fit  # measured: 1.002
-    assert found < 0.95 * min(alone, plain)  # measured: 0.91
+    assert found < 1.005 * of_fit  # measured: 1.0006
+    assert found < 0.9 * min(alone, plain)  # measured: 0.83
     # With the ridges of the fit, mean and effects are those of the fit too.
     same = streamed(effects=(batch._ridges.rows, batch._ridges.columns))
     np.testing.assert_allclose(same.intercept_ + same.col_effects_, batch.intercept_ + batch.col_effects_, atol=0.06)
@@ -95,7 +95,7 @@ def test_what_is_auto_is_set_by_the_first_call():
 def test_a_large_first_call_is_searched_by_a_sample(monkeypatch):
     monkeypatch.setattr("rslm.estimators.completion.stream.ENTRIES", 12_000)
     sampled, every = streamed(C="auto", step=4000), MatrixCompletion(3, weighting=0, random_state=0).fit(TRAIN)
-    assert 0.5 * every.C_ < sampled.C_ < 2.0 * every.C_  # measured: 1.2
+    assert 0.5 * every.C_ < sampled.C_ < 2.0 * every.C_  # measured: 1.05
     assert sampled.path_["C"].min() < sampled.C_ < sampled.path_["C"].max()
 
 
