@@ -2,7 +2,7 @@
 
     python benchmarks/rank_found.py [--effects] [--cases N]
 
-Matrices of rank 1 to 10 with noise, half of their entries observed, of three shapes; with --effects, the effects of rows
+Matrices of rank 1 to 10 with noise, half of their entries observed, of three shapes; with --effects, effects of rows
 and columns and a mean of 3 are added.
 """
 

@@ -1,6 +1,8 @@
 """Samples that arrive over time: one and two passes of MovieLens-1M beside the batch fit; and new samples folded in.
 
-python benchmarks/streaming.py [movielens] [serving]
+Ratings with effects are generated: streams with effects and without beside the fit and effects alone.
+
+python benchmarks/streaming.py [movielens] [effects] [serving]
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 from common import SHARED, best_seconds, needed, report, rmse
 from rslm import MatrixCompletion, Objective, ObservedMatrix, Problem
 from rslm.datasets import make_ratings
+from rslm.estimators.completion.learned import effects_entries
 from rslm.losses import Square
 from rslm.measurements import Entries
 
@@ -54,6 +57,41 @@ def movielens() -> None:
     report("streaming", rows)
 
 
+def effects() -> None:
+    """Ratings of 10,000 users with effects of users and items and a part of rank 3."""
+    rng = np.random.default_rng(0)
+    n, m, rank = 10_000, 500, 3
+    W = 3.0 + 0.45 * rng.standard_normal((n, 1)) + 0.4 * rng.standard_normal(m)
+    W = W + 0.5 / np.sqrt(rank) * rng.standard_normal((n, rank)) @ rng.standard_normal((rank, m))
+    users, items = np.nonzero(rng.random((n, m)) < 0.04)
+    y = W[users, items] + 0.8 * rng.standard_normal(len(users))
+    held = rng.random(len(y)) < 0.2
+    train, test = (ObservedMatrix.from_triplets(users[k], items[k], y[k], (n, m)) for k in (~held, held))
+
+    def error(model: MatrixCompletion) -> float:
+        left, right = model._folded(train)
+        return rmse(left, right, test.rows_of_entries(), test.index, test.values)
+
+    C = 30.0
+    fit = MatrixCompletion(rank, C, weighting=0, random_state=0).fit(train)
+    alone = effects_entries(fit, train, test)
+    rows = [
+        {"": "effects alone", "test RMSE": float(np.sqrt(np.mean((alone - test.values) ** 2)))},
+        {"": "fit", "test RMSE": error(fit)},
+    ]
+    for name, asked in (("stream", "auto"), ("stream without effects", None)):
+        model = MatrixCompletion(rank, C, effects=asked, weighting=0, random_state=0)
+        for passed in ("one pass", "two passes"):
+            rows.append({"": f"{name}, {passed}", "test RMSE": error(model.partial_fit(train))})
+    model = MatrixCompletion(random_state=0)
+    for start in range(0, n, 1000):
+        at = slice(int(train.indptr[start]), int(train.indptr[start + 1000]))
+        own = train.indptr[start : start + 1001] - train.indptr[start]
+        model.partial_fit(ObservedMatrix(own, train.index[at], train.values[at], (1000, m)))
+    rows.append({"": "stream, nothing given, 1,000 samples a call", "test RMSE": error(model)})
+    report("streaming with effects", rows)
+
+
 def serving() -> None:
     """New samples of 100 entries each."""
     model = MatrixCompletion(RANK, 500.0, effects=None, random_state=0, tol=1e-3)
@@ -76,5 +114,5 @@ def serving() -> None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ("movielens", "serving"):
-        {"movielens": movielens, "serving": serving}[name]()
+    for name in sys.argv[1:] or ("movielens", "effects", "serving"):
+        {"movielens": movielens, "effects": effects, "serving": serving}[name]()

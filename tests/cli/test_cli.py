@@ -248,8 +248,16 @@ def test_given_settings_are_kept(monkeypatch, capsys, ratings):
     assert facts["rank"] <= 3
     assert "search" in facts
     assert "--tune is the default now; leave it out" in run(monkeypatch, "complete", str(ratings), "--tune")
-    said = run(monkeypatch, "complete", str(ratings), "--checkpoint", str(ratings.parent / "c"))
-    assert "finding settings takes many; give --rank and --C: --rank 10 --C " in said
+
+
+def test_a_checkpoint_has_what_was_found(monkeypatch, capsys, ratings):
+    words = ["complete", str(ratings), "--rank", "3", "--json", "--checkpoint", str(ratings.parent / "c")]
+    found = []
+    for _ in range(2):
+        assert run(monkeypatch, *words) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["search"] == found[1]["search"]
+    assert found[0]["C"] == found[1]["C"]
 
 
 def test_effects_alone_are_an_answer(monkeypatch, capsys, tmp_path):

@@ -3,6 +3,9 @@
 Each stage of a continuation path depends on the results of the stages before it, which are too large to store. So the
 file has the last point of every stage that has ended: a fit that continues evaluates these points in order, which leads
 to the same stage with the same numbers. For the present stage it has the last point and the state of the method.
+
+A fit whose settings have to be found first has one more part in the file, that of the search. It is written before the
+fit begins, and every later state of the file keeps it.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ CHECKPOINT = Kind(
 TINY = float(np.finfo(np.float64).tiny)
 OFF = 1e-6  # largest deviation of the norm of a point from 1; rounding errors are much smaller
 PART = 0.05  # largest share of the time that is spent on writing
+SEARCH = "search"  # the part of a search in the header, and the beginning of the names of its arrays
+FOUND = "setting"  # in this part, when the search has ended
 
 State = dict[str, Any]  # numbers and arrays by name
 
@@ -82,8 +87,9 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings, recorded: int) -> None:
         self.path, self._settings, self._recorded = path, settings, recorded
+        self._search: tuple[Facts, Arrays] = {}, {}  # its part of the file
         self.found = self._read() if target_of(path).exists() else None
-        _try_out(path)
+        try_out(path)
         if self.found is not None:
             logger.info("resuming from %s: iteration %d, %.0f s so far", path, self.found.iteration, self.found.seconds)
         self._latest: Snapshot | None = None  # not written yet
@@ -100,43 +106,60 @@ class Checkpoint:
         if self._latest is None:
             return
         began = time.perf_counter()
-        write_container(self.path, CHECKPOINT, *_packed(self._latest, self._settings), repeated=True)
+        facts, arrays = _packed(self._latest, self._settings)
+        write_container(self.path, CHECKPOINT, facts | self._search[0], arrays | self._search[1], repeated=True)
         self._latest, now = None, time.perf_counter()
         self._next = now + (now - began) / PART
 
-    def _read(self) -> Snapshot:
+    def _read(self) -> Snapshot | None:
         header, arrays = read_container(self.path, CHECKPOINT)
-        settings = header.get("settings")
-        if not isinstance(settings, dict):
-            raise _damaged(self.path, "settings")
-        differing = differences(settings, self._settings)
-        if differing:
-            raise ValueError(
-                f"{os.fspath(self.path)!r} is a checkpoint of another fit; {'; '.join(differing)}. To resume it, use "
-                "the data and settings that it was written with; to start again, delete it or give another path."
-            )
+        if SEARCH in header:
+            of_search = {name: array for name, array in arrays.items() if name.startswith(SEARCH)}
+            self._search = {SEARCH: header[SEARCH]}, of_search
+            if "settings" not in header:  # the fit has not begun
+                if FOUND not in header[SEARCH]:
+                    raise ValueError(
+                        f"{os.fspath(self.path)!r} is a checkpoint of another fit, which searches for settings that "
+                        "are given now. To resume it, leave them open; to start again, delete it or give another path."
+                    )
+                return None
+        check_settings(self.path, header, self._settings)
         try:
             return _unpacked(header, arrays, self._settings, self._recorded)
         except Exception as error:  # a damaged header may cause any error
-            raise _damaged(self.path, parts.part_of(error)) from error
+            raise damaged(self.path, parts.part_of(error)) from error
 
 
-def _damaged(path: str | os.PathLike[str], part: str) -> ValueError:
+def check_settings(path: str | os.PathLike[str], facts: Any, now: Settings) -> None:
+    """An error if the settings in a part of the file are not those of this fit."""
+    before = facts.get("settings") if isinstance(facts, dict) else None
+    if not isinstance(before, dict):
+        raise damaged(path, "settings")
+    if differing := differences(before, now):
+        raise ValueError(
+            f"{os.fspath(path)!r} is a checkpoint of another fit; {'; '.join(differing)}. To resume it, use "
+            "the data and settings that it was written with; to start again, delete it or give another path."
+        )
+
+
+def damaged(path: str | os.PathLike[str], part: str) -> ValueError:
     return ValueError(f"{os.fspath(path)!r} is damaged: {part} is missing or wrong. {CHECKPOINT.remedy}")
 
 
 def iterations_and_seconds(path: str | os.PathLike[str]) -> tuple[int, float] | None:
-    """The iterations and seconds of the fit in a checkpoint; None if there is no such file."""
+    """The iterations and seconds of the fit in a checkpoint; None if there is no such file, or only a search in it."""
     if not target_of(path).exists():
         return None
     header = read_container(path, CHECKPOINT)[0]
+    if SEARCH in header and "settings" not in header:
+        return None
     try:
         return parts.whole(header, "iteration"), parts.number(header, "seconds", least=0.0)
     except (KeyError, ValueError) as error:
-        raise _damaged(path, parts.part_of(error)) from None
+        raise damaged(path, parts.part_of(error)) from None
 
 
-def _try_out(path: str | os.PathLike[str]) -> None:
+def try_out(path: str | os.PathLike[str]) -> None:
     """Raise an error now, not after hours, if no file can be written; remove temporary files of killed processes."""
     target = target_of(path)
     try:

@@ -12,16 +12,16 @@ import numpy as np
 from rich.console import Console
 
 from rslm import MatrixCompletion
+from rslm.cli.found import in_words, search_facts
 from rslm.cli.output import end, remarks_on, show
 from rslm.cli.progress import FitProgress
 from rslm.estimators.choices import as_loss, needs_distributed
-from rslm.estimators.completion.completion import USUAL_RANK
+from rslm.estimators.completion.asked import AUTO
 from rslm.estimators.completion.learned import factors_with_effects
-from rslm.estimators.defaults import usual_C, with_width
+from rslm.estimators.defaults import with_width
 
-WEIGHTING = 0.5  # where none is given: it suits ratings, and the default C is for it
 PATIENCE = 10  # seconds to wait for the scheduler and for a worker
-SAMPLE = 100_000  # values from which the default C is computed
+SAMPLE = 100_000  # values from which the width of a loss is computed
 
 
 @contextmanager
@@ -69,19 +69,16 @@ def complete_on_cluster(
         n, m = matrix.shape
         console.print(f"{data}: distributed among {len(matrix.parts)} workers of {scheduler}")
         console.print(f"{n:,} × {m:,}, {len(matrix):,} entries to fit ({100 * len(matrix) / (n * m):.3g} %)")
-        some: Any = matrix.measurement().sample(SAMPLE)
-        shared["loss"] = with_width(shared["loss"], some)
+        shared["loss"] = with_width(shared["loss"], matrix.measurement().sample(SAMPLE))
         loss = as_loss(shared["loss"])
-        C = usual_C(matrix.shape, some, loss) if c is None else c
-        shared["weighting"] = WEIGHTING if shared["weighting"] == "auto" else shared["weighting"]
-        estimator = MatrixCompletion(min(rank or USUAL_RANK, *matrix.shape), C, **shared)
-        if rank is None or c is None:
-            console.print("Workers do not search for settings: rank and C are usual ones where none are given.")
+        limit = AUTO if rank is None else min(rank, *matrix.shape)
+        estimator = MatrixCompletion(limit, AUTO if c is None else c, **shared)
         began = time.perf_counter()
         with remarks_on(console, {"samples": "rows", "features": "columns"}):
             progress = FitProgress(console, before=before)
             estimator.set_callbacks(progress).fit(matrix, client=client, checkpoint=checkpoint)
-        facts: dict[str, Any] = {"entries": len(matrix), "rank": estimator.rank_, "C": float(C), "loss": shared["loss"]}
+        facts: dict[str, Any] = {"entries": len(matrix), "rank": estimator.rank_, "C": estimator.C_}
+        facts |= {"weighting": estimator.weighting_, "loss": shared["loss"]}
         if held > 0:
             found = matrix.held_out(*factors_with_effects(estimator))
             facts["held_out_entries"] = found.entries
@@ -92,12 +89,17 @@ def complete_on_cluster(
                 facts |= {"held_out_RMSE": found.rmse, "RMSE_of_the_mean": found.rmse_of_mean}
         facts |= {"outcome": estimator.outcome_, "iterations": estimator.n_iter_}
         facts |= {"seconds": time.perf_counter() - began, "workers": len(matrix.parts)}
-    facts["relative_gap"] = float(estimator.certificate_.relative_gap)
+    facts |= {"relative_gap": float(estimator.certificate_.relative_gap)} | search_facts(estimator)
     if model is not None:
         estimator.save(model)
         facts["model"] = str(model)
-    show(console, "Result", facts, json)
-    console.print(estimator.certificate_.verdict)
+    show(console, "Result", facts if json else {k: v for k, v in facts.items() if k != "search"}, json)
+    for line in in_words(estimator):
+        console.print(line)
+    if estimator.rank_ > 0:  # else nothing was asked of W that could be certified
+        console.print(estimator.certificate_.verdict)
     if facts.get("held_out_RMSE", 0.0) > facts.get("RMSE_of_the_mean", np.inf):
-        console.print("Note: the mean predicts held-out entries better. Try another --C or --loss, or --weighting 0.")
+        console.print(
+            "Note: the mean predicts held-out entries better. Try another --loss, or leave --rank and --C out."
+        )
     end(console, estimator, checkpoint)

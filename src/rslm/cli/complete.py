@@ -22,7 +22,7 @@ from rslm.estimators.completion import Completion
 from rslm.estimators.completion.bounds import cost_in_words
 from rslm.estimators.completion.completion import USUAL_RANK
 from rslm.estimators.completion.learned import learned_rows
-from rslm.estimators.defaults import usual_C, with_width
+from rslm.estimators.defaults import with_width
 from rslm.report import completion_report, write_report
 from rslm.storage.atomic import atomic_text
 
@@ -125,12 +125,6 @@ def complete(
         console.print(line)
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > FEW else (matrix, None)
     loss = shared["loss"] = with_width(loss, matrix.values)
-    if checkpoint is not None and (rank is None or c is None):
-        usual = usual_C(train.shape, train.values, as_loss(loss))
-        raise ValueError(
-            f"--checkpoint {checkpoint} is for one fit, but finding settings takes many; give --rank and --C: "
-            f"--rank {min(USUAL_RANK, *matrix.shape)} --C {usual:.4g} is usual for such data"
-        )
     limit = AUTO if rank is None else min(rank, *matrix.shape)
     estimator = MatrixCompletion(limit, AUTO if c is None else c, **shared)
     name, measure = ("held-out accuracy", accuracy) if as_loss(loss).binary else ("held-out RMSE", rmse)

@@ -145,6 +145,17 @@ class DistributedMatrix:
         rows = [rows + part.columns.start for (rows, _, _), part in zip(found, self.parts, strict=True)]
         return np.concatenate(rows), np.concatenate([c for _, c, _ in found]), np.concatenate([v for _, _, v in found])
 
+    def some_rows(self, at: Indices64) -> ObservedMatrix:
+        """Some rows, which are sent to this process; `at` are their positions, in ascending order."""
+        ends = [np.searchsorted(at, [part.columns.start, part.columns.stop]) for part in self.parts]
+        own = [(at[a:b] - part.columns.start,) for (a, b), part in zip(ends, self.parts, strict=True)]
+        found = list(zip(*self.cluster.each("some_columns", own=own), strict=True))
+        counts, index, values = (np.concatenate(parts) for parts in found[:3])
+        weights = None if any(w is None for w in found[3]) else np.concatenate(found[3])
+        indptr: Indices64 = np.concatenate([[0], np.cumsum(counts)])
+        shape = len(at), self.shape[1]
+        return ObservedMatrix(indptr, index, values, shape, col_ids=self.col_ids, weights=weights)
+
 
 def distribute(
     X: Any, client: Client, *, holdout: float = 0.0, seed: int = 0, weights: str | None = None

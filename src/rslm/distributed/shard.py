@@ -343,6 +343,16 @@ class Shard:
         own = np.searchsorted(columns.indptr, at, side="right") - 1
         return own, columns.index[at].astype(np.int64), self.data.values[at]
 
+    def some_columns(self, at: Indices64) -> tuple[Indices64, NDArray[Any], Floats, Floats | None]:
+        """How many observations some columns have, and their rows, values and weights."""
+        data, indptr = self.data, self.data.columns.indptr
+        counts = np.diff(indptr)
+        chosen = np.zeros(len(counts), dtype=np.bool_)
+        chosen[at] = True
+        own = np.repeat(chosen, counts)
+        weights = None if data.weights is None else data.weights[own]
+        return counts[at], data.columns.index[own], data.values[own], weights
+
 
 def ask(shard: Shard, question: str, seconds: float | None, *args: Any) -> Any:
     """The task that Dask runs: one request to one shard, one at a time, with a limit in seconds."""

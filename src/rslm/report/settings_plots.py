@@ -36,15 +36,15 @@ def plot_path(model: Any, ax: Any = None) -> Any:
     found = _found(model)
     best = int(np.argmin(path["error"])) if found is None else found
     shown = _shown_ranks(path["rank"].astype(int), int(path["rank"][best]))
-    alike = path["row_effects"] == path["row_effects"][best]  # others would be lines of their own
     weightings = np.unique(path["weighting"])
     for k, rank in enumerate(shown):
         chosen = rank == int(path["rank"][best])
         colour = BLUE if chosen else str(0.75 - 0.5 * k / max(len(shown) - 1, 1))  # a grey
         width, marker, label = (2.0, "o", f"rank {rank}") if chosen else (1.0, ".", f"rank {rank}")
         for weighting, style in zip(weightings, STYLES, strict=False):
-            at = np.flatnonzero((path["rank"] == rank) & (path["weighting"] == weighting) & alike)
-            at = at[np.argsort(path["C"][at])]
+            at = np.flatnonzero((path["rank"] == rank) & (path["weighting"] == weighting))
+            at = at[np.argsort(path["error"][at])]
+            at = at[np.unique(path["C"][at], return_index=True)[1]]  # of those that differ in more than C, the best one
             if len(at):
                 line = {"marker": marker, "ms": 4, "lw": width, "color": colour, "label": label}
                 ax.plot(path["C"][at], path["error"][at], style, **line)

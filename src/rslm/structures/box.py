@@ -177,8 +177,8 @@ class Box(Structure):
 
         return np.asarray(np.clip(values, at(self._lower), at(self._upper)))
 
-    def part(self, rows: slice) -> Box:
-        """The bounds of a slice of `rows`."""
+    def part(self, rows: slice | NDArray[np.integer]) -> Box:
+        """The bounds of some `rows`."""
         lower, upper = (b[rows] if b.shape[0] > 1 else b for b in (self._lower, self._upper))
         return replace(self, lower=lower, upper=upper)
 

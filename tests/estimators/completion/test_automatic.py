@@ -67,9 +67,32 @@ def test_the_rank_is_found(rank, seed):
     assert model.held_out_["model"] < 0.8 * model.held_out_["effects"]
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_the_rank_is_found_beside_effects(rank):
+    """With ridges that count W as noise, W would need more columns to repair effects that are shrunk too much."""
+    model = automatic(tol=1e-4).fit(made(rank, (40, 30), noise=0.1, effects=1.0))
+    assert model.rank_ == rank
+    assert model.path_["ridges"].min() < 0.1
+
+
+def test_features_are_in_units_of_their_noise_where_that_helps(tmp_path):
+    rng = np.random.default_rng(3)
+    W = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 10))
+    X = W + np.where(np.arange(10) < 5, 0.1, 1.5) * rng.standard_normal(W.shape)
+    gone = rng.random(W.shape) < 0.3
+    table = np.where(gone, nan, X)
+    model, plain = automatic().fit(table), automatic(scale=False).fit(table)
+    assert set(model.path_["noise_units"]) == {0.0, 1.0}
+    assert not plain.path_["noise_units"].any()
+    error, of_plain = (np.sqrt(np.mean((everything(m, W.shape) - W)[gone] ** 2)) for m in (model, plain))
+    assert error < 0.9 * of_plain
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(rslm.load(tmp_path / "m").transform(table[:5]), model.transform(table[:5]))
+
+
 def test_what_is_said_of_the_search(fitted, tmp_path):
     path = fitted.path_
-    assert list(path) == ["rank", "C", "weighting", "row_effects", "error", "seconds"]
+    assert list(path) == ["rank", "C", "weighting", "row_effects", "ridges", "noise_units", "error", "seconds"]
     assert len({len(column) for column in path.values()}) == 1
     at = np.flatnonzero((path["C"] == fitted.C_) & (path["weighting"] == fitted.weighting_))
     assert path["error"][at].min() == fitted.held_out_["model"]

@@ -10,7 +10,7 @@ import rslm
 from plain import plain_completion
 from rslm import InductiveCompletion, Objective, ObservedMatrix, Problem
 from rslm.datasets import make_low_rank, make_ratings
-from rslm.estimators.completion.streaming import batches
+from rslm.estimators.completion.stream import batches
 from rslm.losses import Huber, Logistic, Square
 from rslm.measurements import Entries
 
@@ -182,7 +182,7 @@ def test_an_interrupt_is_passed_on_and_leaves_the_state_whole(monkeypatch):
     np.testing.assert_array_equal(model.col_factors_, whole.col_factors_)
     first = iter([True])
     monkeypatch.setattr(
-        "rslm.estimators.completion.streaming.Objective", lambda *a: next(first, None) and press_and_go(*a)
+        "rslm.estimators.completion.stream.Objective", lambda *a: next(first, None) and press_and_go(*a)
     )
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(part(MADE, 0, 1000))

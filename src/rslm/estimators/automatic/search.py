@@ -13,21 +13,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from rslm.certificate import certify
 from rslm.data import ObservedMatrix
 from rslm.estimators.automatic.folds import Fold
+from rslm.estimators.automatic.growing import grown, guessed, leading_pair
+from rslm.estimators.automatic.settings import Found, Setting, Trials
 from rslm.estimators.completion.layout import Layout
-from rslm.evaluation.dual import dual_gram
 from rslm.evaluation.effects import effects_alone, residual_duals
 from rslm.evaluation.objective import Objective
 from rslm.kernels import Stopped, predict_pairs
 from rslm.location import Effects
 from rslm.losses import Loss
-from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.problem import Problem
 from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.log import logger
@@ -38,7 +38,7 @@ from rslm.solvers.loop import Callback
 STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
 QUARTER = 0.25  # of a step of C, to which the best one is rounded
 FURTHEST = 1e6  # factor by which C may differ from the first one
-ROUGH, MOST = 3e-3, 30  # tolerance and iterations of a fit on the way
+ROUGH, MOST = 3e-3, 30  # tolerance and limit of iterations of the fits to a part of the entries
 WORTH = 2e-4  # share by which another C must lower the error to go on
 BETTER = 1e-3  # a rank must lower the error by this share to be worth another column
 EXACT = 50_000  # entries
@@ -46,70 +46,19 @@ SEARCHED = 3  # C is searched at every rank up to `COMPARED`, and then at every 
 PATIENCE = 2  # ranks without such a gain after which the search ends
 MOST_RANK = 126  # the largest that the kernels support beside effects
 CLOSE = 20  # up to this rank the smallest one is found exactly
-PASSES, ADDED = 4, 0.05  # of subspace iteration for new columns, and their share of the norm of U
 ALIKE = 1.5  # counts of entries differ less than by this factor: weighting makes no difference
 WEIGHTINGS = (0.0, 0.5)
 COMPARED = 3  # the rank at which weightings are compared
 HALVED = 0.5
-ENOUGH, PRIOR = 20, 5  # held-out errors of a feature
+ENOUGH = 20  # held-out errors of every feature from which the sizes of their noise are estimated
+PRIOR = 5  # errors of the usual size that are added to those of a feature
+UNLIKE = 1.2  # noise of features that differs by less than this factor counts as equal
 LEAST_NOISE = 1e-4  # relative to the variance that effects leave
 CLOSED = 1e-3  # relative gap up to which a setting counts as certifiable
 ALMOST, FAR = 7.5e-3, 0.02  # by how much larger an error may be with a certificate than without; before it closes
 USED = 1e-2  # singular values of U relative to the first, above which a column counts
 SPARE = 1.1  # columns of U relative to those needed for the training entries, as all entries may need more
 AFFORDABLE = 5e8  # entries · rank², up to which the rank of the convex optimum is searched
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a fit needs to know."""
-
-    C: float
-    rank: int
-    weighting: float
-    of_rows: bool = True  #: whether rows have effects, if they were asked for
-    ridges: float = 1.0  #: factor of the ridges of the effects
-    by_noise: bool = False  #: whether features are in units of their noise
-
-    def applied(self, layout: Layout) -> Layout:
-        """The layout with this C, this weighting and these effects."""
-        ridges = layout.ridges
-        if ridges is not None:
-            ridges = ridges.times(self.ridges)
-            ridges = ridges if self.of_rows else replace(ridges, rows=None)
-        return replace(layout, C=self.C, weighting=self.weighting, ridges=ridges)
-
-
-@dataclass
-class Trials:
-    """All settings that were tried, in order, with their errors on held-out entries."""
-
-    rows: list[tuple[float, ...]] = field(default_factory=list)
-
-    def add(self, setting: Setting, of_rows: bool, error: float, seconds: float) -> None:
-        row = (setting.rank, setting.C, setting.weighting, float(of_rows), setting.ridges, error, seconds)
-        self.rows.append(row)
-
-    def table(self) -> dict[str, Floats]:
-        """One array for each of rank, C, weighting, row_effects, ridges, error and seconds.
-
-        row_effects is 1 where rows had effects, ridges the factor of the first ridges of the effects.
-        """
-        names = ("rank", "C", "weighting", "row_effects", "ridges", "error", "seconds")
-        return dict(zip(names, np.array(self.rows, dtype=np.float64).reshape(-1, len(names)).T.copy(), strict=True))
-
-
-@dataclass
-class Found:
-    """The best setting, the errors of what it is compared with, and where a fit with it may start."""
-
-    setting: Setting
-    error: float
-    path: Trials
-    start: Floats | None
-    of_mean: float
-    of_effects: float
-    units: Floats | None = None
 
 
 class Search:
@@ -133,7 +82,7 @@ class Search:
         free_units: bool = False,
     ) -> None:
         self.free_units = free_units  # whether features may be in units of their own
-        self.noise_units: Floats | None = None
+        self.noise: Floats | None = None  # the size of the noise of every feature
         self.free_effects = free_effects  # whether effects were not given by the user
         self.callback, self.interrupt = callback, interrupt
         self.template, self.folds, self.threads, self.seed, self.stopped = template, folds, n_threads, seed, stopped
@@ -180,7 +129,7 @@ class Search:
     # ---- the search ----------------------------------------------------------------------------------------------
 
     def run(self) -> Found | None:
-        """The best setting; if there was no time for all, of those that were tried, and None if none was."""
+        """The best setting that there was time to try; None if there was not even time for one."""
         of_mean, of_effects = self.of_mean(), math.nan
         try:
             of_effects = self._of_effects = self.of_effects()
@@ -191,8 +140,9 @@ class Search:
             best = min(self.errors, key=self._key)
         points = self.points.get(best)
         start = points[0] if points is not None and len(self.folds) == 1 else None
-        units = self.noise_units if best.by_noise else self.template.units
-        return Found(best, self.errors[best], self.path, start, of_mean, of_effects, units)
+        return Found(
+            best, self.errors[best], self.path, start, of_mean, of_effects, self.noise if best.by_noise else None
+        )
 
     def _best_of_all(self) -> Setting:
         self.first = self._first_C() if self.C is None else self.C
@@ -207,10 +157,9 @@ class Search:
         """The best setting with every feature in units of its own noise, if it predicts better than the given one."""
         if not (self.free_units and self.exact and self.C is None):
             return best
-        spreads = self._spreads(best)
-        if spreads is None:
+        self.noise = self._noise(best)
+        if self.noise is None:
             return best
-        self.noise_units = spreads
         return min(best, self._near(replace(best, by_noise=True)), key=self._key)
 
     def _near(self, at: Setting) -> Setting:
@@ -225,27 +174,24 @@ class Search:
                 at = new
         return self._between(at)
 
-    def _spreads(self, setting: Setting) -> Floats | None:
-        """The root mean square of the held-out errors of every feature; None if they are alike or there are too few."""
-        squares, counts = (np.zeros(self.template.data.shape[1]) for _ in range(2))
-        for k, fold in enumerate(self.folds):
-            layout = self._layout(fold, setting)
-            problem = replace(layout.problem(), loss=self.smooth) if self.smooth is not self.loss else layout.problem()
-            evaluation = Objective(problem, self.threads).evaluate(self.points[setting][k])
-            w = self._predicted(layout, fold, evaluation.U, evaluation.V, evaluation.effects)
-            errors = np.asarray(fold.held.values, dtype=np.float64) - w
-            if self.template.units is not None:
-                errors /= self.template.units[fold.held.index]
-            squares += np.bincount(fold.held.index, errors**2, len(squares))
-            counts += np.bincount(fold.held.index, minlength=len(squares))
-        if counts.min(initial=np.inf) < ENOUGH or not squares.any():
+    def _noise(self, setting: Setting) -> Floats | None:
+        """The size of the held-out errors of every feature; None if they are alike, or too few to tell."""
+        columns = self.template.data.shape[1]
+        squares, counts = np.zeros(columns), np.zeros(columns)
+        units = np.ones(columns) if self.template.units is None else self.template.units
+        for fold, point in zip(self.folds, self.points[setting], strict=True):
+            now = Objective(self._problem(fold, setting), self.threads).evaluate(point)
+            predicted = self._predicted(self._layout(fold, setting), fold, now.U, now.V, now.effects)
+            at = fold.held.index
+            squares += np.bincount(at, ((fold.held.values - predicted) / units[at]) ** 2, columns)
+            counts += np.bincount(at, minlength=columns)
+        if counts.min() < ENOUGH:
             return None
-        mean = squares.sum() / counts.sum()
-        spreads = np.sqrt((squares + PRIOR * mean) / (counts + PRIOR))
-        spreads /= np.sqrt(mean)
-        if spreads.max() < 1.2 * spreads.min():
+        mean = float(squares.sum() / counts.sum())
+        noise: Floats = np.sqrt((squares + PRIOR * mean) / (counts + PRIOR))
+        if not noise.max() > UNLIKE * noise.min():
             return None
-        return spreads if self.template.units is None else spreads * self.template.units
+        return noise / math.sqrt(mean) * units
 
     def _key(self, setting: Setting) -> float:
         return self.errors[setting]
@@ -306,8 +252,7 @@ class Search:
 
     def _gap(self, setting: Setting) -> float:
         """The relative duality gap on the first fold."""
-        problem = self._layout(self.folds[0], setting).problem()
-        problem = problem if self.smooth is self.loss else replace(problem, loss=self.smooth)
+        problem = self._problem(self.folds[0], setting)
         evaluation = Objective(problem, self.threads).evaluate(self.points[setting][0])
         return certify(problem, evaluation, CLOSED, stationary=True).relative_gap
 
@@ -341,7 +286,8 @@ class Search:
             noise = max(noise**2 if self.loss.quadratic else noise, LEAST_NOISE)
             if noise > HALVED * setting.ridges:
                 break
-            setting = self._tried(replace(setting, ridges=2.0 ** math.floor(math.log2(noise) + 0.5)))
+            ridges = 2.0 ** math.floor(math.log2(noise) + 0.5)  # to a power of 2: errors are rough
+            setting = self._along_C(self._tried(replace(setting, ridges=ridges)), STEP)
         return setting
 
     def _between(self, best: Setting) -> Setting:
@@ -377,8 +323,7 @@ class Search:
         began = time.perf_counter()
         total, points = [], []
         for k, fold in enumerate(self.folds):
-            layout = self._layout(fold, setting)
-            problem = replace(layout.problem(), loss=self.smooth) if self.smooth is not self.loss else layout.problem()
+            layout, problem = self._layout(fold, setting), self._problem(fold, setting)
             result: Result = solve(
                 problem,
                 setting.rank,
@@ -396,9 +341,7 @@ class Search:
             points.append(result.point)
             total.append(self._error(layout, fold, result.U, result.V, result.effects))
         self.errors[setting], self.points[setting] = self._mean(total), points
-        ridges = setting.applied(self.template).ridges
-        of_rows = ridges is not None and ridges.rows is not None
-        self.path.add(setting, of_rows, self.errors[setting], time.perf_counter() - began)
+        self.path.add(setting, self.errors[setting], time.perf_counter() - began)
         logger.info(
             "rank %d, C %.4g, weighting %g: held-out error %.5g, %.2f s",
             setting.rank,
@@ -411,9 +354,7 @@ class Search:
 
     def _start(self, problem: Problem, setting: Setting, k: int) -> Floats | None:
         """The point of the most similar setting; with new columns if that had a smaller rank."""
-        alike = [
-            s for s in self.points if (s.weighting, s.of_rows) == (setting.weighting, setting.of_rows)
-        ]
+        alike = [s for s in self.points if (s.weighting, s.of_rows) == (setting.weighting, setting.of_rows)]
         near = [s for s in alike if s.rank <= setting.rank]
         if not near:
             return None
@@ -436,7 +377,8 @@ class Search:
 
     def _best(self, C: float) -> Setting:
         """The best setting over C, weighting and, unless it is given, rank."""
-        kinds = [Setting(C, 1, weighting) for weighting in self._weightings()]
+        of_rows = self.template.ridges is not None and self.template.ridges.rows is not None
+        kinds = [Setting(C, 1, weighting, of_rows) for weighting in self._weightings()]
         if self.rank is None:
             return self._grown(C, kinds)
         return self._less_shrunk(self._at_rank(self.rank, C, kinds))
@@ -455,9 +397,13 @@ class Search:
             return [0.0]
         return list(WEIGHTINGS)
 
+    def _problem(self, fold: Fold, setting: Setting) -> Problem:
+        """Kinks are rounded, so that a fit takes few steps."""
+        problem = self._layout(fold, setting).problem()
+        return problem if self.smooth is self.loss else replace(problem, loss=self.smooth)
+
     def _layout(self, fold: Fold, setting: Setting) -> Layout:
-        layout = replace(setting.applied(self.template), data=fold.train, box=None)
-        return replace(layout, units=self.noise_units) if setting.by_noise else layout
+        return replace(setting.applied(self.template, self.noise), data=fold.train, box=None)
 
     def _error(self, layout: Layout, fold: Fold, U: Floats, V: Floats, effects: Effects | None) -> float:
         return self._loss_of(fold.held, self._predicted(layout, fold, U, V, effects))
@@ -497,42 +443,6 @@ def rounded(template: Layout) -> Loss:
     """A loss with its kinks rounded so that searching is fast."""
     usual = 2.0 / template.curvature
     return template.loss.rounded(0.1 * usual)
-
-
-def guessed(problem: Problem) -> Floats:
-    """The targets as the loss takes them, where there are no effects."""
-    values = np.asarray(problem.data.values, dtype=np.float64)
-    return CheckedLoss(problem.loss).guess(values, usual_size(values))
-
-
-def leading_pair(problem: Problem, z: Floats, n_threads: int, seed: int) -> tuple[Floats, Floats]:
-    """The first singular vectors of the matrix with the values z at the observed entries."""
-    gram = dual_gram(problem, z, n_threads)
-    u: Floats = np.random.default_rng(seed).standard_normal((problem.shape[0], 4))
-    for _ in range(PASSES):
-        u = gram(np.linalg.qr(u)[0])
-    u = np.linalg.svd(u, full_matrices=False)[0][:, :1]
-    v = problem.data.adjoint_transposed_times(z, np.ascontiguousarray(u), n_threads)
-    return u[:, 0], v[:, 0] / max(float(np.linalg.norm(v)), np.finfo(float).tiny)
-
-
-def grown(problem: Problem, point: Floats, added: int, n_threads: int, seed: int) -> Floats:
-    """The point with `added` columns of U: the leading singular vectors of the dual matrix that U does not span."""
-    objective = Objective(problem, n_threads)
-    evaluation = objective.evaluate(point)
-    U, effects = evaluation.U, evaluation.effects
-    gram = dual_gram(problem, evaluation.dual(), n_threads)
-    rng = np.random.default_rng(seed)
-    basis = np.linalg.qr(U)[0]
-    X: Floats = rng.standard_normal((len(U), added + 2))
-    for _ in range(PASSES):
-        X = X - basis @ (basis.T @ X)
-        X = gram(np.linalg.qr(X)[0])
-    X = X - basis @ (basis.T @ X)
-    new = np.linalg.svd(X, full_matrices=False)[0][:, :added]
-    size = math.sqrt(ADDED / U.shape[1])
-    joined = np.hstack([U, size * new])
-    return objective.point(joined / np.linalg.norm(joined), effects)
 
 
 def stop_when(interrupt: Interrupt, limit: float | None, began: float) -> Callable[[], bool]:

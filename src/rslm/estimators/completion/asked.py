@@ -99,6 +99,11 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
     return Ridges(*ridges)
 
 
+def may_have_units(scale: Any, loss: Loss, located: bool, bounded: bool) -> bool:
+    """Whether features may be divided by numbers of their own: the user has not decided, and the model allows it."""
+    return is_auto(scale) and located and not bounded and not loss.binary
+
+
 def units_of(scale: Any, data: ObservedMatrix, loss: Loss, located: bool, bounded: bool) -> Floats | None:
     """The standard deviation of every feature, if features are to be standardised; else None."""
     if not (is_auto(scale) or isinstance(scale, bool | np.bool_)):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rslm.estimators.automatic.sample import C_of_more_rows
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.ridges import usual_curvature
@@ -26,7 +27,18 @@ class DistributedLayout(Layout):
 
     data: Any  #: a DistributedMatrix
     left: str = "features"
+    sample: Layout | None = None  #: of some of the samples, or all if they are few, which were sent to this process
     at_hand: ClassVar[bool] = False
+
+    @cached_property
+    def searched(self) -> Layout:
+        assert self.sample is not None
+        return self.sample
+
+    @cached_property
+    def more(self) -> float:
+        rows, sampled = (int(np.count_nonzero(data.row_counts())) for data in (self.data, self.searched.data))
+        return C_of_more_rows(int(np.count_nonzero(self.data.col_counts())), rows, sampled)
 
     @cached_property
     def largest(self) -> float:
@@ -34,6 +46,8 @@ class DistributedLayout(Layout):
 
     @cached_property
     def curvature(self) -> float:
+        if self.sample is not None:
+            return self.sample.curvature
         return usual_curvature(self.loss, self._measurement().sample(SAMPLE))
 
     @cached_property

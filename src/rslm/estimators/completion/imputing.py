@@ -20,7 +20,6 @@ SHRUNK = 10.0  # entries: the noise of a feature with fewer is near that of all 
 class Imputing(PartialFit):
     """Completion that fills tables as scikit-learn's imputers do."""
 
-    held_out_: dict[str, float] | None
     add_indicator: bool
     keep_empty_features: bool
 

@@ -51,6 +51,16 @@ class Layout:
     at_hand: ClassVar[bool] = True  #: whether the entries are in this process
 
     @cached_property
+    def searched(self) -> Layout:
+        """The layout of entries in this process by which settings are found."""
+        return self
+
+    @cached_property
+    def more(self) -> float:
+        """The best C relative to that of `searched`."""
+        return 1.0
+
+    @cached_property
     def largest(self) -> float:
         """The largest absolute value of an entry."""
         return float(np.abs(self.data.values).max())

@@ -10,32 +10,32 @@ from typing import Any, Self
 import numpy as np
 from sklearn.callback import with_callbacks
 
-from rslm.data import as_generator, parts
-from rslm.estimators.automatic.folds import folds_of
-from rslm.estimators.automatic.search import BETTER, Search, stop_when
+from rslm.data import ObservedMatrix, as_generator, parts
+from rslm.estimators.automatic.resumable import SearchCheckpoint
+from rslm.estimators.automatic.sample import ENTRIES, sampled_rows
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import needs_distributed
-from rslm.estimators.completion.asked import Asked, is_auto, ridges_of, units_of
+from rslm.estimators.completion.asked import Asked, is_auto, may_have_units, ridges_of, units_of
 from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.distributed_layout import DistributedLayout
+from rslm.estimators.completion.finding import Chosen, Finder, search_settings
 from rslm.estimators.completion.fold_in import Subspace
 from rslm.estimators.completion.imputing import Imputing
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import on_cluster
-from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.defaults import usual_C
 from rslm.estimators.persistence import storable
+from rslm.estimators.warn import warn_caller
 from rslm.losses import Loss
 from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.threads import thread_count
-from rslm.runtime.types import Floats
+from rslm.solvers.loop import Callback
 from rslm.solvers.stopping import check_max_time, check_tol, time_left
 from rslm.storage.container import Arrays, Facts
+from rslm.structures import Box
 
-USUAL_RIDGES = Ridges(5.0, 5.0)  # where workers hold the entries, and nothing is estimated from them
 SEARCHING = 0.6  # share of max_time for finding settings
-NO_FACTORS = 1e-6  # C relative to the best one at which W is almost 0, so that effects alone are left
 
 
 @storable
@@ -79,7 +79,8 @@ class MatrixCompletion(Imputing):
     scale : bool or "auto", default="auto"
         Whether features are divided by their standard deviations before solving, as a table of different units needs;
         predictions are in the units of X. "auto" does so if there are effects and the spreads of the features differ
-        by more than a factor of 10. What a sample adds to all of its features is then the last of the factors.
+        by more than a factor of 10. Of a small matrix it also tries to divide them by the sizes of their noise instead,
+        and does what predicts held-out entries better.
     add_indicator, keep_empty_features : bool, default=False and True
         What `transform` returns, as scikit-learn's imputers do: whether it adds a column of 0 and 1 for every feature
         with missing entries, and whether it keeps features that had no entry in `fit`.
@@ -112,9 +113,10 @@ class MatrixCompletion(Imputing):
     C_, weighting_ : float
         The settings that were used.
     path_ : dict of arrays, or None
-        rank, C, weighting, row_effects (1 where rows had effects), error and seconds of all settings that were tried.
-        An error is that of held-out entries: the root mean square for the square loss, else the mean loss. None if
-        there was nothing to find.
+        rank, C, weighting, row_effects (1 where rows had effects), ridges (the factor of the first ridges of the
+        effects), noise_units (1 where features were divided by the size of their noise), error and seconds of all
+        settings that were tried. An error is that of held-out entries: the root mean square for the square loss, else
+        the mean loss. None if there was nothing to find.
     held_out_ : dict or None
         The errors of held-out entries: of the "mean", of "effects" alone, and of the "model" with the found settings.
     certificate_ : Certificate
@@ -220,14 +222,17 @@ class MatrixCompletion(Imputing):
             its own: an ObservedMatrix, or prepared data.
         checkpoint : path, optional
             A file that is written from time to time during the fit. After an interruption of any kind, the same `fit`
-            continues from it to bitwise the same answer; a `fit` that has converged returns at once. `history_`
-            includes the time before the interruption, `max_time` does not. A file of other data or settings is refused;
+            continues from it to bitwise the same answer; a `fit` that has converged returns at once. It also continues
+            a search for settings, with the seed of the search in the file. `history_` includes the time before the
+            interruption, `max_time` does not. A file of other data or settings is refused;
             `max_iter`, `max_time`, `n_threads` and `verbose` may differ.
         client : distributed.Client, optional
             The client of a Dask cluster, whose workers hold blocks of samples and solve for them. X may then also be a
             folder of prepared data, a Parquet file or a folder of them, on storage that all workers see, or a Dask
-            DataFrame with one entry per line. Settings are not searched then: what is "auto" has a usual value, and
-            ridges of effects are 5 observations. With the same settings the answer is the same; it has no `residuals_`.
+            DataFrame with one entry per line. What is "auto" is found in this process: from all entries, as without a
+            client, or, of more than 2 million, from a random sample of whole rows of that size, with a correction of C
+            for the number of rows. Features are not standardised. With the same settings the answer is the same; it has
+            no `residuals_`.
         """
         began = time.perf_counter()
         asked = Asked.of(self.rank, self.C, self.weighting)
@@ -237,56 +242,61 @@ class MatrixCompletion(Imputing):
         check_tol(self.tol)
         self._stream = None
         with self._solving() as interrupt:
-            searches = asked.searches and layout.at_hand
-            reporter = Reporter(self, X, several=searches)
-            layout, rank, start = self._chosen(layout, asked, interrupt, began, reporter)
+            reporter = Reporter(self, X, several=asked.searches)
+            chosen = self._chosen(layout, asked, interrupt, began, reporter, checkpoint)
+            layout, rank, start = chosen.layout, chosen.rank, chosen.start
+            self.path_, self.held_out_ = chosen.path, chosen.held_out
             if self.warm_start and (basis := self._learned_basis(layout.data.shape, rank)) is not None:
                 layout = replace(layout, left="features")
                 start = layout.start(basis)
             limit = 1 if rank == 0 and not asked.fixed else rank  # 0 was found; the solver refuses one that was given
-            self._fit(X, layout, limit, start, time_left(self.max_time, began), checkpoint, reporter)
+            # A search that was stopped goes on in the same call later, which may find other settings.
+            file = checkpoint if chosen.complete else None
+            self._fit(X, layout, limit, start, time_left(self.max_time, began), file, reporter)
         self._keep_settings(layout, rank)
         return self
 
     def _chosen(
-        self, layout: Layout, asked: Asked, interrupt: Interrupt, began: float, reporter: Reporter
-    ) -> tuple[Layout, int, Floats | None]:
-        """The layout with all settings, the limit on the rank, and where to start."""
-        self.path_, self.held_out_ = None, None
+        self,
+        layout: Layout,
+        asked: Asked,
+        interrupt: Interrupt,
+        began: float,
+        reporter: Reporter,
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> Chosen:
+        """The settings that were given, or else those that are found by held-out entries."""
         rank = rank_limit(asked.rank, layout.data.shape)
-        if not asked.searches or not layout.at_hand:
-            return layout, rank, None
+        if not asked.searches:
+            return Chosen(layout, rank)
         seed = int(as_generator(self.random_state).integers(2**31))
-        folds = folds_of(layout.data, np.random.default_rng(seed))
-        if not folds:
-            return layout, rank, None
+
+        def file() -> SearchCheckpoint:
+            assert checkpoint is not None
+            settings = search_settings(layout, asked, rank, self.solver, self.tol, self.random_state)
+            return SearchCheckpoint(checkpoint, settings, seed)
+
+        def callback(at: Layout) -> Callback | None:
+            # A model of a sample of rows is not one of the data.
+            return reporter.callback(lambda now: (at.at(now) if layout.at_hand else {}) | {"_trying": True}, at.scale)
+
         limit = None if self.max_time is None else SEARCHING * self.max_time
-        search = Search(
-            layout,
-            folds,
-            rank=rank if asked.fixed else None,
-            C=asked.C,
-            weighting=asked.weighting if asked.C is None else layout.weighting,
-            largest_rank=min(layout.data.shape),
-            n_threads=thread_count(self.n_threads),
-            seed=seed,
-            stopped=stop_when(interrupt, limit, began),
-            callback=lambda at: reporter.callback(lambda now: at.at(now) | {"_trying": True}, at.scale),
-            interrupt=interrupt,
-            free_effects=is_auto(self.effects),
-            free_units=is_auto(self.scale) and layout.box is None and layout.ridges is not None and not layout.loss.binary,
+        threads, free_effects = thread_count(self.n_threads), is_auto(self.effects)
+        located, bounded = layout.ridges is not None, layout.box is not None
+        free_units = layout.at_hand and may_have_units(self.scale, layout.loss, located, bounded)
+        finder = Finder(
+            asked,
+            rank,
+            seed,
+            threads,
+            interrupt,
+            limit,
+            began,
+            callback,
+            free_effects=free_effects,
+            free_units=free_units,
         )
-        with interrupt.within(limit, began):
-            found = search.run()
-        if found is None:
-            return layout, rank, None
-        self.path_ = found.path.table()
-        self.held_out_ = {"mean": found.of_mean, "effects": found.of_effects, "model": found.error}
-        setting = found.setting
-        if not asked.fixed and layout.ridges is not None and not found.error < (1.0 - BETTER) * found.of_effects:
-            self.held_out_["model"] = found.of_effects
-            return replace(layout, C=NO_FACTORS * setting.C), 0, None
-        return replace(setting.applied(layout), units=found.units), setting.rank, found.start
+        return finder.chosen(layout, None if checkpoint is None else file)
 
     def _keep_settings(self, layout: Layout, rank: int) -> None:
         self.C_, self.weighting_ = float(layout.C), float(layout.weighting)
@@ -326,17 +336,42 @@ class MatrixCompletion(Imputing):
         loss = self._checked_loss()
         if client is None:
             data = self._observed(X, fitting=True, sample_weight=sample_weight)
-        else:
-            data = self._distributed(X, client, sample_weight)
-        box = as_box(self.bounds, data.shape, data.col_ids)
-        if client is not None:
-            C = usual_C(data.shape, np.ones(1), loss) if asked.C is None else asked.C
-            ridges = USUAL_RIDGES if is_auto(self.effects) else ridges_of(self.effects, data, loss, None)
-            return DistributedLayout(data, loss, C, asked.weighting or 0.0, box, ridges=ridges)
+            return self._layout_of(data, loss, as_box(self.bounds, data.shape, data.col_ids), asked)
+        if self.scale and not is_auto(self.scale):
+            raise ValueError(
+                f"workers do not standardise features, as scale={self.scale!r} asks for; divide the features by their "
+                "standard deviations first, with scale=False"
+            )
+        matrix = self._distributed(X, client, sample_weight)
+        return self._distributed_layout(matrix, loss, as_box(self.bounds, matrix.shape, matrix.col_ids), asked)
+
+    def _layout_of(self, data: ObservedMatrix, loss: Loss, box: Box | None, asked: Asked) -> Layout:
+        """The layout of entries in this process, with usual values of what is to be found."""
         units = units_of(self.scale, data, loss, self.effects is not None, box is not None)
         ridges = ridges_of(self.effects, data, loss, units)
         C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C
         return Layout(data, loss, C, asked.weighting or 0.0, box, ridges=ridges, units=units)
+
+    def _distributed_layout(self, matrix: Any, loss: Loss, box: Box | None, asked: Asked) -> DistributedLayout:
+        """The layout of entries on workers; what is "auto" is found from a sample of the rows in this process."""
+        weighting = asked.weighting or 0.0
+        if not asked.searches and not is_auto(self.effects):
+            assert asked.C is not None
+            return DistributedLayout(
+                matrix, loss, asked.C, weighting, box, ridges=ridges_of(self.effects, matrix, loss, None)
+            )
+        rows = sampled_rows(matrix.row_counts(), ENTRIES)
+        data = matrix.some_rows(rows)
+        if units_of(self.scale, data, loss, self.effects is not None, box is not None) is not None:
+            warn_caller(
+                "the spreads of the features differ by more than a factor of 10, but workers do not standardise "
+                "features; divide them by their standard deviations first"
+            )
+        ridges = ridges_of(self.effects, data, loss, None)
+        own = None if box is None else box.part(rows)
+        C = [usual_C(shape, data.values, loss) if asked.C is None else asked.C for shape in (data.shape, matrix.shape)]
+        sample = Layout(data, loss, C[0], weighting, own, ridges=ridges)
+        return DistributedLayout(matrix, loss, C[1], weighting, box, ridges=ridges, sample=sample)
 
     def _distributed(self, X: Any, client: Any, sample_weight: Any) -> Any:
         needs_distributed()

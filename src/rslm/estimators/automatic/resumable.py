@@ -1,0 +1,149 @@
+"""A search for settings that goes on after an interruption: the part of a checkpoint before the fit itself.
+
+A search is a sequence of trials, each of which follows from the data, the seed and the trials before it. So the file
+has all trials with their points, and a search that knows them goes through them at once and continues after the last
+one. When it has ended, the setting that was found takes their place.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rslm.checkpoint.file import CHECKPOINT, FOUND, PART, SEARCH, check_settings, damaged, try_out
+from rslm.checkpoint.fingerprint import Settings
+from rslm.data import parts
+from rslm.estimators.automatic.search import Search
+from rslm.estimators.automatic.settings import COLUMNS, Found, Setting, Trials
+from rslm.runtime.log import logger
+from rslm.runtime.types import Floats
+from rslm.storage.atomic import target_of
+from rslm.storage.container import Arrays, Facts, read_container, write_container
+
+TRIALS, START, NOISE = (f"{SEARCH}_{name}" for name in ("trials", "start", "noise"))
+ERRORS = ("error", "of_mean", "of_effects")
+
+
+class SearchCheckpoint:
+    """The file of a fit during its search.
+
+    Parameters
+    ----------
+    path : path
+        It is an error if there is a file that is not a checkpoint of the same fit, or if none can be written.
+    settings : Settings
+        The settings and fingerprints that must be the same when a search continues.
+    seed : int
+        Of the search, if it begins now.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], settings: Settings, seed: int) -> None:
+        self.path, self._settings = path, settings
+        self.seed = seed  #: of the search that the file was written by; it need not be that of this call
+        self.found: Found | None = None  #: if the search has ended
+        self._known: list[tuple[Setting, list[Floats]]] = []
+        self._rows: list[tuple[float, ...]] = []
+        self._next = -np.inf
+        if target_of(path).exists():
+            self._read()
+        try_out(path)
+
+    def resume(self, search: Search) -> None:
+        """Let a search know the trials in the file."""
+        for (setting, points), row in zip(self._known, self._rows, strict=True):
+            search.errors[setting], search.points[setting] = row[COLUMNS.index("error")], points
+            search.path.rows.append(row)
+        if self._known:
+            logger.info("resuming the search of %s: %d settings are known", self.path, len(self._known))
+
+    def note(self, search: Search, *, last: bool = False) -> None:
+        """Write all trials, if the last write was long enough ago or there will be no other."""
+        began = time.perf_counter()
+        if began < self._next and not last:
+            return
+        arrays: Arrays = {TRIALS: _table(search.path)}
+        for k, points in enumerate(search.points.values()):
+            arrays |= {f"{SEARCH}_point_{k}_{fold}": point for fold, point in enumerate(points)}
+        self._write({"folds": len(search.folds)}, arrays)
+        now = time.perf_counter()
+        self._next = now + (now - began) / PART
+
+    def end(self, found: Found) -> None:
+        """Write what was found in place of the trials."""
+        facts: Facts = {name: float(getattr(found, name)) for name in ERRORS}
+        facts[FOUND] = list(found.setting.numbers())
+        arrays = {TRIALS: _table(found.path), START: found.start, NOISE: found.noise}
+        self._write(facts, {name: array for name, array in arrays.items() if array is not None})
+
+    def _write(self, facts: Facts, arrays: Arrays) -> None:
+        facts = {SEARCH: {"settings": self._settings, "seed": self.seed} | facts}
+        write_container(self.path, CHECKPOINT, facts, arrays, repeated=True)
+
+    def _read(self) -> None:
+        header, arrays = read_container(self.path, CHECKPOINT)
+        facts: Any = header.get(SEARCH, header)  # a fit without a search has other settings
+        check_settings(self.path, facts, self._settings)
+        try:
+            self._unpack(facts, arrays)
+        except Exception as error:  # a damaged header may cause any error
+            raise damaged(self.path, parts.part_of(error)) from error
+
+    def _unpack(self, facts: Any, arrays: Arrays) -> None:
+        self.seed = parts.whole(facts, "seed")
+        trials = parts.floats(arrays, TRIALS, None, len(COLUMNS), finite=False)
+        rows = [tuple(row) for row in trials.tolist()]
+        if FOUND in facts:
+            given = [parts.number(facts[FOUND], k) for k in range(len(facts[FOUND]))]
+            error, of_mean, of_effects = (parts.any_number(facts, name) for name in ERRORS)
+            start = parts.floats(arrays, START, None, None) if START in arrays else None
+            noise = parts.floats(arrays, NOISE, None) if NOISE in arrays else None
+            self.found = Found(_setting(given), error, Trials(rows), start, of_mean, of_effects, noise)
+            return
+        for k, row in enumerate(rows):
+            names = [f"{SEARCH}_point_{k}_{fold}" for fold in range(parts.whole(facts, "folds", 1))]
+            points = [parts.floats(arrays, name, None, None) for name in names]
+            self._known.append((_setting(row), points))
+        self._rows = rows
+
+
+def _table(trials: Trials) -> Floats:
+    return np.array(trials.rows, dtype=np.float64).reshape(-1, len(COLUMNS))
+
+
+def _setting(numbers: Sequence[float]) -> Setting:
+    setting = Setting.of_numbers(numbers)
+    if not (setting.C > 0 and setting.rank >= 1 and setting.ridges > 0):
+        raise ValueError(FOUND)
+    return setting
+
+
+class ResumableSearch(Search):
+    """A search that writes a checkpoint after its trials, and knows those in it."""
+
+    def __init__(self, checkpoint: SearchCheckpoint, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.checkpoint = checkpoint
+        checkpoint.resume(self)
+
+    def run(self) -> Found | None:
+        if self.checkpoint.found is not None:
+            return self.checkpoint.found
+        self.checkpoint.note(self)  # the seed, before anything depends on it
+        found = super().run()
+        if found is None or self.stopped():  # the same call continues the search, and may find something better
+            self.checkpoint.note(self, last=True)
+            return found
+        self.checkpoint.end(found)
+        self.checkpoint.found = found
+        return found
+
+    def _tried(self, setting: Setting) -> Setting:
+        known = setting in self.errors
+        super()._tried(setting)
+        if not known:
+            self.checkpoint.note(self)
+        return setting
