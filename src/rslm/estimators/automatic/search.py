@@ -237,10 +237,11 @@ class Search:
         entries = len(self.template.data)
         at = best
         while self.rank is None:
-            if self._gap(at) <= CLOSED:
+            used = max(self._used_columns(point) for point in self.points[at])
+            # Where U has columns to spare, a local minimum is the optimum; the gap of a rough fit need not show it.
+            if used < at.rank or self._gap(at) <= CLOSED:
                 if at is best or self.errors[at] > (1.0 + ALMOST) * self.errors[best]:
                     return best
-                used = max(self._used_columns(point) for point in self.points[at])
                 return self._renamed(at, min(math.ceil(SPARE * used) + 2, self.largest_rank))
             rank = min(2 * at.rank + 2, self.largest_rank)
             if rank == at.rank or entries * rank**2 > AFFORDABLE:
