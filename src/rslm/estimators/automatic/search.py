@@ -39,6 +39,7 @@ STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
 QUARTER = 0.25  # of a step of C, to which the best one is rounded
 FURTHEST = 1e6  # factor by which C may differ from the first one
 ROUGH, MOST = 3e-3, 30  # tolerance and iterations of a fit on the way
+ROUNDED, AT_MARGIN = 0.3, 0.1  # width of rounded kinks while searching, in spreads of the data; of two classes
 WORTH = 2e-4  # share by which another C must lower the error to go on
 BETTER = 1e-3  # a rank must lower the error by this share to be worth another column
 EXACT = 50_000  # entries
@@ -225,10 +226,13 @@ class Search:
         return found
 
     def _certifiable(self, best: Setting) -> Setting:
-        """The setting at the rank of the convex optimum, if it predicts almost as well; else the given one."""
+        """The setting at the rank of the convex optimum, if it predicts almost as well; else the given one.
+
+        Not with kinks: the gap of the rounded loss says little about that of the loss, and fits of high rank take long.
+        """
         entries = len(self.template.data)
         at = best
-        while self.rank is None:
+        while self.rank is None and self.smooth is self.loss:
             if self._gap(at) <= CLOSED:
                 if at is best or self.errors[at] > (1.0 + ALMOST) * self.errors[best]:
                     return best
@@ -245,7 +249,6 @@ class Search:
     def _gap(self, setting: Setting) -> float:
         """The relative duality gap on the first fold."""
         problem = self._layout(self.folds[0], setting).problem()
-        problem = problem if self.smooth is self.loss else replace(problem, loss=self.smooth)
         evaluation = Objective(problem, self.threads).evaluate(self.points[setting][0])
         return certify(problem, evaluation, CLOSED, stationary=True).relative_gap
 
@@ -339,7 +342,8 @@ class Search:
         near = [s for s in alike if s.rank <= setting.rank]
         if not near:
             return None
-        like = max(near, key=lambda s: (s.rank, -abs(math.log(s.C / setting.C))))
+        # Of two C as near, the smaller one: rounding errors, which depend on the scale of the data, must not decide.
+        like = max(near, key=lambda s: (s.rank, -round(abs(math.log(s.C / setting.C)), 6), -s.C))
         point = self.points[like][k]
         added = setting.rank - like.rank
         return point if added == 0 else grown(problem, point, added, self.threads, self.seed)
@@ -414,8 +418,8 @@ def next_rank(rank: int, exact: bool) -> int:
 
 def rounded(template: Layout) -> Loss:
     """A loss with its kinks rounded so that searching is fast."""
-    usual = 2.0 / template.curvature
-    return template.loss.rounded(0.1 * usual)
+    width = AT_MARGIN if template.loss.binary else ROUNDED  # errors of classes change more with the width
+    return template.loss.rounded(width * 2.0 / template.curvature)
 
 
 def guessed(problem: Problem) -> Floats:
