@@ -35,7 +35,8 @@ from rslm.runtime.types import Floats
 from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.loop import Callback
 
-STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
+FACTOR = math.sqrt(3.0)  # of C, for one step
+COARSE, FINE = 2, 1  # steps of C that are made at once
 QUARTER = 0.25  # of a step of C, to which the best one is rounded
 FURTHEST = 1e6  # factor by which C may differ from the first one
 ROUGH, MOST = 3e-3, 30  # tolerance and iterations of a fit on the way
@@ -184,7 +185,7 @@ class Search:
         self.first = self._first_C() if self.C is None else self.C
         best = min((self._best(self.first, of_rows) for of_rows in self._with_rows()), key=self._key)
         if self.C is None:
-            best = self._between(self._along_C(best, FINER))
+            best = self._between(self._along_C(best, FINE))
         return self._certifiable(best)
 
     def _key(self, setting: Setting) -> float:
@@ -218,7 +219,7 @@ class Search:
         low, found = max((r for r in ranks if r < high), default=0), best[high]
         while high - low > 1 and high <= CLOSE:
             middle = (low + high) // 2
-            at = self._along_C(self._tried(replace(found, rank=middle)), STEP)
+            at = self._along_C(self._tried(replace(found, rank=middle)), COARSE)
             if self.errors[at] <= (1.0 + BETTER) * min(least, self.errors[found]):
                 high, found = middle, at
             else:
@@ -267,29 +268,34 @@ class Search:
         """The best kind and C at a rank, from a C that is near it."""
         tried: list[Setting] = []
         for kind in kinds:
-            tried.append(self._along_C(self._tried(replace(kind, C=C, rank=rank)), STEP))
+            tried.append(self._along_C(self._tried(replace(kind, C=C, rank=rank)), COARSE))
             C = tried[-1].C  # the best C of another kind is near
         return min(tried, key=self._key)
 
     def _between(self, best: Setting) -> Setting:
         """C at the lowest point of the parabola through the errors at the best C and its neighbours."""
-        near = [replace(best, C=best.C * factor) for factor in (1.0 / FINER, 1.0, FINER)]
+        near = [self._moved(best, steps) for steps in (-FINE, 0, FINE)]
         if self.stopped() or any(s not in self.errors for s in near):
             return best
         below, middle, above = (self.errors[s] for s in near)
         bend = below + above - 2.0 * middle
         shift = float(np.clip(0.5 * (below - above) / bend, -0.5, 0.5)) if bend > 0 else 0.0
         shift = round(shift / QUARTER) * QUARTER  # the errors are rough, and the answer shall not depend on rounding
-        return min(best, self._tried(replace(best, C=best.C * FINER**shift)), key=self._key)
+        return min(best, self._tried(self._moved(best, shift)), key=self._key)
 
-    def _along_C(self, at: Setting, step: float) -> Setting:
-        """The best setting that steps of C lead to, upwards or else downwards."""
+    def _moved(self, at: Setting, steps: float) -> Setting:
+        """The setting with another C. It is computed from the first C, so that all ways to it give the same number."""
+        made = round(math.log(at.C / self.first) / math.log(FACTOR) / QUARTER)
+        return replace(at, C=self.first * FACTOR ** (QUARTER * made + steps))
+
+    def _along_C(self, at: Setting, steps: int) -> Setting:
+        """The best setting that moves of C by so many steps lead to, upwards or else downwards."""
         if self.C is not None:
             return at
-        for factor in (step, 1.0 / step):
+        for move in (steps, -steps):
             moved = False
-            while 1.0 / FURTHEST <= at.C * factor / self.first <= FURTHEST:
-                new = self._tried(replace(at, C=at.C * factor))
+            while 1.0 / FURTHEST <= (new := self._moved(at, move)).C / self.first <= FURTHEST:
+                new = self._tried(new)
                 if not self.errors[new] < (1.0 - WORTH) * self.errors[at]:
                     break
                 at, moved = new, True
