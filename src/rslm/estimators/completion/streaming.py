@@ -13,7 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from rslm.certificate import no_certificate
 from rslm.data import ObservedMatrix, as_generator, parts
 from rslm.estimators.choices import STREAMING, as_loss
-from rslm.estimators.completion.asked import Asked, is_auto
+from rslm.estimators.choices import is_auto
+from rslm.estimators.completion.asked import Asked
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.plain_completion import PlainCompletion

@@ -14,10 +14,10 @@ from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import as_loss, needs_distributed
+from rslm.estimators.choices import as_loss, is_auto, needs_distributed
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.tasks import found_file
-from rslm.estimators.tasks.automatic import AUTO, Asked, Choice, checked_effects, checked_rank, choose
+from rslm.estimators.tasks.automatic import Asked, Choice, checked_effects, checked_rank, choose
 from rslm.estimators.tasks.family import LOW_RANK, Family, Fitted
 from rslm.estimators.tasks.units import Units
 from rslm.kernels import Stopped
@@ -301,7 +301,7 @@ def _basis(U: Floats, units: Units) -> Floats:
 
 def _checked_C(C: Any) -> float | None:
     """C as a float; None if it has to be found."""
-    if isinstance(C, str) and C == AUTO:
+    if is_auto(C):
         return None
     number = as_float(C)
     if not 0 < number < np.inf:
