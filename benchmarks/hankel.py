@@ -113,7 +113,7 @@ def separated() -> None:
         order, d, T, systems = SETS[name]
         rows += compare(name, (order,), separated_system)
         orders = [HankelModel().fit(series(order, d + T - 1, s, separated_system)[1]) for s in range(systems)]
-        found[name] = f"{sum(m.effective_rank_ == order for m in orders)} of {systems}"
+        found[name] = f"{sum(m.rank_ == order for m in orders)} of {systems}"
     report("hankel-separated", rows, **{"order right with rank='auto'": found})
 
 
@@ -200,7 +200,7 @@ def forecast() -> None:
         inside = float(np.mean((held >= lower)[known] & (held <= upper)[known]))
         smoothing = ExponentialSmoothing(filled, trend="add", seasonal="add", seasonal_periods=period).fit()
         naive = np.resize(filled[-period:], ahead)
-        row = {"series": name, "order": model.effective_rank_, "HankelModel": distance(ours[known], held[known])}
+        row = {"series": name, "order": model.rank_, "HankelModel": distance(ours[known], held[known])}
         row |= {"inside the 90 % interval": inside, "s": seconds}
         row |= {"ExponentialSmoothing": distance(smoothing.forecast(ahead)[known], held[known])}
         rows.append(row | {"seasonal naive": distance(naive[known], held[known])})

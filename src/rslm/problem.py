@@ -116,8 +116,11 @@ class Problem:
             raise ValueError(f"a location can be combined with bounds, but not with {self.structure!r}")
         if self.data.intercept:
             raise ValueError("the data have intercepts; with a location, use Location(columns=0) for them instead")
-        if not self.data.locatable:
-            raise ValueError(f"a location needs entries, or tasks with features; got {self.data!r}")
+        if not self.data.locatable and (location.pinned or location.columns is not None):
+            raise ValueError(
+                f"mean and effects need entries, or tasks with features; got {self.data!r}. Covariates suit all "
+                "measurements, and one that is 1 everywhere is a mean"
+            )
         if self.structure.box is not None and not self._rows_are_entries and "features" in self.data.traits:
             raise ValueError(
                 "bounds and a location need entries: with features, W has coefficients, and effects are not part of it"

@@ -166,7 +166,8 @@ def check_completion(rng: Generator, model: Any, X: Any, C: float) -> None:
         lower, upper = box.planes(data.shape)
         assert ((every.reshape(n, m) >= lower) & (every.reshape(n, m) <= upper)).all(), "predictions beyond the bounds"
         if model.outcome_ != "failed" and model.rank_ > 0:
-            within(box, W + model.intercept_ + model.row_effects_[:, None] + model.col_effects_, scale)
+            parts = model.intercept_, model.row_effects_, model.col_effects_, W
+            within(box, W + parts[0] + parts[1][:, None] + parts[2], max(scale, largest(*map(np.atleast_1d, parts))))
     finite(residuals=model.residuals_.values, scores=model.outlier_scores_.values)
     assert not np.isnan(model.history_["objective"]).any()
     assert 0 <= model.rank_ <= model.row_factors_.shape[1]
@@ -185,7 +186,8 @@ def use(rng: Generator, model: Any, A: np.ndarray) -> None:
     given = new if cols is None else ObservedMatrix.from_any(new)
     if what == 0:
         filled = model.transform(given)
-        assert filled.shape == new.shape
+        if not getattr(model, "add_indicator", False) and getattr(model, "keep_empty_features", True):
+            assert filled.shape == new.shape
         finite(filled=filled)
     elif what == 1 and not np.isnan(new).all():
         assert not np.isnan(model.score(given))

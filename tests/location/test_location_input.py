@@ -139,7 +139,7 @@ def test_covariates_of_tasks_without_penalty():
         (
             lambda: Problem(Square(), Bilinear(Y, X(2, 5), X(2, 4)), location=Location()),
             ValueError,
-            "a location needs entries, or tasks with features; got Bilinear",
+            "mean and effects need entries, or tasks with features; got Bilinear",
         ),
         (
             lambda: Problem(Square(), Tasks(X(3), Y.ravel(), np.arange(20) % 4), Box(0.0, 1.0), location=Location()),

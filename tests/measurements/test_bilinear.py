@@ -1,13 +1,16 @@
 """Side information: derivatives, the convex problem against CVXPY, the systems of shared columns, bad input."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
 
-from rslm import Objective, Problem, solve
+from rslm import Objective, ObservedMatrix, Problem, solve
 from rslm.inner.features import shared_systems
 from rslm.inner.features.shared_systems import SharedSystem
+from rslm.location import Effects, Location
 from rslm.losses import Absolute, Huber, Logistic, Square
 from rslm.measurements import Bilinear, Entries, Side, Tasks
 from rslm.testing import check_gradient, check_hessian
@@ -37,6 +40,17 @@ def problem_of(loss, rows="features and indicators", cols="features and indicato
     return Problem(loss, Bilinear(Y, SIDES[rows](A), SIDES[cols](B)), C=C)
 
 
+def located(loss, C=2.0, offset=0.0):
+    """With a mean, which is a covariate of ones, another covariate, and weights of the entries."""
+    Y, A, B = observed(classes=loss.binary)
+    both = "features and indicators"
+    rng, data = np.random.default_rng(2), ObservedMatrix.from_any(Y if loss.binary else Y + offset)
+    data = replace(data, weights=rng.uniform(0.3, 2.0, len(data)))
+    X = np.column_stack([np.ones(len(data)), rng.standard_normal(len(data))])
+    entries = Bilinear(data, SIDES[both](A), SIDES[both](B))
+    return Problem(loss, entries, C=C, location=Location(mean=False, covariates=X))
+
+
 def random_point(problem, rank, seed=1):
     U = np.random.default_rng(seed).standard_normal((problem.shape[0], rank))
     return U / np.linalg.norm(U)
@@ -53,6 +67,16 @@ def test_derivatives(loss, rows, cols):
     objective = Objective(problem)
     check_gradient(objective, random_point(problem, 3))
     check_hessian(objective, random_point(problem, 3))
+
+
+@pytest.mark.parametrize("loss", SMOOTH, ids=repr)
+def test_derivatives_with_a_location(loss):
+    problem = located(loss)
+    objective = Objective(problem)
+    effects = Effects(0.0, np.zeros(problem.shape[0]), np.zeros(problem.shape[1]), np.array([0.3, -0.2]))
+    point = objective.point(random_point(problem, 3), effects)
+    check_gradient(objective, point)
+    check_hessian(objective, point)
 
 
 @pytest.mark.parametrize("rank", [1, 5])
@@ -120,6 +144,35 @@ def test_full_rank_reaches_the_convex_optimum(loss, rows, cols, C):
     assert result.certificate.primal == pytest.approx(wanted, rel=tol)
     assert result.certificate.dual <= wanted * (1 + 1e-6)
     assert result.certificate.relative_gap < 10 * tol
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, Absolute()], ids=repr)
+def test_a_location_at_the_convex_optimum(loss):
+    problem = located(loss)
+    data, X = problem.data, problem.location.covariates
+    i, j = data.places()
+    W, beta = cp.Variable(problem.shape), cp.Variable(2)
+    w = cp.sum(cp.multiply(dense(data.rows)[i] @ W, dense(data.cols)[j]), axis=1) + X @ beta
+    total = {
+        Square: lambda: cp.square(data.values - w),
+        Huber: lambda: cp.huber(data.values - w, 0.5) / 2,
+        Logistic: lambda: cp.logistic(-cp.multiply(data.values, w)),
+        Absolute: lambda: cp.abs(data.values - w),
+    }[type(loss)]()
+    wanted = cp.Problem(cp.Minimize(2.0 * cp.sum(cp.multiply(data.weights, total)) + 0.5 * cp.square(cp.normNuc(W))))
+    optimum = wanted.solve(solver=cp.CLARABEL)
+    result = solve(problem, min(problem.shape), random_state=0)
+    tol = 1e-6 if loss in SMOOTH else 1e-4
+    assert result.certificate.primal == pytest.approx(optimum, rel=tol)
+    assert result.certificate.dual <= optimum * (1 + 1e-6)
+    assert result.certificate.relative_gap < 10 * tol
+    np.testing.assert_allclose(result.effects.coefficients, beta.value, rtol=0.02, atol=0.02)
+
+
+def test_the_mean_takes_an_offset():
+    one, other = (solve(located(Square(), offset=offset), 3, random_state=0) for offset in (0.0, 1e4))
+    assert other.effects.coefficients[0] - 1e4 == pytest.approx(one.effects.coefficients[0], abs=1e-6)
+    np.testing.assert_allclose(other.U @ other.V.T, one.U @ one.V.T, atol=1e-6)
 
 
 def test_indicators_alone_are_plain_completion():

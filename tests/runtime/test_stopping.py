@@ -364,7 +364,7 @@ def test_quick_fits_of_a_series_are_kept(clock, monkeypatch, looks):
         model = HankelModel(max_time=10.0).fit(y)
     assert len(calls) == looks
     assert (model.outcome_, model.certificate_, clock.evaluations) == ("time", None, 0)
-    assert (model.effective_rank_ > 0) == (looks > 1)  # one look before the first window, one before every order
+    assert (model.rank_ > 0) == (looks > 1)  # one look before the first window, one before every order
 
 
 def test_a_search_that_is_interrupted_fits_no_more(monkeypatch):

@@ -1,6 +1,7 @@
 """Both solvers: the same optimum, honest outcomes and histories, and nothing that depends on threads or chance."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -387,6 +388,20 @@ def test_truncated_cg_solves_the_newton_equation_near_a_minimum():
     left = point.gradient + point.hessian(step.eta)
     assert not step.at_boundary
     assert np.linalg.norm(left) < 1e-7 * point.gradient_norm  # 1e-10 in the preconditioner's norm, times its condition
+
+
+def test_truncated_cg_ends_where_numbers_overflow():
+    """A preconditioner that has lost all accuracy may make the residual grow by more than a square can hold."""
+    sizes = iter([1e-150, 1e150])
+    point = SimpleNamespace(
+        x=np.zeros((2, 1)),
+        gradient=np.array([[1.0], [1.0]]),
+        precondition=lambda eta: next(sizes) * eta,
+        hessian=lambda eta: np.array([[1.0], [3.0]]) * eta,
+    )
+    step = truncated_cg(point, None, 0.0)
+    assert np.isfinite(step.eta).all()
+    assert np.isfinite(step.decrease)
 
 
 def test_agreement():

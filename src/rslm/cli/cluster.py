@@ -15,8 +15,7 @@ from rslm import MatrixCompletion
 from rslm.cli.found import in_words, search_facts
 from rslm.cli.output import end, remarks_on, show
 from rslm.cli.progress import FitProgress
-from rslm.estimators.choices import as_loss, needs_distributed
-from rslm.estimators.completion.asked import AUTO
+from rslm.estimators.choices import AUTO, as_loss, needs_distributed
 from rslm.estimators.completion.learned import factors_with_effects
 from rslm.estimators.defaults import with_width
 

@@ -64,7 +64,7 @@ def denoise(
     fitted = HankelModel("auto" if rank is None else rank, loss=loss, max_time=max_time)
     with remarks_on(console):
         fitted.set_callbacks(FitProgress(console)).fit(np.log(y) if log else y)
-    facts: dict[str, Any] = {"samples": len(y), "order": fitted.effective_rank_, "noise": float(fitted.noise_)}
+    facts: dict[str, Any] = {"samples": len(y), "order": fitted.rank_, "noise": float(fitted.noise_)}
     if loss != "square":
         scores = fitted.outlier_scores_
         facts |= {"loss": in_words(loss, fitted.loss_), "spikes": int((scores > SPIKE).sum())}

@@ -34,6 +34,7 @@ from rslm.losses import Interval, Square
 from rslm.losses.checked import CheckedLoss, usual_size
 from rslm.problem import Problem
 
+WIDE = 0.1  # width of a loss that is rounded already, in medians of the targets, above which it is like any smooth one
 SQUARE = 0.5  # width of the square loss of the first stage, in medians of the targets
 FIRST = 0.5  # the first width of rounded kinks, in medians of the errors
 DECISIVE, FASTER = 0.5, 0.1  # if more than this fraction of the errors is in the rounded part, the factor for δ
@@ -61,10 +62,14 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
         return
     interval = loss.interval
     reach, own = interval.reach, interval.rounding
-    usual = usual_size(some)
+    usual = _usual_error(problem)
     width = FIRST * usual
     if from_data:
         reached = yield _squared(problem, reach / (SQUARE * usual))
+    if own * reach >= WIDE * usual:
+        yield Stage(problem, last=True)
+        return
+    if from_data:
         # If no error is larger than ε, the loss is 0 already, and any width will do.
         errors = Errors(problem, interval, reached.evaluation)
         width = FIRST * (errors.typical or usual)
@@ -85,6 +90,14 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
         quickly = errors.within(delta) > DECISIVE and problem.location is None
         delta *= FASTER if quickly else SLOWER
     yield Stage(problem, last=True, sharp=True)
+
+
+def _usual_error(problem: Problem) -> float:
+    """The usual size of the targets; with a location, which takes their mean away, of their distances from it."""
+    some = problem.data.sample(SAMPLE)
+    if problem.location is None or problem.loss.binary:
+        return usual_size(some)
+    return usual_size(some - np.median(some)) or usual_size(some)
 
 
 def _rounded(stage: Stage, delta: float) -> Stage:

@@ -14,8 +14,14 @@ from rslm.data.splits import Seed, as_generator
 from rslm.losses import BY_NAME, Loss
 from rslm.measurements.features import checked_features
 
+AUTO = "auto"  # the value of a setting that is found from the data
 OWN = "a loss of your own: "  # prefix of the name of a user's loss in a file, which does not hold the loss itself
 STREAMING = "streaming"  # the outcome of a fit that partial_fit continues
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a setting is left to be found; other types may not be comparable with a word."""
+    return isinstance(value, str) and value == AUTO
 
 
 def as_loss(given: Any) -> Loss:

@@ -171,8 +171,11 @@ class Measurement(ABC):
     locatable: bool = False
 
     def located(self) -> tuple[Measurement, Floats]:
-        """A measurement for which the vector a exists, with a further row of W if need be, and a."""
-        raise TypeError(f"{type(self).__name__} has no location")
+        """A measurement for which the vector a exists, with a further row of W if need be, and a.
+
+        Where there is no such vector, which only covariates do not need, the measurement itself and 0.
+        """
+        return self, np.zeros(self.shape[0])
 
     def with_effects(self, X: Floats, V: Floats, effects: Any, threads: int) -> Floats:
         """M(W + a cᵀ + (b + μ a) 1ᵀ) for W = X Vᵀ with factors X and V, by at most `threads` threads.

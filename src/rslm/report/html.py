@@ -84,11 +84,11 @@ def series_report(
         HTML, with the figures in it.
     """
     samples = np.asarray(y, dtype=np.float64)
-    known = {"samples": f"{len(samples):,}", "missing": int(np.isnan(samples).sum()), "order": model.effective_rank_}
+    known = {"samples": f"{len(samples):,}", "missing": int(np.isnan(samples).sum()), "order": model.rank_}
     known |= {"noise": noise_in_words(model, log)} | ({"read as": how} if how else {})
     known |= {"fitted on": "the logarithm; samples, signal and forecast are shown in their own units"} if log else {}
     plots = [partial(plot_series, model, samples, steps, LEVEL, log=log)]
-    if model.effective_rank_:  # with order 0 there are neither singular values nor iterations to show
+    if model.rank_:  # with order 0 there are neither singular values nor iterations to show
         plots += [partial(plot_spectrum, model), partial(plot_convergence, model)]
     parts = [facts("Data", known), _how_good(model.certificate_), "<h2>Pictures</h2>" + _figures(plots)]
     if steps:

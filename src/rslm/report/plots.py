@@ -172,7 +172,7 @@ def plot_series(
         at = np.clip(samples[spikes], lower, upper)
         ax.plot(time[spikes], at, "x", ms=6, color=ORANGE, label=f"spikes, {spikes.sum()}", clip_on=False)
         ax.set_ylim(lower, upper)
-    ax.set(xlabel="sample", title=f"Order {model.effective_rank_}, noise {noise_in_words(model, log)}")
+    ax.set(xlabel="sample", title=f"Order {model.rank_}, noise {noise_in_words(model, log)}")
     ax.legend(frameon=False)
     return ax
 

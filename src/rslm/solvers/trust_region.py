@@ -130,7 +130,7 @@ def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelS
         h_delta = point.hessian(delta)
         curvature = inner(delta, h_delta)
         alpha = rz / curvature if curvature > 0 else math.inf
-        square = eta_eta + 2.0 * alpha * eta_delta + alpha**2 * delta_delta if curvature > 0 else math.inf
+        square = eta_eta + 2.0 * alpha * eta_delta + alpha * alpha * delta_delta if curvature > 0 else math.inf
         if square >= limit:
             if limit == math.inf:  # negative curvature before there is a radius: take the preconditioned step's length
                 limit = rz if eta_eta == 0.0 else eta_eta
@@ -146,7 +146,9 @@ def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelS
         if math.sqrt(max(rz, 0.0)) <= target or not rz > 0:
             break
         beta = rz / before
+        if not beta * beta * delta_delta < math.inf:  # the residual has lost all accuracy
+            break
         delta = beta * delta - z
         eta_delta = beta * (eta_delta + alpha * delta_delta)
-        delta_delta = rz + beta**2 * delta_delta
+        delta_delta = rz + beta * beta * delta_delta
     return ended(eta, h_eta, eta_eta, False)

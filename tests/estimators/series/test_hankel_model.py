@@ -32,7 +32,7 @@ def test_a_noisy_series_is_denoised_and_its_order_found():
     for seed in range(8):
         truth, y = damped(199, seed)
         model = HankelModel().fit(y)
-        assert model.effective_rank_ == 5
+        assert model.rank_ == 5
         assert model.converged_
         assert model.noise_ == pytest.approx(NOISE, rel=0.15)
         assert model.score(truth) > 0.998
@@ -46,7 +46,7 @@ def test_poles_of_a_noiseless_system():
     wanted = [0.99 * np.exp(0.4j), 0.99 * np.exp(-0.4j), 0.97 * np.exp(1.3j), 0.97 * np.exp(-1.3j), 0.98]
     for z in wanted:
         assert np.abs(model.poles_ - z).min() < 1e-6
-    assert model.effective_rank_ == 5
+    assert model.rank_ == 5
     t = np.arange(120)[:, None]
     assert np.allclose((model.amplitudes_ * model.poles_**t).sum(axis=1).real, truth, atol=1e-6)
     assert np.allclose(np.sort(np.abs(model.frequencies_)), np.sort([0, 0.4, 0.4, 1.3, 1.3]) / (2 * np.pi), atol=1e-6)
@@ -87,7 +87,7 @@ def test_channels_share_their_poles():
     y[10:20, 1] = np.nan
     model = HankelModel().fit(y)
     alone = HankelModel().fit(y[:, 0])
-    assert model.effective_rank_ == 2
+    assert model.rank_ == 2
     assert model.signal_.shape == (150, 2)
     assert model.amplitudes_.shape == (2, 2)
     assert model.forecast(4).shape == (4, 2)
@@ -101,11 +101,13 @@ def test_a_given_c_and_rank_are_used():
     _, y = damped(120)
     loose, tight = (HankelModel(5, C=C).fit(y) for C in (1e4, 1.0))
     assert loose.C_ == 1e4
-    assert loose.effective_rank_ == 5 > tight.effective_rank_
+    assert loose.rank_ == 5 > tight.rank_
     assert np.linalg.norm(tight.signal_) < 0.9 * np.linalg.norm(loose.signal_)  # the trace norm pulls
     by_order = HankelModel("auto", C=1e4).fit(y)
-    assert by_order.effective_rank_ == 5
-    assert min(by_order.criteria_, key=by_order.criteria_.get) == 5
+    assert by_order.rank_ == 5
+    assert by_order.path_["rank"][np.argmin(by_order.path_["criterion"])] == 5
+    assert (by_order.path_["C"] == 1e4).all()
+    assert loose.path_ is None  # there was nothing to find
 
 
 @pytest.mark.parametrize("size", [0.3, 1.0, 3.0])
@@ -131,7 +133,7 @@ def test_a_rank_near_half_of_a_short_series_does_no_harm(n):
     t, wrong = np.arange(n), []
     for seed in range(6):
         y = np.cos(0.7 * t) + 0.1 * np.random.default_rng(seed).standard_normal(n)
-        wrong.append(HankelModel((n + 1) // 2 - 1).fit(y).effective_rank_ != 2)
+        wrong.append(HankelModel((n + 1) // 2 - 1).fit(y).rank_ != 2)
     assert sum(wrong) <= 2
 
 
@@ -174,7 +176,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
     model = HankelModel(8).fit(y)
     assert model.outcome_ == "interrupted"
     assert not model.converged_
-    assert model.effective_rank_ == 5
+    assert model.rank_ == 5
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-6, 1e8, 1e200])
@@ -219,11 +221,11 @@ def test_intervals_grow():
 def test_a_constant_and_zeros():
     model = HankelModel().fit(np.full(30, 7.0))
     assert np.allclose(model.signal_, 7.0, atol=1e-6)
-    assert model.effective_rank_ == 1
+    assert model.rank_ == 1
     assert np.allclose(model.poles_, 1.0, atol=1e-8)
     assert np.allclose(model.forecast(5), 7.0, atol=1e-5)
     zero = HankelModel().fit(np.zeros(30))
-    assert zero.effective_rank_ == 0
+    assert zero.rank_ == 0
     assert not zero.signal_.any()
     assert not zero.forecast(3).any()
     assert len(zero.poles_) == len(zero.amplitudes_) == len(zero.singular_values_) == 0
@@ -233,7 +235,7 @@ def test_noise_alone_is_told():
     y = np.random.default_rng(3).standard_normal(200)
     with pytest.warns(UserWarning, match="no order up to 4 explains the series better than noise alone"):
         model = HankelModel(4).fit(y)
-    assert model.effective_rank_ == 0
+    assert model.rank_ == 0
     assert model.certificate_ is None
     _, lower, upper = model.forecast(2, level=0.9)
     assert np.allclose(upper - lower, 2 * 1.645 * model.noise_, rtol=1e-3)
@@ -272,7 +274,7 @@ def test_files(tmp_path):
     back = rslm.load(tmp_path / "model.rslm")
     for name in ("signal_", "poles_", "amplitudes_", "singular_values_"):
         assert np.array_equal(getattr(back, name), getattr(model, name))
-    assert back.criteria_ == model.criteria_
+    assert all(np.array_equal(back.path_[name], model.path_[name]) for name in ("rank", "C", "criterion"))
     assert back.certificate_ == model.certificate_
     assert all(np.array_equal(a, b) for a, b in zip(back.forecast(5, 0.9), model.forecast(5, 0.9), strict=True))
 
@@ -315,8 +317,9 @@ def test_time_runs_out():
         (HankelModel(), np.ones((3, 3, 3)), r"shape \(n,\) or \(n, channels\)"),
         (HankelModel(), ["a", "b", "c", "d"], "real numbers are needed"),
         (HankelModel(), np.ones(9) * 1j, "real numbers are needed"),
-        (HankelModel(2, C=-1.0), np.ones(9), "C must be None or a positive finite number; got -1.0"),
-        (HankelModel(2, C=np.inf), np.ones(9), "C must be None"),
+        (HankelModel(2, C=-1.0), np.ones(9), "C must be 'auto' or a positive finite number; got -1.0"),
+        (HankelModel(2, C=np.inf), np.ones(9), "C must be 'auto'"),
+        (HankelModel(2, C=None), np.ones(9), "C must be 'auto' or a positive finite number; got None"),
     ],
 )
 def test_bad_input(model, y, message):
@@ -394,3 +397,23 @@ def test_warnings_point_at_the_line_of_the_user(options):
         HankelModel(**options).fit(y)
     assert caught
     assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_the_answer_does_not_depend_on_the_unit(factor):
+    _, y = damped(120)
+    one, other = HankelModel().fit(y), HankelModel().fit(factor * y)
+    assert one.rank_ == other.rank_
+    assert np.allclose(other.signal_, factor * one.signal_, rtol=0, atol=1e-6 * factor * np.abs(y).max())
+    assert np.allclose(other.forecast(5), factor * one.forecast(5), rtol=0, atol=1e-6 * factor * np.abs(y).max())
+
+
+def test_a_large_level_is_found():
+    t = np.arange(150)
+    y = np.cos(0.3 * t) + 0.3 * np.random.default_rng(0).standard_normal(150)
+    plain, high = HankelModel().fit(y[:120]), HankelModel().fit(y[:120] + 1e4)
+    assert high.rank_ == plain.rank_ + 1  # the level is one more exponential
+    assert np.abs(high.poles_ - 1.0).min() < 1e-3
+    assert np.abs(high.signal_ - 1e4 - plain.signal_).max() < 0.15
+    ahead = high.forecast(30) - 1e4 - np.cos(0.3 * t[120:])
+    assert np.sqrt(np.mean(ahead**2)) < 0.2  # 0.7 for the mean of the series

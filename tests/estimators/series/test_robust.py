@@ -60,7 +60,7 @@ def test_with_default_settings_spikes_hardly_matter():
         truth, y, wrong, at = spiked(seed)
         clean, robust = HankelModel().fit(y), HankelModel(loss="huber").fit(wrong)
         ratios.append(error(robust, truth) / error(clean, truth))
-        assert robust.effective_rank_ == 3
+        assert robust.rank_ == 3
         assert robust.noise_ == pytest.approx(NOISE, rel=0.25)
         assert set(at) <= set(np.flatnonzero(robust.outlier_scores_ > 5))
         assert robust.loss_.delta == pytest.approx(1.345 * robust.noise_, rel=0.1)
@@ -73,7 +73,7 @@ def test_other_robust_losses(loss):
     truth, _, wrong, _ = spiked(0)
     scale = 10.0 if isinstance(loss, LogCosh) else 1.0  # linear for errors above 1 only
     model = HankelModel(loss=loss).fit(scale * wrong)
-    assert model.effective_rank_ == 3
+    assert model.rank_ == 3
     assert error(model, scale * truth) < scale * NOISE * 0.5
 
 
@@ -86,7 +86,7 @@ def test_missing_samples_and_channels():
     truth, y, wrong, _ = spiked(2)
     wrong[30:40] = np.nan
     model = HankelModel(loss="huber").fit(np.stack([wrong, 2 * y], axis=1))
-    assert model.effective_rank_ == 3
+    assert model.rank_ == 3
     assert np.isfinite(model.signal_).all()
     assert error(model, np.stack([truth, 2 * truth], axis=1)) < NOISE
     assert np.array_equal(np.isnan(model.residuals_[:, 0]), np.isnan(wrong))
@@ -106,10 +106,10 @@ def test_nothing_but_spikes():
     y = np.zeros(60)
     y[[3, 40]] = 5.0
     model = HankelModel(loss="huber").fit(y)
-    assert model.effective_rank_ == 0
+    assert model.rank_ == 0
     assert not model.signal_.any()
     assert np.array_equal(model.residuals_, y)
-    assert HankelModel(loss="huber").fit(np.zeros(9)).effective_rank_ == 0
+    assert HankelModel(loss="huber").fit(np.zeros(9)).rank_ == 0
 
 
 @pytest.mark.parametrize("loss", ["huber", "absolute"])
@@ -223,7 +223,7 @@ def test_a_signal_that_decays_quickly_is_no_spike():
     t = np.arange(120)
     y = 0.7**t + NOISE * np.random.default_rng(0).standard_normal(120)
     assert not find_spikes(y[None], 12).spikes[0, :5].any()
-    assert HankelModel(loss="huber").fit(y).effective_rank_ == 1
+    assert HankelModel(loss="huber").fit(y).rank_ == 1
 
 
 @pytest.mark.parametrize("loss", [Huber(0.3), Absolute(), EpsilonInsensitive(0.2), LogCosh()], ids=repr)

@@ -274,6 +274,8 @@ def test_few_rows():
         ({"rank": "all"}, "rank must be a whole number ≥ 1; got 'all'"),
         ({"C": "all"}, "C must be a positive finite number"),
         ({"C": -1.0}, "C must be a positive finite number"),
+        ({"C": 10**400}, "C must be a positive finite number"),
+        ({"C": None}, "C must be a positive finite number"),
     ],
 )
 def test_bad_settings(given, message):

@@ -53,7 +53,7 @@ def forecast(sizes: Sizes, seed: int, console: Console) -> Part:
         text,
         ["forecast by", "RMSE of the months held back"],
         [[name, f"{rmse(guess, later):.2f}"] for name, guess in guesses.items()],
-        f"Order {model.effective_rank_} was found (an oscillation counts as two), and noise of {model.noise_:.2f}. In "
+        f"Order {model.rank_} was found (an oscillation counts as two), and noise of {model.noise_:.2f}. In "
         f"the missing months the signal is {filled:.2f} from the truth. {inside} samples that were held back are in "
         f"the interval of {percent(LEVEL)}.",
         drawn(model, known, later),
@@ -88,8 +88,6 @@ def drawn(model: HankelModel, known: Array, later: Array) -> bytes:
     after = np.arange(len(known), len(known) + len(later))
     ax.plot(after, later, "x", ms=4, color=GREEN, label="held back")
     ax.axvline(len(known) - 0.5, color=GREY, lw=1, ls=":")
-    ax.set(
-        xlabel="month", ylabel="count", title=f"Order {model.effective_rank_} found; {len(later)} months of forecast"
-    )
+    ax.set(xlabel="month", ylabel="count", title=f"Order {model.rank_} found; {len(later)} months of forecast")
     ax.legend(frameon=False, loc="upper left", ncols=2)
     return png(made)

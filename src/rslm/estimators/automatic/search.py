@@ -35,14 +35,15 @@ from rslm.runtime.types import Floats
 from rslm.solvers import Outcome, Result, solve
 from rslm.solvers.loop import Callback
 
-STEP, FINER = 3.0, math.sqrt(3.0)  # factors of C
+FACTOR = math.sqrt(3.0)  # of C, for one step
+COARSE, FINE = 2, 1  # steps of C that are made at once
 QUARTER = 0.25  # of a step of C, to which the best one is rounded
 FURTHEST = 1e6  # factor by which C may differ from the first one
 ROUGH, MOST = 3e-3, 30  # tolerance and limit of iterations of the fits to a part of the entries
+ROUNDED, AT_MARGIN = 0.3, 0.1  # width of rounded kinks while searching, in spreads of the data; of two classes
 WORTH = 2e-4  # share by which another C must lower the error to go on
 BETTER = 1e-3  # a rank must lower the error by this share to be worth another column
-EXACT = 50_000  # entries
-SEARCHED = 3  # C is searched at every rank up to `COMPARED`, and then at every third one
+EXACT = 50_000  # entries up to which every rank is tried
 PATIENCE = 2  # ranks without such a gain after which the search ends
 MOST_RANK = 126  # the largest that the kernels support beside effects
 CLOSE = 20  # up to this rank the smallest one is found exactly
@@ -59,6 +60,7 @@ ALMOST, FAR = 7.5e-3, 0.02  # by how much larger an error may be with a certific
 USED = 1e-2  # singular values of U relative to the first, above which a column counts
 SPARE = 1.1  # columns of U relative to those needed for the training entries, as all entries may need more
 AFFORDABLE = 5e8  # entries · rank², up to which the rank of the convex optimum is searched
+SEVERAL = 4  # times the rank that predicts best, which the convex optimum of noisy data needs at least
 
 
 class Search:
@@ -148,7 +150,7 @@ class Search:
         self.first = self._first_C() if self.C is None else self.C
         best = self._best(self.first)
         if self.C is None:
-            best = self._between(self._along_C(best, FINER))
+            best = self._between(self._along_C(best, FINE))
         if self._may_be_without_rows():
             best = min(best, self._near(replace(best, of_rows=False)), key=self._key)
         return self._certifiable(self._in_units_of_noise(best))
@@ -164,10 +166,10 @@ class Search:
 
     def _near(self, at: Setting) -> Setting:
         """The best setting with a rank and a C near those of a given one."""
-        at = self._less_shrunk(self._along_C(self._tried(at), FINER))
+        at = self._less_shrunk(self._along_C(self._tried(at), FINE))
         for step in (1, -1) if self.rank is None else ():
             while 1 <= at.rank + step <= self.largest_rank:
-                new = self._along_C(self._tried(replace(at, rank=at.rank + step)), FINER)
+                new = self._along_C(self._tried(replace(at, rank=at.rank + step)), FINE)
                 needed = 1.0 - BETTER if step > 0 else 1.0 + BETTER
                 if not self.errors[new] < needed * self.errors[at]:
                     break
@@ -199,12 +201,11 @@ class Search:
     def _grown(self, C: float, kinds: list[Setting]) -> Setting:
         """The best setting over ranks: the smallest rank whose error is almost the least."""
         best: dict[int, Setting] = {}
-        rank, without, count = 1, 0, 0
+        rank, without = 1, 0
         while True:
-            count += 1
-            if self.exact or rank <= COMPARED or count % SEARCHED == 0:
-                best[rank] = self._at_rank(rank, C, kinds)
-            else:
+            if self.exact or rank <= COMPARED:
+                best[rank] = self._at_rank(rank, C, kinds if self.exact or rank > 1 else kinds[:1])
+            else:  # the best C changes little from here on
                 best[rank] = self._tried(replace(kinds[0], C=C, rank=rank))
             best[rank] = self._less_shrunk(best[rank])
             C = best[rank].C
@@ -225,7 +226,8 @@ class Search:
         low, found = max((r for r in ranks if r < high), default=0), best[high]
         while high - low > 1 and high <= CLOSE:
             middle = (low + high) // 2
-            at = self._along_C(self._tried(replace(found, rank=middle)), STEP)
+            at = self._tried(replace(found, rank=middle))
+            at = self._along_C(at, COARSE) if self.exact else at
             if self.errors[at] <= (1.0 + BETTER) * min(least, self.errors[found]):
                 high, found = middle, at
             else:
@@ -233,10 +235,15 @@ class Search:
         return found
 
     def _certifiable(self, best: Setting) -> Setting:
-        """The setting at the rank of the convex optimum, if it predicts almost as well; else the given one."""
+        """The setting at the rank of the convex optimum, if it predicts almost as well; else the given one.
+
+        Not with kinks: the gap of the rounded loss says little about that of the loss, and fits of high rank take long.
+        """
         entries = len(self.template.data)
         at = best
-        while self.rank is None:
+        if entries * (SEVERAL * best.rank) ** 2 > AFFORDABLE:
+            return best
+        while self.rank is None and self.smooth is self.loss:
             used = max(self._used_columns(point) for point in self.points[at])
             # Where U has columns to spare, a local minimum is the optimum; the gap of a rough fit need not show it.
             if used < at.rank or self._gap(at) <= CLOSED:
@@ -253,7 +260,7 @@ class Search:
 
     def _gap(self, setting: Setting) -> float:
         """The relative duality gap on the first fold."""
-        problem = self._problem(self.folds[0], setting)
+        problem = self._layout(self.folds[0], setting).problem()
         evaluation = Objective(problem, self.threads).evaluate(self.points[setting][0])
         return certify(problem, evaluation, CLOSED, stationary=True).relative_gap
 
@@ -272,7 +279,7 @@ class Search:
         """The best kind and C at a rank, from a C that is near it."""
         tried: list[Setting] = []
         for kind in kinds:
-            tried.append(self._along_C(self._tried(replace(kind, C=C, rank=rank)), STEP))
+            tried.append(self._along_C(self._tried(replace(kind, C=C, rank=rank)), COARSE))
             C = tried[-1].C  # the best C of another kind is near
         return min(tried, key=self._key)
 
@@ -288,28 +295,33 @@ class Search:
             if noise > HALVED * setting.ridges:
                 break
             ridges = 2.0 ** math.floor(math.log2(noise) + 0.5)  # to a power of 2: errors are rough
-            setting = self._along_C(self._tried(replace(setting, ridges=ridges)), STEP)
+            setting = self._along_C(self._tried(replace(setting, ridges=ridges)), COARSE)
         return setting
 
     def _between(self, best: Setting) -> Setting:
         """C at the lowest point of the parabola through the errors at the best C and its neighbours."""
-        near = [replace(best, C=best.C * factor) for factor in (1.0 / FINER, 1.0, FINER)]
+        near = [self._moved(best, steps) for steps in (-FINE, 0, FINE)]
         if self.stopped() or any(s not in self.errors for s in near):
             return best
         below, middle, above = (self.errors[s] for s in near)
         bend = below + above - 2.0 * middle
         shift = float(np.clip(0.5 * (below - above) / bend, -0.5, 0.5)) if bend > 0 else 0.0
         shift = round(shift / QUARTER) * QUARTER  # the errors are rough, and the answer shall not depend on rounding
-        return min(best, self._tried(replace(best, C=best.C * FINER**shift)), key=self._key)
+        return min(best, self._tried(self._moved(best, shift)), key=self._key)
 
-    def _along_C(self, at: Setting, step: float) -> Setting:
-        """The best setting that steps of C lead to, upwards or else downwards."""
+    def _moved(self, at: Setting, steps: float) -> Setting:
+        """The setting with another C. It is computed from the first C, so that all ways to it give the same number."""
+        made = round(math.log(at.C / self.first) / math.log(FACTOR) / QUARTER)
+        return replace(at, C=self.first * FACTOR ** (QUARTER * made + steps))
+
+    def _along_C(self, at: Setting, steps: int) -> Setting:
+        """The best setting that moves of C by so many steps lead to, upwards or else downwards."""
         if self.C is not None:
             return at
-        for factor in (step, 1.0 / step):
+        for move in (steps, -steps):
             moved = False
-            while 1.0 / FURTHEST <= at.C * factor / self.first <= FURTHEST:
-                new = self._tried(replace(at, C=at.C * factor))
+            while 1.0 / FURTHEST <= (new := self._moved(at, move)).C / self.first <= FURTHEST:
+                new = self._tried(new)
                 if not self.errors[new] < (1.0 - WORTH) * self.errors[at]:
                     break
                 at, moved = new, True
@@ -359,7 +371,8 @@ class Search:
         near = [s for s in alike if s.rank <= setting.rank]
         if not near:
             return None
-        like = max(near, key=lambda s: (s.rank, -abs(math.log(s.C / setting.C))))
+        # Of two C as near, the smaller one: rounding errors, which depend on the scale of the data, must not decide.
+        like = max(near, key=lambda s: (s.rank, -round(abs(math.log(s.C / setting.C)), 6), -s.C))
         point = self.points[like][k]
         added = setting.rank - like.rank
         return point if added == 0 else grown(problem, point, added, self.threads, self.seed)
@@ -436,14 +449,14 @@ class Search:
 
 
 def next_rank(rank: int, exact: bool) -> int:
-    """1, 2, 3, 4, 6, 8, 11, 15, …: about a third more, if `exact` from 12 on; what is skipped is tried in the end."""
-    return rank + 1 if rank < (12 if exact else 4) else rank + max(rank // 3, 2)
+    """1, 3, 5, 7, 9, 12, 16, …: about a third more, if `exact` from 12 on; what is skipped is tried in the end."""
+    return rank + 1 if exact and rank < 12 else rank + max(rank // 3, 2)
 
 
 def rounded(template: Layout) -> Loss:
     """A loss with its kinks rounded so that searching is fast."""
-    usual = 2.0 / template.curvature
-    return template.loss.rounded(0.1 * usual)
+    width = AT_MARGIN if template.loss.binary else ROUNDED  # errors of classes change more with the width
+    return template.loss.rounded(width * 2.0 / template.curvature)
 
 
 def stop_when(interrupt: Interrupt, limit: float | None, began: float) -> Callable[[], bool]:

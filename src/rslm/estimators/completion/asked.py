@@ -9,20 +9,16 @@ import numpy as np
 
 from rslm.data import ObservedMatrix
 from rslm.estimators.automatic.variances import usual_ridges
+from rslm.estimators.choices import is_auto
 from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.persistence import Form
 from rslm.losses import Loss
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.types import Floats
 
-AUTO = "auto"
 OTHER_UNITS = 10.0  # the spreads of features differ by this factor where they have units of their own
 ROUNDING = 1e-12  # spread relative to the mean of a feature, below which all its values are equal
 ENTRIES = 10  # of a feature, from which its spread can be estimated
-
-
-def is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == AUTO
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, parts
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import OWN, as_loss
-from rslm.estimators.completion.asked import is_auto
+from rslm.estimators.choices import OWN, as_loss, is_auto
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.recommend import Known, Recommending

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from rslm.data import ObservedMatrix
-from rslm.estimators.completion.asked import AUTO, ridges_of
+from rslm.estimators.choices import AUTO
+from rslm.estimators.completion.asked import ridges_of
 from rslm.estimators.completion.bounds import clipped
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.predicting import Predicting

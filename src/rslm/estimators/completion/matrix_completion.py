@@ -14,8 +14,8 @@ from rslm.data import ObservedMatrix, as_generator, parts
 from rslm.estimators.automatic.resumable import SearchCheckpoint
 from rslm.estimators.automatic.sample import ENTRIES, sampled_rows
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import needs_distributed
-from rslm.estimators.completion.asked import Asked, is_auto, may_have_units, ridges_of, units_of
+from rslm.estimators.choices import is_auto, needs_distributed
+from rslm.estimators.completion.asked import Asked, may_have_units, ridges_of, units_of
 from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.distributed_layout import DistributedLayout

@@ -9,8 +9,8 @@ from sklearn.utils.metaestimators import available_if
 
 from rslm.certificate import no_certificate
 from rslm.data import ObservedMatrix, as_generator
-from rslm.estimators.choices import STREAMING, as_loss
-from rslm.estimators.completion.asked import Asked, is_auto, ridges_of, units_of
+from rslm.estimators.choices import STREAMING, as_loss, is_auto
+from rslm.estimators.completion.asked import Asked, ridges_of, units_of
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.finding import Finder
 from rslm.estimators.completion.layout import Layout

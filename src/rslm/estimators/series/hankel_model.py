@@ -19,11 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.data import parts
 from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import OWN
+from rslm.estimators.choices import AUTO, OWN, is_auto
 from rslm.estimators.persistence import loss_from_plain, loss_to_plain, storable
 from rslm.estimators.series.exponentials import fit_modes, left_space, sensitivities, shift
+from rslm.estimators.series.given import checked_series, root_mean_square
 from rslm.estimators.series.loss import Units, checked_loss, of_width, variance_of_estimates
-from rslm.estimators.series.order_search import OrderSearch
+from rslm.estimators.series.order_search import PATH, OrderSearch
 from rslm.estimators.series.quick_start import quick_start
 from rslm.estimators.series.spikes import NORMAL
 from rslm.estimators.warn import warn_caller
@@ -55,12 +56,12 @@ class HankelModel(Estimator):
     ----------
     rank : int or "auto", default="auto"
         Largest order, which is the number of exponentials; an oscillation counts as two. The order itself,
-        ``effective_rank_``, is chosen by Schwarz's criterion (BIC), unless C is given too. "auto" tries orders up to
+        ``rank_``, is chosen by Schwarz's criterion (BIC), unless C is given too. "auto" tries orders up to
         20. There must be two samples for every parameter; each exponential has a pole, and an amplitude in every
         channel.
-    C : float, optional
-        Weight of the loss relative to the trace norm. If None, it follows from the noise, so that the trace norm
-        changes the signal by a twentieth of what noise does.
+    C : float or "auto", default="auto"
+        Weight of the loss relative to the trace norm. "auto" follows from the noise, so that the trace norm changes the
+        signal by a twentieth of what noise does.
     window : int, optional
         Rows of the Hankel matrix, more than ``rank``; if None, (n + 1) // 2, but at most 100.
     loss : str or Loss, default="square"
@@ -82,19 +83,19 @@ class HankelModel(Estimator):
     ----------
     signal_ : array, the shape of y
         The series without noise, with missing samples filled.
-    effective_rank_ : int
+    rank_ : int
         The order of the system; 0 if no order explains the series better than noise alone.
-    poles_ : array of complex numbers, (effective_rank_,)
+    poles_ : array of complex numbers, (rank_,)
         z_j, the slowest decay first.
     frequencies_, dampings_ : arrays
         Cycles per sample, negative for conjugates, and −log |z_j|, which is about the relative decay per sample if it
         is small.
-    amplitudes_ : array of complex numbers, (effective_rank_,) or (effective_rank_, channels)
+    amplitudes_ : array of complex numbers, (rank_,) or (rank_, channels)
         a_j: the signal is ``(amplitudes_ * poles_ ** t).sum()``.
     singular_values_ : array
         Of the Hankel matrix of the signal, as many as its order.
     structure_error_ : float
-        Relative distance of that matrix, which is exactly Hankel, from the nearest matrix of rank `effective_rank_`.
+        Relative distance of that matrix, which is exactly Hankel, from the nearest matrix of rank `rank_`.
     noise_ : float
         Standard deviation of the residuals; without spikes, unless the loss is "square".
     residuals_ : array, the shape of y
@@ -103,8 +104,8 @@ class HankelModel(Estimator):
         |residuals_| in units of their usual size, 1.4826 times the median; large if a robust loss ignored the sample.
     C_, window_, loss_ : float, int and Loss
         The values that were used, in the units of y. The δ of Huber's loss is ``loss_.delta``.
-    criteria_ : dict
-        Schwarz's criterion of the orders that were fitted.
+    path_ : dict of arrays, or None
+        rank, C and Schwarz's criterion, `criterion`, of the orders that were fitted; None if both rank and C are given.
     certificate_, history_, outcome_, converged_, n_iter_
         As in `MatrixCompletion`, for the series divided by its root mean square (without spikes, as for `noise_`);
         `n_iter_` counts all orders. The certificate is None if the order is 0, or if there was time only for a quick
@@ -117,7 +118,7 @@ class HankelModel(Estimator):
     >>> t = np.arange(100)
     >>> noise = 0.1 * np.random.default_rng(0).standard_normal(100)
     >>> model = HankelModel().fit(0.98**t * np.cos(0.3 * t) + noise)
-    >>> model.effective_rank_
+    >>> model.rank_
     2
     >>> model.forecast(3).shape
     (3,)
@@ -126,7 +127,7 @@ class HankelModel(Estimator):
     def __init__(
         self,
         rank: int | str = "auto",
-        C: float | None = None,
+        C: float | str = "auto",
         window: int | None = None,
         *,
         loss: str | Loss = "square",
@@ -157,18 +158,18 @@ class HankelModel(Estimator):
             As in `MatrixCompletion.fit`. Only if both `rank` and `C` are given, because finding one of them takes many
             fits.
         """
+        self._check_limits()
         if checkpoint is not None and not self._all_given:
             raise ValueError(
                 f"checkpoint={os.fspath(checkpoint)!r} needs both rank and C, because finding one of them takes many "
                 f"fits and a checkpoint holds one; got rank={self.rank!r} and C={self.C!r}"
             )
-        Y, flat = _checked_series(y)
+        Y, flat = checked_series(y)
         channels, n = Y.shape
         window, largest = self._checked_sizes(Y)
-        self._check_limits()
         loss = checked_loss(self.loss, Y)
         robust = loss is None or not loss.quadratic
-        scale = _root_mean_square(Y)
+        scale = root_mean_square(Y)
         reporter = Reporter(self, y, several=True)
         self.window_, self._flat, self._scale = window, flat, scale
         if scale == 0.0:
@@ -193,7 +194,7 @@ class HankelModel(Estimator):
                 "checkpoint": checkpoint,
             }
             structure = Hankel(window, n - window + 1, channels)
-            C, loss = None if self.C is None else self.C / units.weight, units.of(self.loss_)
+            C, loss = None if self._given_C is None else self._given_C / units.weight, units.of(self.loss_)
             search = OrderSearch(Y, structure, first, C, noise, loss, deadline, **options)
             stopped = None
             try:
@@ -212,7 +213,7 @@ class HankelModel(Estimator):
                 else:
                     self._set_found(seen, search, order)
                     self.C_ *= units.weight
-                self.criteria_ = search.criteria()
+                self.path_ = None if self._all_given else search.path(units.weight)
             self.n_iter_ = max(search.spent, 1)
             self._set_residuals(samples)
         reporter.done()
@@ -221,7 +222,11 @@ class HankelModel(Estimator):
     @property
     def _all_given(self) -> bool:
         """Whether both rank and C are given, so that there is nothing to choose."""
-        return self.C is not None and self.rank != "auto"
+        return self._given_C is not None and self.rank != "auto"
+
+    @property
+    def _given_C(self) -> float | None:
+        return None if is_auto(self.C) else float(self.C)
 
     # ---- learned attributes ----------------------------------------------------------------------------------------
 
@@ -257,14 +262,14 @@ class HankelModel(Estimator):
         self._warn_if_not_converged()
         if self.structure_error_ > TOO_ROUGH:
             warn_caller(
-                f"the signal differs by {self.structure_error_:.1%} from one of order {self.effective_rank_}: C="
+                f"the signal differs by {self.structure_error_:.1%} from one of order {self.rank_}: C="
                 f"{self.C_:g} is so large that the signal follows the noise; lower C"
             )
 
     def _set_quick(self, Y: Floats, search: OrderSearch, order: int, stopped: Outcome) -> None:
         """Use the quick fit of an order, because there was no time for more."""
         self.noise_ = self._scale * math.sqrt(float(search.pilot.squares[order]) / search.samples)
-        self.certificate_, self.history_, self.C_ = None, {}, self.C or math.nan
+        self.certificate_, self.history_, self.C_ = None, {}, self._given_C or math.nan
         self.outcome_, self.converged_ = stopped.value, False
         self._describe(self._scale * search.pilot.signals[order], ~np.isnan(Y), order)
         self._warn_if_not_converged()
@@ -285,10 +290,10 @@ class HankelModel(Estimator):
 
     def _set_nothing(self, Y: Floats, largest: int, stopped: Outcome | None = None) -> None:
         """The signal is zero, because the series is zero or looks like noise."""
-        self.noise_ = _root_mean_square(Y)
-        self.certificate_, self.history_, self.criteria_ = None, {}, {}
+        self.noise_ = root_mean_square(Y)
+        self.certificate_, self.history_, self.path_ = None, {}, None
         self.outcome_, self.converged_, self.n_iter_ = Outcome.STATIONARY.value, True, 1
-        self.C_ = self.C or math.nan
+        self.C_ = self._given_C or math.nan
         self._describe(np.zeros_like(Y), ~np.isnan(Y), 0)
         if stopped is not None:
             self.outcome_, self.converged_ = stopped.value, False
@@ -302,7 +307,7 @@ class HankelModel(Estimator):
     def _describe(self, signal: Floats, seen: Any, order: int) -> None:
         """Set all that follows from the signal, of shape (channels, n)."""
         channels, n = signal.shape
-        self._signal, self._seen, self.effective_rank_ = signal, seen, order
+        self._signal, self._seen, self.rank_ = signal, seen, order
         size = float(np.abs(signal).max()) or 1.0  # squares of the signal may overflow
         structure, h = Hankel(self.window_, n - self.window_ + 1, channels), signal.ravel() / size
         self._space: Floats = np.zeros((self.window_, 0))
@@ -345,7 +350,7 @@ class HankelModel(Estimator):
             raise ValueError(f"level must be between 0 and 1, such as 0.9; got {level!r}")
         channels, n = self._signal.shape
         ahead = np.zeros((int(steps), channels))
-        if self.effective_rank_:
+        if self.rank_:
             state = self._space.T @ self._signal[:, n - len(self._space) :].T
             with np.errstate(over="ignore", invalid="ignore"):
                 for k in range(int(steps)):
@@ -366,7 +371,7 @@ class HankelModel(Estimator):
     def _deviations(self, steps: int) -> Floats:
         """Standard deviations of the forecasts, (steps, channels)."""
         channels, n = self._signal.shape
-        if not self.effective_rank_:
+        if not self.rank_:
             return np.full((steps, channels), self.noise_)
         J, factor = sensitivities(self.poles_, n, steps), variance_of_estimates(self.loss_, self.noise_)
         variances = np.empty((steps, channels))
@@ -379,7 +384,7 @@ class HankelModel(Estimator):
     def score(self, y: ArrayLike) -> float:
         """R² of the signal for another series at the same times, such as the clean one; NaN is ignored."""
         check_is_fitted(self)
-        Y, _flat = _checked_series(y)
+        Y, _flat = checked_series(y)
         if Y.shape != self._signal.shape:
             raise ValueError(f"y must have the shape of the fitted series, {np.shape(self.signal_)}; got {np.shape(y)}")
         known = ~np.isnan(Y)
@@ -387,21 +392,23 @@ class HankelModel(Estimator):
 
     # ---- files -----------------------------------------------------------------------------------------------------
 
-    _facts: ClassVar[tuple[str, ...]] = ("effective_rank_", "noise_", "C_", "window_", "_flat", "_scale")
+    _facts: ClassVar[tuple[str, ...]] = ("rank_", "noise_", "C_", "window_", "_flat", "_scale")
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
         facts["loss"] = loss_to_plain(self.loss_) if isinstance(self.loss_, Loss) else self.loss_
-        return arrays | {"signal": self._signal, "seen": self._seen}, facts | {"criteria": list(self.criteria_.items())}
+        arrays |= {} if self.path_ is None else {f"path_{name}": values for name, values in self.path_.items()}
+        return arrays | {"signal": self._signal, "seen": self._seen}, facts
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         model = super()._from_file(params, arrays, facts)
+        model.path_ = None
         model.loss_ = _loss_of(facts)
         signal = parts.floats(arrays, "signal", None, None)
         channels, n = signal.shape
         window = parts.whole(facts, "window_", 2, n - 1)
-        order = parts.whole(facts, "effective_rank_", 0, min(window, channels * (n - window + 1)) - 1)
+        order = parts.whole(facts, "rank_", 0, min(window, channels * (n - window + 1)) - 1)
         known: Facts = {"window_": window, "C_": parts.any_number(facts, "C_")}
         known |= {name: parts.number(facts, name, least=0.0) for name in ("noise_", "_scale")}
         known["_flat"] = parts.flag(facts, "_flat")
@@ -409,7 +416,9 @@ class HankelModel(Estimator):
             raise ValueError("signal")
         for name, value in known.items():
             setattr(model, name, value)
-        model.criteria_ = {int(k): float(v) for k, v in facts["criteria"]}
+        if "path_rank" in arrays:
+            count = len(arrays["path_rank"])
+            model.path_ = {name: parts.floats(arrays, f"path_{name}", count, finite=False) for name in PATH}
         model._describe(signal, parts.flags(arrays, "seen", channels, n), order)
         if not np.isfinite(model.poles_).all() or not np.isfinite(model.amplitudes_).all():
             raise ValueError("signal")
@@ -437,19 +446,13 @@ class HankelModel(Estimator):
                 f"rank must be a whole number from 1 to {sides}, less than both sides of the Hankel matrix, which are "
                 f"{int(window)} and {channels * (n - int(window) + 1)}; got {self.rank!r}"
             )
-        most = sides if self.C is not None else _most_orders(Y, int(window))
+        most = sides if self._given_C is not None else _most_orders(Y, int(window))
         return int(window), min(int(self.rank), most)
 
     def _check_limits(self) -> None:
-        for name in ("C", "max_time"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if not 0 < as_float(value) < math.inf:
-                raise ValueError(f"{name} must be None or a positive finite number; got {value!r}")
-
-
-LEAST_SAMPLES = 4
+        for name, value, other in (("C", self.C, AUTO), ("max_time", self.max_time, None)):
+            if not (is_auto(value) if other else value is None) and not 0 < as_float(value) < math.inf:
+                raise ValueError(f"{name} must be {other!r} or a positive finite number; got {value!r}")
 
 
 def _most_orders(Y: Floats, window: int) -> int:
@@ -457,28 +460,6 @@ def _most_orders(Y: Floats, window: int) -> int:
     channels, n = Y.shape
     known = int((~np.isnan(Y)).sum()) // (SAMPLES_PER_PARAMETER * (1 + channels))
     return int(max(1, min(window - 1, channels * (n - window + 1) - 1, known)))
-
-
-def _checked_series(y: ArrayLike) -> tuple[Floats, bool]:
-    """The series as an array of shape (channels, n), and whether it was given without channels."""
-    given = np.ma.filled(y.astype(float), np.nan) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
-    if given.dtype.kind not in "fiub":
-        raise TypeError(f"y has dtype {given.dtype}, but real numbers are needed; convert it with .astype(float)")
-    if given.ndim not in (1, 2):
-        raise ValueError(f"y must have shape (n,) or (n, channels); got {given.shape}")
-    Y = np.array(given if given.ndim == 2 else given[:, None], dtype=np.float64).T.copy()
-    if Y.shape[1] < LEAST_SAMPLES or Y.shape[0] < 1:
-        raise ValueError(f"y must have at least {LEAST_SAMPLES} samples; got an array of shape {given.shape}")
-    infinite = np.argwhere(np.isinf(Y.T))
-    if len(infinite):
-        raise ValueError(f"y must be finite, or NaN where it is missing; y{infinite[0].tolist()} is infinite")
-    seen = (~np.isnan(Y)).sum(axis=1)
-    few = int(np.argmin(seen))
-    if seen[few] < LEAST_SAMPLES:
-        which = "y" if given.ndim == 1 else f"channel {few} of y"
-        all_or_not = f"all samples of {which} are" if seen[few] == 0 else f"all but {seen[few]} samples of {which} are"
-        raise ValueError(f"{all_or_not} missing; at least {LEAST_SAMPLES} are needed")
-    return Y, given.ndim == 1
 
 
 def _loss_of(facts: Facts) -> Any:
@@ -489,8 +470,3 @@ def _loss_of(facts: Facts) -> Any:
     if not (isinstance(loss, Loss) and not loss.binary) and not (isinstance(loss, str) and loss.startswith(OWN)):
         raise ValueError("loss")
     return loss
-
-
-def _root_mean_square(Y: Floats) -> float:
-    largest = float(np.nanmax(np.abs(Y)))
-    return largest * math.sqrt(float(np.nanmean((Y / largest) ** 2))) if largest > 0 else 0.0

@@ -25,6 +25,7 @@ from rslm.runtime.types import Floats
 from rslm.solvers import Outcome, Result, solve
 from rslm.structures import Hankel
 
+PATH = ("rank", "C", "criterion")  # what is known of every order that was fitted
 PULL = 0.05  # error due to the trace norm, relative to that due to noise
 LARGEST_C = 1e10
 NEIGHBOURS = 2  # orders that are tried on both sides of the best one so far: a pole and its conjugate come in pairs
@@ -105,9 +106,11 @@ class OrderSearch:
         channels = len(self.Y)
         return criterion(self.squares(order), order, self.samples, channels, float(self.pilot.squares[0]))
 
-    def criteria(self) -> dict[int, float]:
-        """The criterion of every order that was fitted."""
-        return {k: self.criterion(k) for k in sorted(self.results) if not self.results[k].empty}
+    def path(self, weight: float) -> dict[str, Floats]:
+        """Order, C in units of `weight`, and criterion of everything that was fitted."""
+        tried = [k for k in sorted(self.results) if not self.results[k].empty]
+        rows = [(k, weight * self.results[k].problem.C, self.criterion(k)) for k in tried]
+        return dict(zip(PATH, np.array(rows, dtype=np.float64).reshape(-1, len(PATH)).T.copy(), strict=True))
 
     def best_so_far(self, guess: int) -> int:
         """The best of the orders whose criterion is known; `guess` if there is none."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data.splits import Seed, as_generator
-from rslm.estimators.choices import is_whole
+from rslm.estimators.choices import is_auto, is_whole
 from rslm.estimators.tasks.family import LOW_RANK, NONE, Family, Setting
 from rslm.estimators.tasks.folds import Fold, folds_of
 from rslm.estimators.tasks.search import (
@@ -37,7 +37,6 @@ from rslm.measurements import Tasks
 from rslm.runtime.log import logger
 from rslm.runtime.types import Indices64
 
-AUTO = "auto"
 SEED = 0  # of the held-out rows without a random_state: the same data have the same answer
 USUAL_C, USUAL_RANK, USUAL_RIDGE = 10.0, 5, 1.0  # where nothing can be held out
 PART_OF_TIME = 0.5  # of max_time, for the search
@@ -168,7 +167,7 @@ def _usual(axes: Axes, asked: Asked, family: Family, tasks: int) -> Setting:
 
 def checked_effects(given: Any) -> tuple[bool, Effects]:
     """Whether there are effects, and their ridges if they were given."""
-    if given is None or given == AUTO:
+    if given is None or is_auto(given):
         return given is not None, None
     ridges = list(given) if isinstance(given, list | tuple) else []
     if len(ridges) != 2 or not all(_is_ridge(ridge) for ridge in ridges):
@@ -187,7 +186,7 @@ def _is_ridge(value: Any) -> bool:
 
 def checked_rank(given: Any) -> int | None:
     """The rank; None if it has to be found."""
-    if isinstance(given, str) and given == AUTO:
+    if is_auto(given):
         return None
     if not is_whole(given, least=1):
         raise ValueError(f'rank must be a whole number ≥ 1; got {given!r}. Or "auto"')

@@ -14,10 +14,10 @@ from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import as_loss, needs_distributed
+from rslm.estimators.choices import as_loss, is_auto, needs_distributed
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.tasks import found_file
-from rslm.estimators.tasks.automatic import AUTO, Asked, Choice, checked_effects, checked_rank, choose
+from rslm.estimators.tasks.automatic import Asked, Choice, checked_effects, checked_rank, choose
 from rslm.estimators.tasks.family import LOW_RANK, Family, Fitted
 from rslm.estimators.tasks.units import Units
 from rslm.kernels import Stopped
@@ -27,7 +27,7 @@ from rslm.losses import Loss
 from rslm.measurements import Measurement, Tasks
 from rslm.problem import Problem
 from rslm.runtime.interrupts import interrupted
-from rslm.runtime.magnitudes import without_tiny
+from rslm.runtime.magnitudes import as_float, without_tiny
 from rslm.runtime.outcome import Outcome
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats, Indices64
@@ -87,9 +87,9 @@ class TaskModel(Estimator):
     def _asked(self) -> Asked:
         """What was given, and what has to be found."""
         _, ridges = checked_effects(self.effects)
-        rank, C = checked_rank(self.rank), None if isinstance(self.C, str) and self.C == AUTO else self.C
+        rank, C = checked_rank(self.rank), _checked_C(self.C)
         only = rank is not None or C is not None or not self._has_effects
-        return Asked(rank, C if C is None else _checked_C(C), ridges, only)
+        return Asked(rank, C, ridges, only)
 
     # ---- fits --------------------------------------------------------------------------------------------------------
 
@@ -299,11 +299,14 @@ def _basis(U: Floats, units: Units) -> Floats:
     return np.asarray(np.linalg.qr(U / units.size[:, None])[0])
 
 
-def _checked_C(C: Any) -> float:
-    number = isinstance(C, int | float | np.integer | np.floating) and not isinstance(C, bool)
-    if not (number and 0 < float(C) < np.inf):
+def _checked_C(C: Any) -> float | None:
+    """C as a float; None if it has to be found."""
+    if is_auto(C):
+        return None
+    number = as_float(C)
+    if not 0 < number < np.inf:
         raise ValueError(f'C must be a positive finite number or "auto"; got {C!r}')
-    return float(C)
+    return number
 
 
 def _distributed(tasks: Tasks, client: Any) -> Measurement:

@@ -1,10 +1,12 @@
 """Smooth losses on entries whose columns share features: Newton's method for all columns together.
 
-With G = B̃ V, F in place of U, and s = −ℓ', D = ℓ'' at the predictions f_iᵀ g_t,
+With G = B̃ V, F in place of U, and s = −ω ℓ', D = ω ℓ'' at the predictions f_iᵀ g_t, for weights ω of the entries,
 
-    V minimises C Σ ℓ(y, f_iᵀ g_t) + ½ |V|²,                V = B̃ᵀ Zᵀ F with z = C s,
+    V minimises C Σ ω ℓ(y, f_iᵀ g_t) + ½ |V|²,              V = B̃ᵀ Zᵀ F with z = C s,
     ∇h(F) = −Z G,                                            D∇h[Ḟ] = −(Ż G + Z Ġ),  ż = −C D (Ḟ g + F ġ),
     (I + B̃ᵀ H B̃) V̇ = B̃ᵀ (Zᵀ Ḟ − C Fᵀ D Ḟ g),  H_t = C F_tᵀ D_t F_t.
+
+Covariates add an offset to the predictions.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from rslm.inner.base import ColumnsSolution, InnerSolver
 from rslm.inner.entries.leverage import leverages
 from rslm.inner.features.shared_systems import SharedSystem
 from rslm.inner.newton_steps import ENOUGH, SETTLED
-from rslm.inner.obstacles import has_effects, has_kinks, has_structure
+from rslm.inner.obstacles import has_kinks, has_structure
 from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Bilinear
 from rslm.problem import Problem
@@ -39,6 +41,7 @@ class Coupled(InnerSolver):
         self.C, self.y, self.n_threads = problem.C, data.values, n_threads
         self.columns, self.side = data.columns, data.cols
         self.quadratic, self.loss = problem.loss.quadratic, CheckedLoss(problem.loss)
+        self.weights = data.weights
         self.warm: Floats | None = None  # V at the last point
 
     @staticmethod
@@ -47,7 +50,7 @@ class Coupled(InnerSolver):
             return "needs features of the columns"
         if problem.row_weights is not None or problem.column_weights is not None:
             return "does not support weights; give them to the indicators of the rows and columns"
-        return has_structure(problem) or has_kinks(problem) or has_effects(problem)
+        return has_structure(problem) or has_kinks(problem)
 
     def solve(self, F: Floats) -> CoupledSolution:
         shape = (self.side.width, F.shape[1])
@@ -64,7 +67,7 @@ class Coupled(InnerSolver):
             descent = point.descent()
             step = system.solve(descent)
             decrement = float(np.vdot(step, descent))
-            size = point.square + self.C * float(point.D @ (point.w * point.w))
+            size = point.square + self.C * float(point.D @ (point.of_V * point.of_V))
             settled = decrement <= SETTLED**2 * size and decrement >= before
             if not decrement > ENOUGH**2 * size or settled:
                 break
@@ -78,7 +81,7 @@ class Coupled(InnerSolver):
         return CoupledSolution(point, system)
 
     def _grams(self, F: Floats, D: Floats) -> Floats:
-        if self.quadratic:  # ℓ'' = 2
+        if self.quadratic and self.weights is None:  # ℓ'' = 2
             return 2.0 * self.columns.grams(F, self.n_threads)
         return self.columns.grams(F, self.n_threads, D)
 
@@ -103,17 +106,23 @@ class _Point:
         self.solver, self.F, self.V = solver, F, V
         side, threads = solver.side, solver.n_threads
         self.G = side.lift(V, threads) if side.base is None else side.base + side.lift(V, threads)
-        self.w: Floats = solver.columns.predict(F, self.G, threads)
+        self.of_V: Floats = solver.columns.predict(F, self.G, threads)
+        self.w: Floats = self.of_V if solver.offset is None else self.of_V + solver.offset
         self.square = float(np.vdot(V, V))
-        self.value = solver.C * float(solver.loss("value", solver.y, self.w).sum()) + 0.5 * self.square
+        self.value = solver.C * float(self._weighted("value").sum()) + 0.5 * self.square
+
+    def _weighted(self, function: str) -> Floats:
+        """A function of the loss at the predictions, times the weights of the entries."""
+        values, weights = self.solver.loss(function, self.solver.y, self.w), self.solver.weights
+        return np.asarray(values if weights is None else values * weights)
 
     @cached_property
     def s(self) -> Floats:
-        return np.asarray(-self.solver.loss("gradient", self.solver.y, self.w))
+        return -self._weighted("gradient")
 
     @cached_property
     def D(self) -> Floats:
-        return np.asarray(self.solver.loss("hessian", self.solver.y, self.w))
+        return self._weighted("hessian")
 
     def descent(self) -> Floats:
         """B̃ᵀ Zᵀ F − V, the negative gradient."""
@@ -140,6 +149,15 @@ class CoupledSolution(ColumnsSolution):
         dG = solver.side.lift(self._system.solve(solver.side.lower(solver.C * rhs, threads)), threads)
         ds = -point.D * (moved + columns.predict(point.F, dG, threads))
         return -solver.C * (columns.scatter(ds, self.G, threads) + columns.scatter(point.s, dG, threads))
+
+    def along_offset(self, offset: Floats) -> tuple[Floats, Floats]:
+        """V̇ and ṡ from (I + B̃ᵀ H B̃) V̇ = −C B̃ᵀ Fᵀ D o, ṡ = −D (o + F ġ)."""
+        solver, point = self._solver, self._point
+        columns, threads = solver.columns, solver.n_threads
+        rhs = solver.side.lower(solver.C * columns.gather(-point.D * offset, point.F, threads), threads)
+        dG = solver.side.lift(self._system.solve(rhs), threads)
+        ds = -point.D * (offset + columns.predict(point.F, dG, threads))
+        return -solver.C * (columns.scatter(ds, self.G, threads) + columns.scatter(point.s, dG, threads)), solver.C * ds
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
         return self.preconditioner_of_rows(np.ones(self._solver.columns.shape[0]))
