@@ -185,7 +185,7 @@ class Search:
             now = Objective(self._problem(fold, setting), self.threads).evaluate(point)
             predicted = self._predicted(self._layout(fold, setting), fold, now.U, now.V, now.effects)
             at = fold.held.index
-            squares += np.bincount(at, ((fold.held.values - predicted) / units[at]) ** 2, columns)
+            squares += np.bincount(at, ((fold.held.values - predicted) / units[at] / self.template.scale) ** 2, columns)
             counts += np.bincount(at, minlength=columns)
         if counts.min() < ENOUGH:
             return None
