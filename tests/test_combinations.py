@@ -20,7 +20,7 @@ NOT_ALL = ("free", "W ≥ 0", "bounds", "smooth")  # structures without paramete
 @pytest.mark.parametrize(("loss", "measurement", "structure", "weighted", "solver"), SOME)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # CVXPY's, of accuracy
 def test_solved_and_certified(loss, measurement, structure, weighted, solver):
-    found = cell(loss, measurement, structure, weighted, solver)
+    found = cell(loss, measurement, structure, weighted, solver, max_iter=600)
     if measurement == "samples" and structure in NOT_ALL:
         assert found.outcome == "refused: samples are parameters of a linear structure, such as Hankel(window, windows)"
         return
