@@ -61,9 +61,9 @@ for words in (["--help"], ["--version"], ["complete", "--help"], sys.argv[1:]):
 """
 
     def ended(name):
-        given, words = os.environ | {"RSLM_INSTRUCTION_SET": name}, ["complete", str(tmp_path / "t.csv"), "--rank", "1"]
-        done = subprocess.run([sys.executable, "-c", code, *words, "--C", "1"], env=given, capture_output=True, text=True)
-        return done.stderr.splitlines()
+        given = os.environ | {"RSLM_INSTRUCTION_SET": name}
+        command = [sys.executable, "-c", code, "complete", str(tmp_path / "t.csv"), "--rank", "1", "--C", "1"]
+        return subprocess.run(command, env=given, capture_output=True, text=True).stderr.splitlines()
 
     (tmp_path / "t.csv").write_text("user,item,rating\na,x,1\nb,x,2\nb,y,3\na,y,4\n")
     *others, last = ended("mmx")

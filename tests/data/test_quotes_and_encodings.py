@@ -215,5 +215,5 @@ def test_memory_is_bounded(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert plain.dialect.remarks[1] == "quotes escaped by backslashes"
-    # A block as bytes, as 64-bit numbers to be counted, and as text, which are 14; with all of the text they would be 22.
+    # A block as bytes, as 64-bit numbers to be counted, and as text: 14. With all of the text it would be 22.
     assert peak < 16 * BLOCK
