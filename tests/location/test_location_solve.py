@@ -5,6 +5,7 @@ import signal
 import numpy as np
 import pytest
 from location_oracle import objective, predictions
+from locations import table
 
 from rslm import Objective, Problem, solve
 from rslm.kernels import Columns
@@ -19,8 +20,7 @@ ALL = Location(True, 0.7, 0.5)
 
 def ratings(d=30, T=20, share=0.4, seed=0):
     rng = np.random.default_rng(seed)
-    Y = 3.0 + rng.standard_normal((d, 1)) + 0.7 * rng.standard_normal((1, T))
-    Y += 0.7 * rng.standard_normal((d, 2)) @ rng.standard_normal((2, T)) + 0.3 * rng.standard_normal((d, T))
+    Y = table(rng, d, T, columns=0.7, low_rank=0.7, noise=0.3)
     return np.where(rng.random((d, T)) < share, Y, np.nan)
 
 
