@@ -19,7 +19,7 @@ from rslm.estimators.completion.completion import USUAL_RANK
 from rslm.estimators.completion.learned import factors_with_effects
 from rslm.estimators.defaults import usual_C, with_width
 
-WEIGHTING = 0.5  # where none is given: it suits ratings, and the default C is for it
+WEIGHTING = 0.5  # if none is given: it suits ratings, and the default C is meant for it
 PATIENCE = 10  # seconds to wait for the scheduler and for a worker
 SAMPLE = 100_000  # values from which the default C is computed
 
