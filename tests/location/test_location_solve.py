@@ -63,6 +63,8 @@ def test_weight_2_is_the_entry_twice(loss, location):
     assert one.value == pytest.approx(other.value, rel=1e-12)
     starts = [term_of(p, 1).guess(1.0, effects)(U) for p in problems]
     np.testing.assert_allclose(starts[0], starts[1], rtol=1e-10, atol=1e-10 * np.abs(starts[1]).max())
+    duals = [e.duals(p).gram(U) for e, p in zip((one, other), problems, strict=True)]  # made feasible
+    np.testing.assert_allclose(duals[0], duals[1], rtol=0, atol=1e-5 * np.abs(duals[1]).max())  # CG to 1e-7
     d = len(b)  # the scales of effects are estimated from the observations, of which there are more
     gradients = [o.packing.gradient_parts(e.gradient) for o, e in zip(at, (one, other), strict=True)]
     for a, c in zip(*gradients, strict=True):
