@@ -208,7 +208,7 @@ def test_quotes_and_signs_wherever_a_block_ends(at):
 
 def test_memory_is_bounded(tmp_path):
     """Of text that is rewritten, no more than a few blocks are in memory."""
-    path = written(tmp_path, books(25_000, "Caché " * 60).encode("latin-1"))
+    path = written(tmp_path, books(30_000, "Caché " * 60).encode("latin-1"))
     assert path.stat().st_size > 8 * BLOCK
     tracemalloc.start()
     plain = Plain.of("books", path, None, None, None, folder=tmp_path)
