@@ -13,6 +13,7 @@ SOME = [
     (NAMES[(k + 3 * (k // len(NAMES))) % len(NAMES)], *pair, bool(k % 2), SOLVERS[(k // 2) % 2])
     for k, pair in enumerate(PAIRS)
 ]
+SECONDS = {"trust-region": 4.0, "conjugate-gradient": 2.0}
 SMOOTH = ("square", "huber", "logistic", "squared hinge")
 NOT_ALL = ("free", "W ≥ 0", "bounds", "smooth")  # structures without parameters, which samples are observations of
 
@@ -20,7 +21,9 @@ NOT_ALL = ("free", "W ≥ 0", "bounds", "smooth")  # structures without paramete
 @pytest.mark.parametrize(("loss", "measurement", "structure", "weighted", "solver"), SOME)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # CVXPY's, of accuracy
 def test_solved_and_certified(loss, measurement, structure, weighted, solver):
-    found = cell(loss, measurement, structure, weighted, solver)
+    quick = solver == "trust-region" and loss in SMOOTH  # others may take longer than a test
+    max_iter, max_time = 600, None if quick else SECONDS[solver]
+    found = cell(loss, measurement, structure, weighted, solver, max_iter=max_iter, max_time=max_time)
     if measurement == "samples" and structure in NOT_ALL:
         assert found.outcome == "refused: samples are parameters of a linear structure, such as Hankel(window, windows)"
         return
@@ -29,10 +32,12 @@ def test_solved_and_certified(loss, measurement, structure, weighted, solver):
     assert found.beyond < 1e-9
     assert found.below > -1e-6  # CVXPY's own accuracy
     assert found.above > -1e-6
-    if found.outcome in ("certified", "stationary"):
+    converged = found.outcome in ("certified", "stationary")
+    assert converged or not quick
+    # A fit that is stopped may have the answer of an earlier stage, where kinks are rounded more.
+    stopped = found.iterations >= max_iter or (max_time is not None and found.seconds >= max_time)
+    if converged and not stopped:
         assert found.above < 2e-3  # with kinks, or at the tolerance of conjugate gradients
-    elif solver == "trust-region" and loss in SMOOTH:  # others may take longer than a test
-        pytest.fail(f"not converged: {found}")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def part(name):
 
 
 LogCosh, Differences, RowSums = part("loss").LogCosh, part("measurement").Differences, part("structure").RowSums
-D, T, C = 5, 6, 2.0
+D, T, C = 4, 5, 2.0
 
 
 def data(rng):

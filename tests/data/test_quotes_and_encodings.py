@@ -208,11 +208,12 @@ def test_quotes_and_signs_wherever_a_block_ends(at):
 
 def test_memory_is_bounded(tmp_path):
     """Of text that is rewritten, no more than a few blocks are in memory."""
-    path = written(tmp_path, books(90_000, "Caché " * 60).encode("latin-1"))
-    assert path.stat().st_size > 24 * BLOCK
+    path = written(tmp_path, books(30_000, "Caché " * 60).encode("latin-1"))
+    assert path.stat().st_size > 8 * BLOCK
     tracemalloc.start()
     plain = Plain.of("books", path, None, None, None, folder=tmp_path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert plain.dialect.remarks[1] == "quotes escaped by backslashes"
-    assert peak < 16 * BLOCK  # a block as bytes, as 64-bit numbers to be counted, and as text
+    # A block as bytes, as 64-bit numbers to be counted, and as text: 14. With all of the text it would be 22.
+    assert peak < 16 * BLOCK

@@ -1,15 +1,14 @@
 """Columns on the workers of a Dask cluster: the same numbers as in one process, whatever happens to the workers."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from clusters import kill_one, local, regressions
+from distributed import Client
 
 from rslm import (
     MatrixCompletion,
@@ -31,7 +30,7 @@ from rslm.measurements import Entries, Tasks
 from rslm.structures import Box, Hankel
 
 pytestmark = pytest.mark.xdist_group("cluster")  # tests that run at the same time would have one each
-N, M = 90, 40  # samples and features; of so few features σ₁ is found in one product
+N, M = 45, 25  # samples and features; of so few features σ₁ is found in one product
 TOL = 1e-6
 SAME_OBJECTIVE, SAME_W = 1e-9, 1e-6  # what is promised of converged fits, relative and to the scale of W
 
@@ -41,27 +40,6 @@ def ratings(n=N, m=M, seed=0):
     W = 3 + rng.standard_normal((n, 3)) @ rng.standard_normal((3, m))
     i, j = np.nonzero(rng.random((n, m)) < 0.4)
     return ObservedMatrix.from_triplets(i, j, np.clip(W[i, j] + 0.2 * rng.standard_normal(len(i)), 1, 5), (n, m))
-
-
-@contextmanager
-def local(workers, processes):
-    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with LocalCluster(n_workers=workers, processes=processes, **settings) as cluster, Client(cluster) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Workers that are threads, which is quicker; three of them, so that two branches make a tree of two levels."""
-    with local(3, processes=False) as client:
-        yield client
-
-
-@pytest.fixture
-def processes():
-    """Workers that can be killed, over TCP. One that was killed need not come back, so each test has its own."""
-    with local(2, processes=True) as client:
-        yield client
 
 
 def both(client, loss, box=None, data=None, rank=3, **settings):
@@ -115,25 +93,19 @@ def test_two_classes(client):
     assert_same(*both(client, Logistic(), data=data.with_values((data.values > 3).astype(float)), C=1.0))
 
 
-def test_a_tree_of_sums_and_arrays_that_are_scattered(client, monkeypatch):
+def test_a_tree_of_sums_and_arrays_that_are_scattered(monkeypatch):
     monkeypatch.setattr(cluster_module, "BRANCHES", 2)
     monkeypatch.setattr(cluster_module, "INLINE", 0)
-    assert_same(*both(client, Square(), C=2.0))
-
-
-def regressions(d=8, T=12, n=400):
-    rng = np.random.default_rng(0)
-    X, tasks = rng.standard_normal((n, d)) + 0.5, np.concatenate([np.arange(T), rng.integers(0, T, n - T)])
-    B = rng.standard_normal((d, 2)) @ rng.standard_normal((2, T))
-    return X, np.einsum("ij,ji->i", X, B[:, tasks]) + 0.3 * rng.standard_normal(n) + tasks, tasks
+    with local(3, processes=False) as client:  # so that two branches make a tree of two levels
+        assert_same(*both(client, Square(), C=2.0))
 
 
 @pytest.mark.parametrize("loss", [Square(), Huber(0.5)], ids=repr)
 @pytest.mark.parametrize("kind", ["own rows", "intercepts", "shared rows"])
 def test_tasks(client, kind, loss):
-    X, y, tasks = regressions()
+    X, y, tasks = regressions(6, 10, 200)
     if kind == "shared rows":
-        Y = np.full((len(X), 12), np.nan)
+        Y = np.full((len(X), 10), np.nan)
         Y[np.arange(len(X)), tasks] = y
         data = Tasks.shared(X, np.where(np.random.default_rng(0).random(Y.shape) < 0.5, np.nan_to_num(Y, nan=1.0), Y))
     else:
@@ -211,7 +183,7 @@ def test_a_fingerprint_tells_data_and_not_shards(client, monkeypatch):
 
 
 def test_a_fingerprint_of_tasks(client):
-    X, y, tasks = regressions()
+    X, y, tasks = regressions(6, 10, 200)
     with local(2, processes=False) as other:
         one, same = (distribute_tasks(Tasks(X, y, tasks), c).fingerprint() for c in (client, other))
     assert one == same
@@ -302,7 +274,7 @@ def test_two_classes_and_extreme_data(client):
 
 
 def test_task_estimators(client):
-    X, y, tasks = regressions()
+    X, y, tasks = regressions(6, 10, 200)
     a, b = (MultiTaskRegressor(2, C=1.0, effects=None, random_state=0, tol=TOL) for _ in range(2))
     assert_same_matrix(b.fit(X, y, tasks, client=client).coef_, a.fit(X, y, tasks).coef_)
     assert_same_matrix(b.intercept_, a.intercept_)
@@ -359,7 +331,7 @@ def test_the_command(client, table, tmp_path, capsys, monkeypatch):
     assert code in (0, None)
     facts = json.loads(shown.out)
     assert facts["held_out_RMSE"] < facts["RMSE_of_the_mean"]
-    assert facts["workers"] == 3
+    assert facts["workers"] == 2
     assert load(model).row_ids_.tolist() == sorted(set(table.user))
     code, shown = run(*words, "--checkpoint", kept)
     assert "Resuming from" in shown.out
@@ -433,7 +405,7 @@ def test_what_is_no_client(client):
 def test_workers_forget_what_a_fit_has_left(client, monkeypatch):
     monkeypatch.setattr("rslm.distributed.cluster.POLL", 1e-4)  # as if workers were slow: every wait is cut off
     matrix = distribute(ratings(), client)
-    MatrixCompletion(2, C=20.0, bounds=(1, 5), random_state=0, tol=TOL).fit(matrix, client=client)
+    MatrixCompletion(2, C=20.0, bounds=(1, 5), random_state=0, tol=1e-3).fit(matrix, client=client)
     assert matrix.cluster.each("kept") == [0] * len(matrix.parts)
 
 
@@ -455,8 +427,7 @@ def test_a_worker_that_is_killed_changes_nothing(processes, case, kind, tmp_path
 
     def kill(progress):
         if progress.iteration >= 3 and not killed:
-            killed.append(next(iter(processes.run(os.getpid).values())))
-            os.kill(killed[0], signal.SIGKILL)
+            killed.append(kill_one(processes))
 
     there = Problem(loss, distribute(source, processes).measurement(), box, **settings)
     b = solve(there, 4, random_state=0, tol=TOL, callback=kill)
@@ -472,7 +443,7 @@ def test_a_fit_goes_on_bitwise_from_its_checkpoint(client, case, tmp_path):
 
     def fitted(name, **limits):
         problem = Problem(loss, distribute(ratings(), client).measurement(), box, **settings)
-        return solve(problem, 3, random_state=0, tol=TOL, checkpoint=tmp_path / name, **limits)
+        return solve(problem, 3, random_state=0, tol=1e-3, checkpoint=tmp_path / name, **limits)
 
     whole = fitted("whole")
     fitted("parts", max_iter=whole.n_iter // 2)

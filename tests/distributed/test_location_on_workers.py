@@ -1,12 +1,8 @@
 """Mean, row effects and column effects of observations that are on the workers of a cluster."""
 
-import os
-import signal
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from clusters import kill_one, regressions
 
 from rslm import ObservedMatrix, Problem, solve
 from rslm.distributed import distribute
@@ -38,27 +34,6 @@ def ratings(weighted=False, n=N, m=M):
     return data.weighted(rng.random(len(data)) + 0.5) if weighted else data
 
 
-def regressions(weighted=False, d=6, T=10, n=200):
-    rng = np.random.default_rng(0)
-    X, tasks = rng.standard_normal((n, d)) + 0.5, np.concatenate([np.arange(T), rng.integers(0, T, n - T)])
-    B = rng.standard_normal((d, 1)) + rng.standard_normal((d, 2)) @ rng.standard_normal((2, T))
-    y = np.einsum("ij,ji->i", X, B[:, tasks]) + 0.3 * rng.standard_normal(n) + 0.3 * tasks
-    return Tasks(X, y, tasks, weights=rng.random(n) + 0.5 if weighted else None)
-
-
-@contextmanager
-def local(workers, processes):
-    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with LocalCluster(n_workers=workers, processes=processes, **settings) as cluster, Client(cluster) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def client():
-    with local(3, processes=False) as client:
-        yield client
-
-
 def here_and_there(client, loss, data, location, box=None, C=1.0, **settings):
     if isinstance(data, Tasks):
         here, there = data, distribute_tasks(data, client)
@@ -88,24 +63,22 @@ def assert_same(a, b):
 CASES = {
     "square": (Square(), None, {}),
     "weighted trace norm": (Square(), None, TRACE),
-    "by way of smaller C": (Square(), None, {"C": 1e5}),
+    "by way of smaller C": (Square(), None, {"C": 1e4}),
     "huber": (Huber(0.5), None, {}),
     "huber, weighted trace norm": (Huber(0.5), None, TRACE),
-    "bounds": (Square(), Box(1.5, 4.5), {"C": 10.0}),
-    "bounds of columns": (Square(), Box(np.linspace(0, 1.5, N), None), {"C": 10.0}),
+    "bounds": (Square(), Box(1.5, 4.5), {}),
+    "bounds of columns": (Square(), Box(np.linspace(1.5, 2, N), None), {}),
 }
 
 
-@pytest.mark.parametrize("weighted", [True], ids=["weights"])
 @pytest.mark.parametrize("case", CASES)
-def test_the_answer_is_that_of_one_process(client, case, weighted):
+def test_the_answer_is_that_of_one_process(client, case):
     loss, box, settings = CASES[case]
-    assert_same(*fitted(*here_and_there(client, loss, ratings(weighted), BOTH, box, **settings)))
+    assert_same(*fitted(*here_and_there(client, loss, ratings(weighted=True), BOTH, box, **settings)))
 
 
-@pytest.mark.parametrize(("loss", "weighted"), [(Quantile(0.3), False)], ids=repr)
-def test_kinks(client, loss, weighted):
-    problems = here_and_there(client, loss, ratings(weighted, 12, 8), BOTH, C=0.2)
+def test_kinks(client):
+    problems = here_and_there(client, Quantile(0.3), ratings(n=10, m=6), BOTH, C=0.2)
     assert_same(*fitted(*problems, rank=1))
     assert not any(has_solver(problem) for problem in problems)  # with effects, kinks are rounded
 
@@ -118,30 +91,32 @@ def test_two_classes(client, loss):
     assert_same(*fitted(here, there, rank=1))
 
 
+# Without a ridge, the dual variables of every row or column must sum to zero.
+UNPENALISED = [Location(rows=0.0), Location(columns=0.0), Location(rows=0.0, columns=0.0)]
+PENALISED = [
+    Location(),
+    Location(mean=False, rows=1.0),
+    Location(mean=False, columns=1.0),
+    Location(rows=0.0, columns=2.0),
+    Location(rows=2.0, columns=0.0),
+]
+
+
 @pytest.mark.parametrize(
-    "location",
-    [
-        Location(),
-        Location(mean=False, rows=1.0),
-        Location(mean=False, columns=1.0),
-        Location(rows=0.0),
-        Location(columns=0.0),
-        Location(rows=0.0, columns=0.0),
-        Location(rows=0.0, columns=2.0),
-        Location(rows=2.0, columns=0.0),
-    ],
+    ("loss", "location"),
+    [*((Square(), each) for each in UNPENALISED + PENALISED), *((Huber(0.5), each) for each in UNPENALISED)],
     ids=repr,
 )
-@pytest.mark.parametrize("loss", [Square(), Huber(0.5)], ids=repr)
-def test_parts_of_the_location(client, location, loss):
+def test_parts_of_the_location(client, loss, location):
     assert_same(*fitted(*here_and_there(client, loss, ratings(), location)))
 
 
 @pytest.mark.parametrize("location", [BOTH, Location(), Location(rows=0.0), Location(columns=0.0)], ids=repr)
-@pytest.mark.parametrize("loss", [Square(), Huber(0.5)], ids=repr)
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize(("loss", "weighted"), [(Square(), True), (Huber(0.5), False)], ids=repr)
 def test_tasks(client, location, loss, weighted):
-    assert_same(*fitted(*here_and_there(client, loss, regressions(weighted), location)))
+    X, y, tasks = regressions(6, 10, 200, common=1.0, slope=0.3)
+    weights = np.random.default_rng(0).random(len(y)) + 0.5 if weighted else None
+    assert_same(*fitted(*here_and_there(client, loss, Tasks(X, y, tasks, weights=weights), location)))
 
 
 def test_dual_variables_that_must_be_balanced(client):
@@ -163,8 +138,11 @@ def test_dual_variables_that_must_be_balanced(client):
     assert duals[0].conjugate_part(0.5) == pytest.approx(duals[1].conjugate_part(0.5), rel=1e-12)
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
-@pytest.mark.parametrize("location", [BOTH, Location(rows=0.0), Location(mean=False, columns=1.0)], ids=repr)
+@pytest.mark.parametrize(
+    ("location", "weighted"),
+    [(BOTH, True), (Location(rows=0.0), False), (Location(rows=0.0), True), (Location(mean=False, columns=1.0), True)],
+    ids=repr,
+)
 def test_effects_alone_and_the_first_guess(client, location, weighted):
     here, there = here_and_there(client, Huber(0.5), ratings(weighted), location, Box(0, 6), **TRACE)
     a, b = (effects_alone(problem, 1) for problem in (here, there))
@@ -212,7 +190,7 @@ def test_a_fit_goes_on_bitwise_from_its_checkpoint(client, case, tmp_path):
 
     def run(name, location=BOTH, **limits):
         there = here_and_there(client, loss, ratings(True), location, box, **settings)[1]
-        return solve(there, 2, random_state=0, checkpoint=tmp_path / name, **limits)
+        return solve(there, 2, random_state=0, tol=1e-3, checkpoint=tmp_path / name, **limits)
 
     whole = run("whole")
     run("parts", max_iter=whole.n_iter // 2)
@@ -226,40 +204,37 @@ def test_a_fit_goes_on_bitwise_from_its_checkpoint(client, case, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["huber", "bounds"])
-def test_a_worker_that_is_killed_changes_nothing(case):
+def test_a_worker_that_is_killed_changes_nothing(processes, case):
     loss, box, settings = CASES[case]
     killed = []
-    with local(2, processes=True) as client:
-        here, there = here_and_there(client, loss, ratings(True), BOTH, box, **settings)
+    here, there = here_and_there(processes, loss, ratings(True), BOTH, box, **settings)
 
-        def kill(progress):
-            if progress.iteration >= 3 and not killed:
-                killed.append(next(iter(client.run(os.getpid).values())))
-                os.kill(killed[0], signal.SIGKILL)
+    def kill(progress):
+        if progress.iteration >= 3 and not killed:
+            killed.append(kill_one(processes))
 
-        b = solve(there, 2, random_state=0, callback=kill)
-        assert killed
-        assert_same(solve(here, 2, random_state=0), b)
+    b = solve(there, 2, random_state=0, callback=kill)
+    assert killed
+    assert_same(solve(here, 2, random_state=0), b)
 
 
-def test_dual_variables_of_a_worker_that_is_killed():
-    with local(2, processes=True) as client:
-        here, there = here_and_there(client, Huber(0.5), ratings(), Location(rows=0.0, columns=0.0))
-        U = np.random.default_rng(0).standard_normal((M, 2))
-        sums = []
-        for problem in (here, there):
-            objective = Objective(problem, 1)
-            evaluation = objective.evaluate(objective.point(U / np.linalg.norm(U), effects_alone(problem, 1)))
-            sums.append(evaluation.duals(problem))
-        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-        a, b = (each.gram(U) for each in sums)
-        np.testing.assert_allclose(b, a, rtol=0, atol=1e-6 * np.abs(a).max())  # conjugate gradients to 1e-7
+def test_dual_variables_of_a_worker_that_is_killed(processes):
+    here, there = here_and_there(processes, Huber(0.5), ratings(), Location(rows=0.0, columns=0.0))
+    U = np.random.default_rng(0).standard_normal((M, 2))
+    sums = []
+    for problem in (here, there):
+        objective = Objective(problem, 1)
+        evaluation = objective.evaluate(objective.point(U / np.linalg.norm(U), effects_alone(problem, 1)))
+        sums.append(evaluation.duals(problem))
+    kill_one(processes)
+    a, b = (each.gram(U) for each in sums)
+    np.testing.assert_allclose(b, a, rtol=0, atol=1e-6 * np.abs(a).max())  # conjugate gradients to 1e-7
 
 
 def test_workers_forget_what_a_fit_has_left(client):
     data = distribute(ratings(), client)
-    problem = Problem(Square(), data.measurement(), Box(1.5, 4.5), C=10.0, location=BOTH)
-    solve(problem, 2, random_state=0)
+    problem = Problem(Square(), data.measurement(), Box(1.5, 4.5), location=BOTH)
+    solve(problem, 2, random_state=0, tol=1e-3)
     del problem
     data.cluster.forget()
     assert data.cluster.each("kept") == [0] * len(data.parts)

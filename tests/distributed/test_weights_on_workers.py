@@ -4,7 +4,6 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
 
 from rslm import MatrixCompletion, MultiTaskRegressor, ObservedMatrix
 from rslm.data.prepared.write import prepare
@@ -21,13 +20,6 @@ VALUES = (RNG.standard_normal((N, 2)) @ RNG.standard_normal((2, M)))[KNOWN]
 WEIGHTS = RNG.integers(0, 4, len(ROWS)).astype(float)
 TABLE = pd.DataFrame({"user": ROWS, "item": COLS, "rating": VALUES, "trust": WEIGHTS})
 EXPECTED = ObservedMatrix.from_ratings(ROWS, COLS, VALUES, weights=WEIGHTS)
-
-
-@pytest.fixture(scope="module")
-def client():
-    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with LocalCluster(n_workers=3, processes=False, **settings) as cluster, Client(cluster) as client:
-        yield client
 
 
 def weights_of(shard):

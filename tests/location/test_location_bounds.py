@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from location_oracle import objective, predictions
+from locations import LOCATIONS, table
 from scipy import sparse
 
 from rslm import Objective, Problem, solve
@@ -14,15 +15,6 @@ from rslm.solvers import Outcome
 from rslm.structures import Box, SoftBox
 
 D, T = 20, 15
-LOCATIONS = {
-    "mean": Location(),
-    "all": Location(True, 0.7, 0.5),
-    "rows free": Location(True, 0.0, 0.5),
-    "columns free": Location(True, 0.4, 0.0),
-    "both free": Location(True, 0.0, 0.0),
-    "rows": Location(False, 0.3),
-    "columns": Location(False, None, 0.4),
-}
 RNG = np.random.default_rng(7)
 BOXES = {
     "both": Box(1.0, 5.0),
@@ -41,9 +33,8 @@ BOXES = {
 def far(scale=1.0, seed=0):
     """Ratings, or `scale` times as far from their mean."""
     rng = np.random.default_rng(seed)
-    Y = rng.standard_normal((D, 1)) + rng.standard_normal((1, T)) + rng.standard_normal((D, T))
-    Y += rng.standard_normal((D, 2)) @ rng.standard_normal((2, T))
-    return np.where(rng.random((D, T)) < 0.5, 3.0 + scale * Y, np.nan)
+    Y = table(rng, D, T, noise=1.0)
+    return np.where(rng.random((D, T)) < 0.5, 3.0 + scale * (Y - 3.0), np.nan)
 
 
 def check_inside(box, W):

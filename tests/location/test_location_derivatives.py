@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from locations import LOCATIONS
 from scipy import sparse
 
 from rslm import Objective, Problem
@@ -83,17 +84,6 @@ def data_of(name, loss, rng):
     if name == "sparse tasks":
         X = sparse.csr_array(np.where(rng.random(X.shape) < 0.4, X, 0.0))
     return Tasks(X, np.sign(y - 3.0) if loss.binary else y, of)
-
-
-LOCATIONS = {
-    "mean": Location(),
-    "all": Location(True, 0.7, 0.5),
-    "rows free": Location(True, 0.0, 0.5),
-    "columns free": Location(True, 0.4, 0.0),
-    "both free": Location(True, 0.0, 0.0),
-    "rows": Location(False, 0.3),
-    "columns": Location(False, None, 0.4),
-}
 
 
 def problem_of(loss, data_name, location, weights, structure=None, covariates=False):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from location_oracle import objective, optimum, predictions
+from locations import LOCATIONS, table
 
 from rslm import Problem, solve
 from rslm.evaluation import feasible
@@ -12,23 +13,13 @@ from rslm.measurements import Entries, Tasks
 from rslm.structures import Box
 
 D, T = 6, 5
-LOCATIONS = {
-    "mean": Location(),
-    "all penalised": Location(True, 0.7, 0.5),
-    "rows free": Location(True, 0.0, 0.5),
-    "columns free": Location(True, 0.4, 0.0),
-    "both free": Location(True, 0.0, 0.0),
-    "rows alone": Location(False, 0.3),
-    "columns alone": Location(False, None, 0.4),
-}
 # The solver stops at a relative gap of 1e-6, of which the primal value is a part; CVXPY is accurate to about 1e-8.
 GAP, ACCURATE = 1.1e-6, 1e-7
 
 
 def values(loss, seed=0):
     rng = np.random.default_rng(seed)
-    Y = 3 + rng.standard_normal((D, 1)) + rng.standard_normal((1, T))
-    Y += rng.standard_normal((D, 2)) @ rng.standard_normal((2, T))
+    Y = table(rng, D, T)
     if loss.binary:  # no row and no column is all of one sign, and effects alone do not separate them
         Y = np.where((np.add.outer(np.arange(D), np.arange(T)) + (rng.random((D, T)) < 0.15)) % 2 > 0, 1.0, -1.0)
     return np.where(rng.random((D, T)) < 0.2, np.nan, Y)
@@ -66,7 +57,7 @@ def check(problem, gap=GAP, **how):
 
 @pytest.mark.parametrize("weights", [False, True], ids=["", "weights"])
 @pytest.mark.parametrize("bounds", [False, True], ids=["free", "bounds"])
-@pytest.mark.parametrize("location", ["mean", "all penalised", "rows free", "both free", "columns alone"])
+@pytest.mark.parametrize("location", ["mean", "all", "rows free", "both free", "columns"])
 @pytest.mark.parametrize("loss", [Square(), Huber(0.5), Logistic()], ids=["square", "huber", "logistic"])
 def test_entries(loss, location, bounds, weights):
     box = (Box(-0.2, 0.3) if loss.binary else Box(0.5, 5.0)) if bounds else None
@@ -95,7 +86,7 @@ def tasks_problem(loss, location, weights, shared=False, seed=3):
 
 
 @pytest.mark.parametrize("weights", [False, True], ids=["", "weights"])
-@pytest.mark.parametrize("location", ["all penalised", "columns free", "both free", "rows alone"])
+@pytest.mark.parametrize("location", ["all", "columns free", "both free", "rows"])
 @pytest.mark.parametrize("loss", [Square(), Huber(0.5), Logistic()], ids=["square", "huber", "logistic"])
 def test_tasks(loss, location, weights):
     assert check(tasks_problem(loss, LOCATIONS[location], weights)).converged
@@ -103,7 +94,7 @@ def test_tasks(loss, location, weights):
 
 @pytest.mark.parametrize("loss", [Square(), Huber(0.5)], ids=["square", "huber"])
 def test_tasks_that_share_their_rows(loss):
-    assert check(tasks_problem(loss, LOCATIONS["all penalised"], False, shared=True)).converged
+    assert check(tasks_problem(loss, LOCATIONS["all"], False, shared=True)).converged
 
 
 @pytest.mark.parametrize("weights", [False, True], ids=["", "weights"])
@@ -126,7 +117,7 @@ def test_covariates_of_tasks(loss):
 
 
 @pytest.mark.parametrize("bounds", [False, True], ids=["free", "bounds"])
-@pytest.mark.parametrize("location", ["all penalised", "both free"])
+@pytest.mark.parametrize("location", ["all", "both free"])
 def test_conjugate_gradient(location, bounds):
     problem = entries_problem(Square(), LOCATIONS[location], Box(0.5, 5.0) if bounds else None)
     assert check(problem, solver="conjugate-gradient", max_iter=3000).converged
@@ -135,10 +126,10 @@ def test_conjugate_gradient(location, bounds):
 @pytest.mark.parametrize(
     ("loss", "location"),
     [
-        (Absolute(), "all penalised"),
+        (Absolute(), "all"),
         (Absolute(), "rows free"),
-        (Quantile(0.3), "all penalised"),
-        (EpsilonInsensitive(0.2), "all penalised"),
+        (Quantile(0.3), "all"),
+        (EpsilonInsensitive(0.2), "all"),
         (Hinge(), "mean"),
     ],
     ids=repr,
@@ -149,7 +140,7 @@ def test_losses_with_kinks(loss, location):
 
 
 def test_kinks_within_bounds():
-    check(entries_problem(Hinge(), LOCATIONS["all penalised"], Box(-0.5, 0.8)), gap=1e-5)
+    check(entries_problem(Hinge(), LOCATIONS["all"], Box(-0.5, 0.8)), gap=1e-5)
 
 
 def test_rows_of_one_class_have_no_part_in_the_certificate():
@@ -180,4 +171,4 @@ def test_other_bounds(bounds):
     if bounds == ("both", "both"):
         lower = rng.uniform(0.0, 2.0, (D, T))
         upper = lower + rng.uniform(1.0, 3.0, (D, T))
-    check(entries_problem(Square(), LOCATIONS["all penalised"], Box(lower, upper)))
+    check(entries_problem(Square(), LOCATIONS["all"], Box(lower, upper)))

@@ -5,8 +5,10 @@ import signal
 import numpy as np
 import pytest
 from location_oracle import objective, predictions
+from locations import table
 
 from rslm import Objective, Problem, solve
+from rslm.evaluation.data_term import term_of
 from rslm.kernels import Columns
 from rslm.location import Effects, Location
 from rslm.losses import Absolute, Huber, Logistic, Square
@@ -19,8 +21,7 @@ ALL = Location(True, 0.7, 0.5)
 
 def ratings(d=30, T=20, share=0.4, seed=0):
     rng = np.random.default_rng(seed)
-    Y = 3.0 + rng.standard_normal((d, 1)) + 0.7 * rng.standard_normal((1, T))
-    Y += 0.7 * rng.standard_normal((d, 2)) @ rng.standard_normal((2, T)) + 0.3 * rng.standard_normal((d, T))
+    Y = table(rng, d, T, columns=0.7, low_rank=0.7, noise=0.3)
     return np.where(rng.random((d, T)) < share, Y, np.nan)
 
 
@@ -57,8 +58,13 @@ def test_weight_2_is_the_entry_twice(loss, location):
     rng = np.random.default_rng(2)
     U, b = rng.standard_normal((30, 3)), 0.3 * rng.standard_normal(30)
     at = [Objective(p, 1) for p in problems]
-    one, other = (o.evaluate(o.point(U / np.linalg.norm(U), Effects(2.5, b, np.zeros(20), np.zeros(0)))) for o in at)
+    effects = Effects(2.5, b, np.zeros(20), np.zeros(0))
+    one, other = (o.evaluate(o.point(U / np.linalg.norm(U), effects)) for o in at)
     assert one.value == pytest.approx(other.value, rel=1e-12)
+    starts = [term_of(p, 1).guess(1.0, effects)(U) for p in problems]
+    np.testing.assert_allclose(starts[0], starts[1], rtol=1e-10, atol=1e-10 * np.abs(starts[1]).max())
+    duals = [e.duals(p).gram(U) for e, p in zip((one, other), problems, strict=True)]  # made feasible
+    np.testing.assert_allclose(duals[0], duals[1], rtol=0, atol=1e-5 * np.abs(duals[1]).max())  # CG to 1e-7
     d = len(b)  # the scales of effects are estimated from the observations, of which there are more
     gradients = [o.packing.gradient_parts(e.gradient) for o, e in zip(at, (one, other), strict=True)]
     for a, c in zip(*gradients, strict=True):

@@ -95,8 +95,10 @@ def test_the_formulas_of_the_other_solver():
             assert formula(np.array([e])).value == pytest.approx(loss.value(np.array([e]), np.zeros(1))[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("C", [0.3, 3.0])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("loss", "C", "weighted"),
+    [("square", 0.3, False), ("square", 3.0, True), ("huber", 0.3, True), ("huber", 3.0, False)],
+)
 def test_the_global_optimum_is_found_and_certified(loss, kind, C, weighted):
     best = optimum(loss, kind, C, weighted)
     result = solve(problem(LOSSES[loss][0], kind, C, weighted), D, random_state=0, tol=1e-6)
@@ -109,7 +111,7 @@ def test_the_global_optimum_is_found_and_certified(loss, kind, C, weighted):
     assert beyond(result, kind) <= KEPT
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("loss", "weighted"), [("square", True), ("huber", False)])
 @pytest.mark.parametrize("rank", [1, 3])
 def test_both_sides_of_the_certificate_hold_at_low_rank(loss, kind, rank, weighted):
     if rank == 1 and kind == "by entries":

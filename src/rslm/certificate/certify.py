@@ -89,7 +89,7 @@ def _best_dual(duals: DualSums, square: float) -> tuple[float, float]:
 
     most = 1.0 - 2.0 * duals.rounding()  # rounding must not take z out of the domain of the conjugate
     less = duals.rounding()
-    while not math.isfinite(duals.conjugate_part(most)):  # corrections of z have taken it out
+    while not math.isfinite(duals.conjugate_part(most)):  # corrections have moved z out of the domain
         less *= 4.0
         most = 1.0 - less
         if less >= 1.0:

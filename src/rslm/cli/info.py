@@ -28,7 +28,7 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
     facts |= {name: value for name, value in found.items() if isinstance(value, int | float | str)}
     if getattr(fitted, "path_", None) is not None:
         facts |= search_facts(fitted)["search"]
-    # What was asked; where that is a setting that was found, it has another name.
+    # Parameters as they were given. Where the fit has found a value of the same name, the given one is called given_….
     params = {"limit_on_the_rank" if k == "rank" else k: v for k, v in fitted.get_params().items()}
     params = {f"given_{k}" if k in facts else k: v for k, v in params.items()}
     facts |= {k: v if isinstance(v, int | float | bool | None) else str(v) for k, v in params.items()}

@@ -9,14 +9,13 @@ from typing import Any, cast
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rslm.data.prepared.manifest import checksums
 from rslm.distributed.cluster import Cluster
 from rslm.distributed.recipe import Expected, Map, Recipe
+from rslm.distributed.remote_duals import RemoteDuals
 from rslm.evaluation.data_term import Factored
-from rslm.evaluation.dual import quadratic_of_effects
-from rslm.evaluation.feasible import Change, Flags, make_feasible
+from rslm.evaluation.feasible import make_feasible
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.entries.active_set import constant, costs_of_moving, moved_within
 from rslm.inner.features.kronecker import kronecker_preconditioner
@@ -368,7 +367,8 @@ class RemoteTerm:
         return solution_of(W).sample(self.problem, size)
 
     def duals(self, W: Factored) -> RemoteDuals:
-        duals = RemoteDuals(self.shards, solution_of(W), self.problem)
+        columns = [part.columns for part in self.shards.parts]
+        duals = RemoteDuals(columns, solution_of(W), self.problem)
         if self.problem.location is not None:
             make_feasible(duals, self.problem)
         return duals
@@ -385,141 +385,3 @@ class RemoteTerm:
             return total
 
         return gram
-
-
-class RemoteDuals:
-    """Sums over the dual variables of a solution, and changes that make them feasible; see `DualSums`, `Correctable`.
-
-    The dual variables are on the workers. What was done to make them feasible is kept here too, for a worker that has
-    lost them.
-    """
-
-    def __init__(self, shards: Shards, solution: RemoteSolution, problem: Problem) -> None:
-        self._shards, self._solution, self._problem, self._cluster = shards, solution, problem, solution.cluster
-        self._problem_key, self.key = solution.asked(problem), uuid4().hex
-        self._asked = solution.cluster.asked  # the solver of the problem, which must not be forgotten
-        self._change = None if problem.location is None else Change()
-        self.send()
-
-    def send(self) -> None:
-        self._cluster.known[self.key] = self
-        own = [(None if self._change is None else self._of(self._change, part),) for part in self._shards.parts]
-        self._cluster.each("learn_duals", self.key, self._solution.key, self._problem_key, own=own)
-
-    def _of(self, change: Change, part: Part) -> Change:
-        """The part of a change that concerns a shard."""
-        x, lost, sides = change.x, change.lost, change.sides
-        return replace(
-            change,
-            x=None if x is None else self._part(x, part),
-            lost=None if lost is None else self._part(lost, part),
-            sides=None if sides is None else (self._of_groups(sides[0], part), self._of_groups(sides[1], part)),
-        )
-
-    def _changed(self, **parts: Any) -> None:
-        assert self._change is not None
-        self._change = replace(self._change, **parts)
-        self.send()
-
-    def names(self) -> set[str]:
-        return {self.key, self._problem_key}
-
-    def _each(self, question: str, *args: Any) -> list[Any]:
-        return self._cluster.each("duals", self.key, question, *args)
-
-    def _total(self, question: str, *args: Any) -> Any:
-        return self._cluster.total("duals", self.key, question, *args)
-
-    def largest(self) -> float:
-        return float(np.max(self._each("largest")))
-
-    def rounding(self) -> float:
-        return float(np.max(self._each("rounding")))
-
-    def gram(self, X: Floats) -> Floats:
-        total: Floats = self._total("gram", X)
-        return total
-
-    def frobenius_squared(self) -> float:
-        return float(self._total("frobenius_squared"))
-
-    def conjugate_part(self, alpha: float) -> float:
-        return float(self._total("conjugate_part", alpha))
-
-    def support(self) -> float:
-        return float(self._total("support"))
-
-    def quadratic(self) -> float:
-        location = self._problem.location
-        return 0.0 if location is None else quadratic_of_effects(location, *self._total("sums_of_effects"))
-
-    def infeasibility(self) -> float:
-        return 0.0
-
-    # ---- making them feasible ----------------------------------------------------------------------------------------
-
-    @property
-    def _columns(self) -> int:
-        """How many constraints belong to a column each; these come last."""
-        location = self._problem.location
-        return self._problem.shape[1] if location is not None and location.columns == 0.0 else 0
-
-    def _part(self, x: NDArray[Any], part: Part) -> NDArray[Any]:
-        """The constraints of a shard: those of all columns, and its own."""
-        shared = len(x) - self._columns
-        return np.concatenate([x[:shared], x[shared:][part.columns]])
-
-    def _joined(self, found: list[Floats]) -> Floats:
-        """The constraints, from those of every shard."""
-        if self._columns == 0:
-            return np.asarray(sum(found))
-        sizes = [part.columns.stop - part.columns.start for part in self._shards.parts]
-        ends = [len(each) - size for each, size in zip(found, sizes, strict=True)]
-        shared = np.asarray(sum(each[:end] for each, end in zip(found, ends, strict=True)))
-        return np.concatenate([shared, *(each[end:] for each, end in zip(found, ends, strict=True))])
-
-    def _correction(self, question: str, x: NDArray[Any] | None = None) -> list[Any]:
-        own = None if x is None else [(self._part(x, part),) for part in self._shards.parts]
-        return self._cluster.each("correction", self.key, question, own=own)
-
-    def classes(self, lost: Flags) -> tuple[Floats, Floats]:
-        up, down = (self._joined(list(side)) for side in zip(*self._correction("classes", lost), strict=True))
-        return up, down
-
-    def lose(self, lost: Flags) -> None:
-        self._changed(lost=lost)
-
-    def measure(self) -> None:
-        self._changed(largest=float(np.max(self._correction("largest_room"))))
-
-    def violation(self) -> Floats:
-        return self._joined(self._correction("violation"))
-
-    def product(self, x: Floats) -> Floats:
-        return self._joined(self._correction("product", x))
-
-    def subtract(self, x: Floats) -> None:
-        assert self._change is not None
-        self._changed(x=x if self._change.x is None else self._change.x + x)
-
-    def norm(self) -> float:
-        return float(np.linalg.norm(self._correction("norm")))
-
-    def bounded(self) -> bool:
-        return any(self._correction("bounded"))
-
-    def inside(self) -> bool:
-        return all(self._correction("inside"))
-
-    def balance(self) -> None:
-        sides = self._correction("sides")
-        own = self._columns > 0
-        up, down = (np.concatenate(side) if own else np.asarray(sum(side)) for side in zip(*sides, strict=True))
-        self._change = Change()  # from the dual variables before any change
-        self._changed(sides=(up, down))
-
-    def clear(self) -> None:
-        self._changed(nothing=True)
-
-    def _of_groups(self, side: Floats, part: Part) -> Floats:
-        return side[part.columns] if self._columns > 0 else side

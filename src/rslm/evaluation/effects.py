@@ -27,14 +27,15 @@ from rslm.structures import Free
 __all__ = ["effects_alone", "of_unobserved", "residual_duals"]
 
 MOST_STEPS, MOST_PRODUCTS = 50, 500
-MOST_ROUGH_STEPS, MOST_ROUGH_PRODUCTS = 8, 20  # where kinks are rounded: only a start and a baseline
-ENOUGH, ROUGH = 1e-14, 1e-5  # Newton decrement relative to the objective; where kinks are rounded, which changes more
+MOST_ROUGH_STEPS, MOST_ROUGH_PRODUCTS = 8, 20  # if kinks are rounded: the effects are only a start and a baseline
+# Newton decrement, relative to the objective, at which to stop; ROUGH if kinks are rounded, which changes it by more.
+ENOUGH, ROUGH = 1e-14, 1e-5
 EXACT = 1e-4  # relative residual of a system
 ROUNDED = (1.0, 0.1, 0.03)  # widths of rounded kinks, in units of the spread of the targets, one after the other
 SAMPLE = 100_000
 LITTLE, MUCH = 1e-9, 1e9  # damping of the Hessian relative to the objective; effects are in units of their spread
-ENOUGH_OF_STEP = 1e-4  # of the decrease that the slope promises
-ROUNDING = 1e-14  # of the objective
+ENOUGH_OF_STEP = 1e-4  # least decrease, relative to that which the slope promises
+ROUNDING = 1e-14  # rounding errors of the objective, relative to it
 
 
 def effects_alone(problem: Problem, n_threads: int) -> Effects:

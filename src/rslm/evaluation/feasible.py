@@ -28,7 +28,8 @@ from rslm.problem import Problem
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats, Indices64
 
-EXACT, MOST, PASSES = 1e-7, 2000, 3  # two more passes remove what the first leaves
+EXACT, MOST = 1e-7, 2000  # relative residual and number of steps of conjugate gradients
+PASSES = 3  # the second and the third remove the violation that the first one leaves
 ROUNDING = 10.0  # of a sum, relative to that of one number
 LITTLE = 1e-5  # by how much z may be scaled down without making the dual value useless
 WRONG = 1e-8  # norm of violated constraints relative to that of z, above which the dual value would be no bound
@@ -42,7 +43,7 @@ class Change:
     """All that is done to dual variables to make them feasible, in this order."""
 
     lost: Flags | None = None  #: constraints whose dual variables are 0
-    largest: float | None = None  #: room of all dual variables; None if all have the same
+    largest: float | None = None  #: the largest room of a dual variable; None before it is measured
     x: Floats | None = None  #: the combination of effects that is subtracted
     sides: tuple[Floats, Floats] | None = None  #: sums for `Correction.scale`
     nothing: bool = False  #: whether z = 0 in the end
@@ -226,7 +227,7 @@ class Correction:
         return max((float(room.max(initial=0.0)) for _, room in self._rooms()), default=0.0)
 
     def roomy(self, largest: float) -> None:
-        """Let each z move in proportion to its room, or nearly all that have none would be in the way."""
+        """Let each z move in proportion to its room, so that those without room do not leave the domain."""
         data, loss = self.problem.data, self.problem.loss
         sized = 0.0 < largest < np.inf
         if not self._lost.any() and (not sized or (loss.quadratic and data.weights is None)):
@@ -237,8 +238,11 @@ class Correction:
             self._room[at][self._is_lost(at, self._lost)] = 0.0
 
     def _rooms(self) -> Iterator[tuple[slice, Floats]]:
-        """Of some observations at a time, the distance of z to the end of the domain of the conjugate, or the curvature
-        of the loss."""
+        """The room of some observations at a time.
+
+        It is the distance of z to the end of the domain of the conjugate or, if that has no end, the curvature of the
+        loss.
+        """
         data, loss, C = self.problem.data, self.problem.loss, self.problem.C
         interval, checked, w = None if loss.quadratic else loss.interval, CheckedLoss(loss), None
         if interval is None and not loss.quadratic and loss.smooth and self._predictions is not None:

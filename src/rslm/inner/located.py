@@ -164,12 +164,12 @@ class LocatedSolution(ColumnsSolution):
         return np.array([solver.reduced(moved, none, dz) for moved, dz in found])
 
     def preconditioner(self) -> Callable[[Floats], Floats]:
-        """The one of the rows, and the curvature by the mean with the column effects eliminated."""
+        """For U and row effects that of the extended problem; for the mean its curvature, column effects eliminated."""
         solver = self._solver
         of_rows, packing, tail = self._inner.preconditioner(), solver.packing, solver.tail
         of_mean, total = self._inner.mean_curvature(tail.columns) if solver.location.mean else (1.0, 0.0)
         # With column effects that are not penalised any mean is optimal, and far from kinks there is no curvature at
-        # all: then a step of one unit of a point should change the objective by about as much as it is.
+        # all. Then let a step of one unit change the objective by a small part of its value.
         flat = LITTLE * abs(self.value)
         least = max(LITTLE * total, flat / packing.scales[solver.problem.shape[0]] ** 2)
         of_mean = max(of_mean, least, np.finfo(float).tiny)

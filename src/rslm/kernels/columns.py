@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,10 @@ class Factors:
     rank: int
 
     @classmethod
-    def scratch(cls, columns: int, rank: int) -> Self:
+    def scratch(cls, columns: int, rank: int, used: Factors | None = None) -> Factors:
+        """Memory for factors: that of `used`, which are no longer needed, if they have the same shape."""
+        if used is not None and (used.columns, used.rank) == (columns, rank):
+            return used
         return cls(np.empty(-(-columns // LANES) * LANES * rank * (rank + 1) // 2), columns, rank)
 
     @classmethod
@@ -200,10 +203,7 @@ class Columns:
         """
         rows, columns = self.shape
         rank = U.shape[1]
-        if scratch is not None and (scratch.V.shape != (columns, rank) or scratch.residual.dtype != y.dtype):
-            scratch = None
-        residual = scratch_like(y) if scratch is None else scratch.residual
-        factors = Factors.scratch(columns, rank) if scratch is None else scratch.factors
+        residual, factors = _scratch_of(scratch, y, columns, rank)
         V, by_rows = np.empty((columns, rank)), np.empty((rows, rank))
         squares = self._native.evaluate(y, weight, _c(U), ridge, pinned, V, factors.data, residual, by_rows, threads)
         return Solved(squares, V, residual, by_rows, factors)
@@ -219,12 +219,11 @@ class Columns:
         weight: Floats | None = None,
         pinned: bool = False,
     ) -> tuple[Floats, Factors]:
-        """The first half of `evaluate`: V and the factors; `scratch` is scratch for the factors."""
+        """The first half of `evaluate`: V and the factors; `scratch` are factors that are no longer needed."""
         V = np.empty((self.shape[1], U.shape[1]))
-        if scratch is None or (scratch.columns, scratch.rank) != V.shape:
-            scratch = Factors.scratch(*V.shape)
-        self._native.regress(y, weight, _c(U), ridge, pinned, V, scratch.data, threads)
-        return V, scratch
+        factors = Factors.scratch(*V.shape, scratch)
+        self._native.regress(y, weight, _c(U), ridge, pinned, V, factors.data, threads)
+        return V, factors
 
     def residuals(
         self,
@@ -282,10 +281,7 @@ class Columns:
         If `centred`, the mean over a task is subtracted from its x U; y should have mean zero per task, too.
         """
         columns, rank = self.shape[1], U.shape[1]
-        if scratch is not None and (scratch.V.shape != (columns, rank) or scratch.residual.dtype != y.dtype):
-            scratch = None
-        residual = scratch_like(y) if scratch is None else scratch.residual
-        factors = Factors.scratch(columns, rank) if scratch is None else scratch.factors
+        residual, factors = _scratch_of(scratch, y, columns, rank)
         V, by_features = np.empty((columns, rank)), np.empty(U.shape)
         squares = self._native.evaluate_tasks(
             x._native, centred, y, _c(U), ridge, pinned, V, factors.data, residual, by_features, threads
@@ -327,11 +323,10 @@ class Columns:
 
         `more` are further entries of the same columns with their weights, which are added to the sums.
         """
-        if scratch is None or (scratch.columns, scratch.rank) != (self.shape[1], X.shape[1]):
-            scratch = Factors.scratch(self.shape[1], X.shape[1])
+        factors = Factors.scratch(self.shape[1], X.shape[1], scratch)
         entries, their_weight = (None, None) if more is None else (more[0]._native, more[1])
-        self._native.factorise(_c(X), weight, entries, their_weight, ridge, scratch.data, threads)
-        return scratch
+        self._native.factorise(_c(X), weight, entries, their_weight, ridge, factors.data, threads)
+        return factors
 
     def scatter(self, s: Floats, V: Floats, threads: int) -> Floats:
         """S V for the sparse matrix S with the values `s`: row i is Σ_t s_it v_t."""
@@ -445,6 +440,13 @@ def predict_pairs(
     prediction = np.empty(len(i))
     _native.predict_pairs(_integers(i, np.int64), _integers(t, np.int64), _c(U), _c(V), prediction, threads)
     return prediction
+
+
+def _scratch_of(used: Solved | None, y: Floats, columns: int, rank: int) -> tuple[Floats, Factors]:
+    """Memory for residuals like y and for factors: that of a result which is no longer needed, if it fits."""
+    if used is None or used.V.shape != (columns, rank) or used.residual.dtype != y.dtype:
+        return scratch_like(y), Factors.scratch(columns, rank)
+    return used.residual, used.factors
 
 
 def _c(a: Floats) -> Floats:

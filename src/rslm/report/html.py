@@ -116,7 +116,7 @@ def _how_good(certificate: Certificate | None) -> str:
 
 
 def _plots(model: Any) -> list[Callable[..., Any]]:
-    """The plots that there is something to show in."""
+    """The plots that have something to show."""
     plots: list[Callable[..., Any]] = [] if getattr(model, "path_", None) is None else [plot_path]
     plots += [plot_effects] if np.any(model.row_effects_) or np.any(model.col_effects_) else []
     return [*plots, *([plot_spectrum, plot_convergence] if model.rank_ > 0 else []), plot_residuals]

@@ -109,7 +109,8 @@ class StochasticSteps:
             B[:, -1, -1] = 1.0
         else:
             B[:, -1, -1] += max(location.rows, np.finfo(float).tiny)
-            # Earlier steps have removed the gradient of the penalty, as that of earlier batches.
+            # After the first step, effects are near the optimum of all earlier batches with the penalty, where the
+            # gradients of both cancel.
             gradient[:, -1] = by_rows - (location.rows * effects.rows if self.batches else 0.0)
         factors = Factors.of(B, 1)
         step, mean = factors.solve(gradient, 1), 0.0

@@ -102,7 +102,8 @@ def choose(fit: Fit, settings: Sequence[tuple[Any, ...]], X: Array, y: Array) ->
 
 
 def related(X: Array, y: Array, rank: int, C: float) -> Linear:
-    model = MultiTaskRegressor(rank, C, tol=1e-4, random_state=0).fit(list(X), list(y))
+    # Coefficients are generated without a mean that tasks share, so none has to be found.
+    model = MultiTaskRegressor(rank, C, effects=None, tol=1e-4, random_state=0).fit(list(X), list(y))
     return Linear(model.coef_, model.intercept_, model.certificate_.verdict)
 
 

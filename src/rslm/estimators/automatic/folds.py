@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from rslm.data import ObservedMatrix
 from rslm.runtime.types import Indices64
 
-LARGE = 20_000  # entries above which one hold-out is accurate enough
-SHARE, LEAST = 0.1, 4000  # of the entries that are held out of large data, and at least so many
-FEW, FOLDS, FEWER = 5_000, 5, 3  # up to this many entries there are five folds; of more, three
+LARGE = 20_000  # with more entries than this, one hold-out is accurate enough
+SHARE, LEAST = 0.1, 4000  # the hold-out of large data: this fraction of the entries, but not fewer than LEAST
+FEW, FOLDS, FEWER = 5_000, 5, 3  # small data: five folds of up to FEW entries, three of more
 
 
 @dataclass(frozen=True)

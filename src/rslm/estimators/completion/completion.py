@@ -132,7 +132,7 @@ class Completion(Recommending):
         arrays |= {"subspace": self._subspace.features} | self._seen.to_arrays()
         arrays |= ids_to_array("row", self._rows.ids) | ids_to_array("col", self._cols.ids)
         facts["mean_count"], facts["C"] = self._subspace.mean_count, float(self._subspace.C)
-        if self._subspace.weighting is not None:  # which features alone do not need
+        if self._subspace.weighting is not None:  # a model of features alone has none
             facts["weighting"] = self._subspace.weighting
         facts["classes"] = None if self.classes_ is None else self.classes_.tolist()
         return arrays, facts

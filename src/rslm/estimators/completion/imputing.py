@@ -111,7 +111,8 @@ class Imputing(PartialFit):
         squares = (np.asarray(left.values, dtype=np.float64) / units[left.index]) ** 2
         counts = left.col_counts()
         mean = float(squares.mean())
-        # Coefficients that were fitted take up noise: held-out errors show how much, or else their number.
+        # Residuals are smaller than the noise, as fitted coefficients follow some of it. Held-out errors show by how
+        # much; without them, the number of coefficients does.
         fitted = min((self.rank_ + 1) * sum(left.shape), 0.9 * len(left))
         overall = mean * len(left) / (len(left) - fitted)
         if self.held_out_ is not None and self._checked_loss().quadratic:

@@ -158,7 +158,7 @@ class Layout:
         rows, cols = (V, left) if self.features_first else (left, V)
         row_counts, col_counts = self.data.row_counts(), self.data.col_counts()
         basis = self._basis(U, V)
-        if effects is None:  # a location is what is left of rows and columns without an entry
+        if effects is None:  # else rows and columns without an entry have the location alone
             rows = average_where_empty(rows, row_counts) if self.alike[0] else rows
             if self.alike[1]:
                 cols, basis = average_where_empty(cols, col_counts), average_where_empty(basis, col_counts)

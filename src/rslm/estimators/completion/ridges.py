@@ -1,4 +1,4 @@
-"""The ridges of effects in observations, and what they are in the units of an objective."""
+"""The ridges of effects, in numbers of observations, and their values in the units of an objective."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from rslm.runtime.types import Floats
 
 @dataclass(frozen=True)
 class Ridges:
-    """Which effects there are beside the mean, and their ridges: a row with that many entries is shrunk half-way."""
+    """Which effects there are besides the mean, and their ridges.
+
+    A ridge is a number of entries: the effect of a row with that many entries is shrunk half-way to 0.
+    """
 
     rows: float | None  #: of the samples; None for no effects
     columns: float | None  #: of the features

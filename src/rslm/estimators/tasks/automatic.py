@@ -1,4 +1,4 @@
-"""The settings of a fit: those that were given, and for the others those that predict held-out rows best."""
+"""The settings of a fit. Those that the user does not give are chosen by how well held-out rows are predicted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was given; None for what has to be found."""
+    """The settings that the user has given; None for those that have to be found."""
 
     rank: int | None
     C: float | None
@@ -104,7 +104,7 @@ def choose(
     max_time: float | None,
     began: float,
 ) -> Choice:
-    """The setting that predicts held-out rows best, among those that were not given."""
+    """The setting that predicts held-out rows best, among all that agree with what was given."""
     weight = float(len(data)) if data.weights is None else float(data.weights.sum())
     axes = asked.axes(family, data.shape, weight / data.shape[1], largest_rank)
     if asked.all_given or all(len(axes.of(name)) == 1 for name in ("C", "rank", "common", "intercepts")):
@@ -155,7 +155,7 @@ def _searched(search: Search, asked: Asked, folds: list[Fold], of_mean: float, t
 
 
 def _usual(axes: Axes, asked: Asked, family: Family, tasks: int) -> Setting:
-    """What is given, and usual values for the rest."""
+    """The settings that were given, and usual values for the others."""
     C = axes.C[0] if len(axes.C) == 1 else USUAL_C * axes.C[0] / CS[0]
     common, intercepts = (values[0] if len(values) == 1 else USUAL_RIDGE for values in (axes.common, axes.intercepts))
     setting = Setting(LOW_RANK, float(C), 1, common, intercepts)

@@ -14,7 +14,9 @@ from rslm.measurements import Tasks
 from rslm.runtime.types import Floats, Indices64
 
 FOLDS = 5
-MANY, TOO_MANY = 100_000, 1_000_000  # feature values of all observations: above, three folds, and one of five
+# Numbers of feature values of all observations: with more than MANY there are three folds instead of five; with more
+# than TOO_MANY, one fifth of the rows is held out once.
+MANY, TOO_MANY = 100_000, 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ def folds_of(data: Tasks, strata: Indices64, rng: np.random.Generator, quadratic
         held = of_observations == k
         for groups in (tasks, classes) if _is_binary(data.values) else (tasks,):
             left = np.bincount(groups[~held], minlength=int(groups.max()) + 1)
-            held &= left[groups] > 0  # what no other row could teach stays
+            held &= left[groups] > 0  # a task, or a class of it, is not held out as a whole
         if held.any():
             found.append(Fold(part(data, ~held), part(data, held)))
     return found

@@ -37,7 +37,7 @@ from rslm.solvers.stopping import Progress, time_left
 from rslm.storage.container import Arrays, Facts
 
 MOST_RANK = 127  # one less than the kernels' limit: intercepts may need a column
-MOST_LOCATED = 126  # with a location two columns are needed
+MOST_LOCATED = 126  # a location takes two of the columns that the kernels support
 
 
 class TaskModel(Estimator):

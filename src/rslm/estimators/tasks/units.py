@@ -40,7 +40,7 @@ class Units:
         return cls(mean, size, np.zeros(tasks), np.ones(tasks))
 
     def with_targets(self, y: Floats, weights: Floats | None, loss: Loss, centred: bool) -> Units:
-        """The same with targets of one kind, those of all tasks, in units of their spread.
+        """The same units of features, with one unit for the targets of all tasks.
 
         They are divided by their standard deviation where the loss is quadratic, because then a multiple of the targets
         has a multiple of the answer; otherwise only their median is subtracted.

@@ -22,7 +22,7 @@ def kronecker_preconditioner(
     penalised: Floats,
     tail: Tail | None = None,
 ) -> Callable[[Floats], Floats]:
-    """B⁻¹ for features X of the rows of a pattern and the factor V of its columns; |V|² is that of `penalised`.
+    """B⁻¹ for features X of the rows of a pattern and the factor V of its columns, with |V|² of `penalised`.
 
     With the `tail` of a location, the coefficients that all columns share have their own ridge in place of |V|².
     """
