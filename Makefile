@@ -106,17 +106,24 @@ $(VENV)/.made:
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
+# The demonstration needs one instruction set, the tests need all.
+compile = $(need_compiler)echo "compiling rslm" && rm -rf $(VENV)/wheel && \
+  $(PIP) wheel --no-deps -w $(VENV)/wheel -C cmake.define.RSLM_INSTRUCTION_SETS=$(1) . && \
+  $(PIP) install --force-reinstall --no-deps $(VENV)/wheel/rslm-*.whl
+
 $(VENV)/.built: $(VENV)/.made $(SOURCES)
-	$(need_compiler)
-	@echo "compiling rslm"
-	@rm -rf $(VENV)/wheel
-	@$(PIP) wheel --no-deps -w $(VENV)/wheel .
-	@$(PIP) install --force-reinstall --no-deps $(VENV)/wheel/rslm-*.whl
+	@$(call compile,host)
 	@touch $@
 
-$(VENV)/.cli $(VENV)/.plot $(VENV)/.test: $(VENV)/.%: $(VENV)/.built
-	@echo "installing what rslm[$*] needs"
-	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && $(PIP) install "./$$wheel[$*]"
+$(VENV)/.built-all: $(VENV)/.made $(SOURCES)
+	@$(call compile,all)
+	@touch $(VENV)/.built $@
+
+$(VENV)/.cli $(VENV)/.plot: $(VENV)/.%: $(VENV)/.built
+$(VENV)/.test: $(VENV)/.%: $(VENV)/.built-all
+$(VENV)/.cli $(VENV)/.plot $(VENV)/.test:
+	@echo "installing what rslm[$(@F:.%=%)] needs"
+	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && $(PIP) install "./$$wheel[$(@F:.%=%)]"
 	@touch $@
 
 # The reference is made from the sources as text, so nothing has to be compiled.

@@ -656,7 +656,7 @@ def test_pairs_that_are_refused(i, t, rank, message):
 
 
 def test_an_unknown_instruction_set_is_refused():
-    with pytest.raises(ValueError, match="'mmx' is not available on this machine, which has baseline"):
+    with pytest.raises(ValueError, match="'mmx' is not available here; there is baseline"):
         kernels.use_instruction_set("mmx")
 
 

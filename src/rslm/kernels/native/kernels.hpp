@@ -202,9 +202,7 @@ struct Kernels {
     void add_tasks(Kernels &);                                                                                                        \
     }
 RSLM_DECLARE(baseline)
-#if defined(RSLM_X86)
 RSLM_DECLARE(avx2)
 RSLM_DECLARE(avx512)
-#endif
 
 } // namespace rslm

@@ -13,16 +13,25 @@ using rslm::Kernels, rslm::Pattern;
 
 // ---- instruction sets and threads -----------------------------------------------------------------------------
 
-std::vector<const Kernels *> available() { // the best one last
-    std::vector<const Kernels *> all = {rslm::baseline::kernels()};
+std::vector<const Kernels *> available() { // of those that were compiled, what this machine has; the best one last
+    std::vector<const Kernels *> all;
+#if defined(RSLM_HAS_baseline)
+    all.push_back(rslm::baseline::kernels());
+#endif
 #if defined(RSLM_X86)
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2")) return all;
-    all.push_back(rslm::avx2::kernels());
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
-        all.push_back(rslm::avx512::kernels());
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+#if defined(RSLM_HAS_avx2)
+    if (avx2) all.push_back(rslm::avx2::kernels());
 #endif
+#if defined(RSLM_HAS_avx512)
+    if (avx512) all.push_back(rslm::avx512::kernels());
+#endif
+    (void)avx512;
+#endif
+    if (all.empty()) throw std::runtime_error("rslm was compiled for another processor than this one; install it again, here");
     return all;
 }
 
@@ -42,7 +51,7 @@ void use_instruction_set(const std::string &name) {
         }
     std::string all;
     for (const std::string &other : instruction_sets()) all += (all.empty() ? "" : ", ") + other;
-    throw std::invalid_argument("instruction set '" + name + "' is not available on this machine, which has " + all);
+    throw std::invalid_argument("instruction set '" + name + "' is not available here; there is " + all);
 }
 
 // The number of threads worth using: waking one costs some microseconds, and results do not depend on it.
