@@ -81,15 +81,11 @@ class Setting:
 class Trials:
     """All settings that were tried, in order, with their errors on held-out entries."""
 
-    rows: list[tuple[float, ...]] = field(default_factory=list)
-
-    def add(self, setting: Setting, of_rows: bool, error: float, seconds: float) -> None:
-        self.rows.append((setting.rank, setting.C, setting.weighting, float(of_rows), error, seconds))
+    rows: list[dict[str, float]] = field(default_factory=list)
 
     def table(self) -> dict[str, Floats]:
-        """One array for each of rank, C, weighting, row_effects (1 where rows had effects), error and seconds."""
-        names = ("rank", "C", "weighting", "row_effects", "error", "seconds")
-        return dict(zip(names, np.array(self.rows, dtype=np.float64).reshape(-1, len(names)).T.copy(), strict=True))
+        """One array for each number that describes a setting, and for error and seconds."""
+        return {name: np.array([row[name] for row in self.rows], dtype=np.float64) for name in self.rows[0]}
 
 
 @dataclass
@@ -106,6 +102,8 @@ class Found:
 
 class Search:
     """The search over settings for a layout of all data."""
+
+    first_rank = 1
 
     def __init__(
         self,
@@ -133,7 +131,7 @@ class Search:
         self.path = Trials()
         self.errors: dict[Setting, float] = {}
         self.points: dict[Setting, list[Floats]] = {}
-        self.located = template.ridges is not None
+        self.located = template.location is not None
         self.first = math.nan  # the C that the search begins with
         self.exact = len(template.data) <= EXACT  # then every rank is tried, because it costs little
         self.effects: list[Effects | None] = [None] * len(folds)
@@ -146,9 +144,9 @@ class Search:
             return self.of_mean()
         total = []
         for k, fold in enumerate(self.folds):
-            problem = self._layout(fold, Setting(1.0, 1, 0.0)).problem()
+            problem = self._layout(fold, self._setting(1.0, 1, 0.0)).problem()
             self.effects[k] = effects_alone(problem, self.threads)
-            layout = self._layout(fold, Setting(1.0, 1, 0.0))
+            layout = self._layout(fold, self._setting(1.0, 1, 0.0))
             d, T = problem.shape
             total.append(self._error(layout, fold, np.zeros((d, 1)), np.zeros((T, 1)), self.effects[k]))
         return self._mean(total)
@@ -184,9 +182,25 @@ class Search:
     def _best_of_all(self) -> Setting:
         self.first = self._first_C() if self.C is None else self.C
         best = min((self._best(self.first, of_rows) for of_rows in self._with_rows()), key=self._key)
+        best = self._refined(best)
         if self.C is None:
             best = self._between(self._along_C(best, FINE))
         return self._certifiable(best)
+
+    def _setting(self, C: float, rank: int, weighting: float, of_rows: bool = True) -> Setting:
+        """A setting of this search."""
+        return Setting(C, rank, weighting, of_rows)
+
+    def _described(self, setting: Setting) -> dict[str, float]:
+        """The numbers that describe a setting; row_effects is 1 where rows have effects."""
+        ridges = setting.applied(self.template).ridges
+        of_rows = ridges is not None and ridges.rows is not None
+        numbers = {"rank": setting.rank, "C": setting.C, "weighting": setting.weighting}
+        return numbers | {"row_effects": float(of_rows)}
+
+    def _refined(self, best: Setting) -> Setting:
+        """The best setting over what is searched only near the best one: here nothing."""
+        return best
 
     def _key(self, setting: Setting) -> float:
         return self.errors[setting]
@@ -194,7 +208,7 @@ class Search:
     def _grown(self, C: float, kinds: list[Setting]) -> Setting:
         """The best setting over ranks: the smallest rank whose error is almost the least."""
         best: dict[int, Setting] = {}
-        rank, without, count = 1, 0, 0
+        rank, without, count = min(self.first_rank, self.largest_rank), 0, 0
         while True:
             count += 1
             if self.exact or rank <= COMPARED or count % SEARCHED == 0:
@@ -216,7 +230,7 @@ class Search:
         least = min(self.errors[s] for s in best.values())
         ranks = sorted(best)
         high = next(r for r in ranks if self.errors[best[r]] <= (1.0 + BETTER) * least)
-        low, found = max((r for r in ranks if r < high), default=0), best[high]
+        low, found = max((r for r in ranks if r < high), default=self.first_rank - 1), best[high]
         while high - low > 1 and high <= CLOSE:
             middle = (low + high) // 2
             at = self._along_C(self._tried(replace(found, rank=middle)), COARSE)
@@ -329,16 +343,15 @@ class Search:
             points.append(result.point)
             total.append(self._error(layout, fold, result.U, result.V, result.effects))
         self.errors[setting], self.points[setting] = self._mean(total), points
-        ridges = setting.applied(self.template).ridges
-        of_rows = ridges is not None and ridges.rows is not None
-        self.path.add(setting, of_rows, self.errors[setting], time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self.path.rows.append(self._described(setting) | {"error": self.errors[setting], "seconds": seconds})
         logger.info(
             "rank %d, C %.4g, weighting %g: held-out error %.5g, %.2f s",
             setting.rank,
             setting.C,
             setting.weighting,
             self.errors[setting],
-            self.path.rows[-1][-1],
+            seconds,
         )
         return setting
 
@@ -356,19 +369,21 @@ class Search:
 
     def _first_C(self) -> float:
         """The C at which the first singular value of what effects leave would be halved by a rank of one."""
-        fold = self.folds[0]
-        problem = self._layout(fold, Setting(1.0, 1, 0.0)).problem()
-        effects = self.effects[0]
-        z = residual_duals(problem, effects, self.threads) if effects is not None else guessed(problem)
-        (u, v), rows = leading_pair(problem, z, self.threads, self.seed), problem.data.groups(0)
+        problem, z = self._unexplained()
+        u, v = leading_pair(problem, z, self.threads, self.seed)
         if not v.any():  # effects explain everything
             return self.template.C
-        density = float(np.sum(u[rows] ** 2 * v[problem.data.groups(1)] ** 2))
+        density = float(np.sum(problem.data.apply(u[:, None], v[:, None], self.threads) ** 2))
         return HALVED / (density * self.template.curvature * 0.5)
+
+    def _unexplained(self) -> tuple[Problem, Floats]:
+        """The problem of the first fold, and what effects leave of its observations, as the loss takes it."""
+        problem, effects = self._layout(self.folds[0], self._setting(1.0, 1, 0.0)).problem(), self.effects[0]
+        return problem, guessed(problem) if effects is None else residual_duals(problem, effects, self.threads)
 
     def _best(self, C: float, of_rows: bool) -> Setting:
         """The best setting over C, weighting and, unless it is given, rank."""
-        kinds = [Setting(C, 1, weighting, of_rows) for weighting in self._weightings()]
+        kinds = [self._setting(C, 1, weighting, of_rows) for weighting in self._weightings()]
         if self.rank is None:
             return self._grown(C, kinds)
         return self._at_rank(self.rank, C, kinds)

@@ -91,11 +91,6 @@ class Completion(Recommending):
     def _residuals(self, data: ObservedMatrix) -> ObservedMatrix:
         return residuals(data, self._predicted(data, self._left), self._checked_loss())
 
-    def _checked_weighting(self) -> float:
-        if not np.isfinite(as_float(self.weighting)):
-            raise ValueError(f"weighting must be a finite number, 0 for the plain trace norm; got {self.weighting!r}")
-        return float(self.weighting)
-
     @property
     def outlier_scores_(self) -> ObservedMatrix:
         """|residuals_| relative to their usual size: an entry above 3 is unusual, one above 10 very unusual."""
