@@ -435,12 +435,15 @@ class InductiveCompletion(Completion):
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
         arrays |= {"coef_rows": self._coefs[0], "coef_columns": self._coefs[1], "bases": self._bases}
-        facts |= {"encodings": [asdict(e) for e in self._encodings], "weighting_": self.weighting_}
+        facts |= {"encodings": [asdict(e) for e in self._encodings], "weighting": self.weighting_}
         of_search = found_file.written(self)
-        return arrays | of_search[0], facts | of_search[1] | {"feature_weight_": self.feature_weight_}
+        return arrays | of_search[0], facts | of_search[1] | {"feature_weight": self.feature_weight_}
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        if "fit_intercept" in params:  # of an older version, whose models have constants, but no mean
+            params = params | {"effects": AUTO if params["fit_intercept"] else None}
+            del params["fit_intercept"]
         model = super()._from_file(params, arrays, facts)
         rows, rank = model.row_factors_.shape
         of_rows, of_columns = (Encoding.from_plain(e) for e in facts["encodings"])
@@ -449,7 +452,8 @@ class InductiveCompletion(Completion):
         left, right = (parts.floats(arrays, name, encoding.width, rank) for name, encoding in coefs)
         model._coefs, model._bases = (left, right), parts.floats(arrays, "bases", rows, rank)
         model.C_ = model._subspace.C
-        model.weighting_, model.feature_weight_ = (parts.number(facts, k) for k in ("weighting_", "feature_weight_"))
+        given = params | facts  # of files of older versions, the settings that were given
+        model.weighting_, model.feature_weight_ = (parts.number(given, k) for k in ("weighting", "feature_weight"))
         found_file.read(model, arrays, facts)
         return model
 
