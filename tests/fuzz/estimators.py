@@ -243,13 +243,15 @@ def inductive(rng: Generator) -> None:
         loss=loss(rng, ("logistic", "squared_hinge") if binary else ("square", "square", "huber", "absolute")),
         completion=chance(rng, 0.7),
         feature_weight=pick(rng, (0.2, 1.0, 1e-6, 1e6, 1e300, 1e-300), (0.5, 0.2, 0.1, 0.1, 0.05, 0.05)),
-        fit_intercept=chance(rng, 0.7),
+        effects="auto" if chance(rng, 0.7) else None,
         weighting=pick(rng, (0.0, 0.5, 100.0), (0.6, 0.35, 0.05)),
         **how_to_solve(rng),
     )
+    if chance(rng, 0.2):
+        model.set_params(rank="auto", C="auto", weighting="auto", feature_weight="auto", max_time=1.0)
     R, K = features
     model = fitted(rng, model, lambda m: m.fit(X, row_features=R, column_features=K), X, R, K)
-    check_completion(rng, model, X, float(model.C))
+    check_completion(rng, model, X, model.C_)
     if chance(rng, 0.5):
         use(rng, model, A)
 

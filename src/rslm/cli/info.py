@@ -23,17 +23,17 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
     for name in ("row_factors_", "col_factors_", "coef_"):
         if hasattr(fitted, name):
             facts[name.rstrip("_")] = " × ".join(f"{n:,}" for n in getattr(fitted, name).shape)
-    names = ("rank_", "rank_", "C_", "weighting_", "intercept_", "outcome_", "n_iter_")
+    names = ("rank_", "C_", "weighting_", "intercept_", "outcome_", "n_iter_")
     found = {name.rstrip("_"): getattr(fitted, name) for name in names if hasattr(fitted, name)}
     facts |= {name: value for name, value in found.items() if isinstance(value, int | float | str)}
-    if getattr(fitted, "path_", None) is not None:
+    if getattr(fitted, "held_out_", None) is not None:
         facts |= search_facts(fitted)["search"]
     # Parameters as they were given. Where the fit has found a value of the same name, the given one is called given_….
     params = {"limit_on_the_rank" if k == "rank" else k: v for k, v in fitted.get_params().items()}
     params = {f"given_{k}" if k in facts else k: v for k, v in params.items()}
     facts |= {k: v if isinstance(v, int | float | bool | None) else str(v) for k, v in params.items()}
     show(console, str(model), facts, json)
-    if getattr(fitted, "path_", None) is not None:
+    if getattr(fitted, "held_out_", None) is not None:
         for line in in_words(fitted):
             console.print(line)
     if fitted.certificate_ is not None:

@@ -22,7 +22,7 @@ NOT_OF_SAMPLES = {
 
 @pytest.mark.filterwarnings("ignore:.*neither an observed entry")
 @parametrize_with_checks(
-    [InductiveCompletion(rank=1), InductiveCompletion(rank=1, completion=False)],
+    [InductiveCompletion(rank=1, C=30.0), InductiveCompletion(rank=1, C=30.0, completion=False)],
     expected_failed_checks=lambda _: NOT_OF_SAMPLES,
     xfail_strict=False,
 )
@@ -43,7 +43,13 @@ def ratings(*, seed=0, n=80, m=60, noise=0.3, own=0.5):
 
 
 def fitted(X, A, B, **options):
-    return InductiveCompletion(**{"rank": 3, "random_state": 0} | options).fit(X, row_features=A, column_features=B)
+    numbers = {"rank": 3, "C": 30.0, "feature_weight": 0.2, "weighting": 0.0, "random_state": 0}
+    return InductiveCompletion(**numbers | options).fit(X, row_features=A, column_features=B)
+
+
+def matrix_of(model):
+    effects = model.intercept_ + model.row_effects_[:, None] + model.col_effects_
+    return effects + model.row_factors_ @ model.col_factors_.T
 
 
 def rmse(a, b):
@@ -56,7 +62,7 @@ def test_features_help_and_tell_of_rows_and_columns_without_an_entry():
     with pytest.warns(UserWarning, match="no observed"):
         plain = plain_completion(rank=3, C=30.0, random_state=0).fit(X)
     missing = np.isnan(X)
-    ours, theirs = (m.row_factors_ @ m.col_factors_.T for m in (model, plain))
+    ours, theirs = matrix_of(model), matrix_of(plain)
     assert rmse(ours[missing], W[missing]) < 0.5 * rmse(theirs[missing], W[missing])
     spread = W[:5, 4:].std()
     assert rmse(ours[:5, 4:], W[:5, 4:]) < 0.6 * spread
@@ -109,7 +115,7 @@ def test_samples_of_the_fit_get_their_own_factors_back(loss, wide):
     X, A, B, _ = ratings()
     X, A, B = (X.T.copy(), B, A) if wide else (X, A, B)
     model = fitted(X, A, B, loss=loss, tol=1e-9)
-    W = model.row_factors_ @ model.col_factors_.T
+    W = matrix_of(model)
     missing = np.isnan(X)
     np.testing.assert_allclose(model.transform(X)[missing], W[missing], atol=1e-4)
     np.testing.assert_allclose(model.predict(X), W, atol=1e-4)
@@ -118,7 +124,7 @@ def test_samples_of_the_fit_get_their_own_factors_back(loss, wide):
 def test_no_features_and_no_intercept_is_plain_completion():
     X, _, _, _ = ratings()
     with pytest.warns(UserWarning, match="neither an observed entry nor features"):
-        model = InductiveCompletion(3, 30.0, fit_intercept=False, weighting=0.5, random_state=0).fit(X)
+        model = InductiveCompletion(3, 30.0, effects=None, weighting=0.5, random_state=0).fit(X)
     with pytest.warns(UserWarning, match="no observed"):
         plain = plain_completion(3, 30.0, weighting=0.5, random_state=0).fit(X)
     assert model.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=1e-7)
@@ -144,7 +150,7 @@ def test_probabilities_of_classes():
     model = fitted(np.where(np.isnan(X), np.nan, X > 3), A, B, loss="logistic", C=5.0, feature_weight=1.0)
     p = model.predict_proba(np.arange(5), np.full(5, 9))
     assert ((p > 0) & (p < 1)).all()
-    guess = (model.row_factors_[:5] @ model.col_factors_.T > 0) == (W[:5] > 3)
+    guess = (matrix_of(model)[:5] > 0) == (W[:5] > 3)
     assert guess.mean() > 0.8
     assert set(np.unique(model.transform(np.where(np.isnan(X), np.nan, X > 3)))) == {0.0, 1.0}
 
@@ -185,7 +191,7 @@ def test_a_saved_model_predicts_the_same(tmp_path):
 def test_grid_search_passes_the_features_of_rows_on():
     X, A, B, _ = ratings()
     with config_context(enable_metadata_routing=True):
-        model = InductiveCompletion(3, random_state=0)
+        model = InductiveCompletion(3, 30.0, random_state=0)
         model.set_fit_request(row_features=True, column_features=True).set_score_request(row_features=True)
         search = GridSearchCV(model, {"feature_weight": [1e-3, 1.0]}, cv=3)
         search.fit(X, row_features=A, column_features=B)
@@ -200,8 +206,11 @@ def test_grid_search_passes_the_features_of_rows_on():
         ({"row_features": np.ones(80)}, ValueError, "two dimensions"),
         ({"row_features": np.array([["a", "b"]] * 80)}, TypeError, "OneHotEncoder"),
         ({"row_features": np.full((80, 2), np.nan)}, ValueError, "finite"),
-        ({"feature_weight": 0}, ValueError, "feature_weight must be a positive number"),
-        ({"completion": False, "fit_intercept": False}, ValueError, "completion=False needs row_features"),
+        ({"feature_weight": 0}, ValueError, "feature_weight must be 'auto' or a positive number"),
+        ({"completion": False, "effects": None}, ValueError, "completion=False needs row_features"),
+        ({"effects": (5.0, 5.0)}, ValueError, "effects must be 'auto', for a mean and effects of rows and columns, or"),
+        ({"rank": "all"}, ValueError, "rank must be a number or 'auto'; got 'all'"),
+        ({"C": "all"}, ValueError, "C must be a number or 'auto'; got 'all'"),
         ({"loss": "square root"}, ValueError, "loss must be one of"),
     ],
 )
@@ -210,7 +219,7 @@ def test_bad_input(change, error, message):
     options = {k: v for k, v in change.items() if not k.endswith("features")}
     features = {k: v for k, v in change.items() if k.endswith("features")}
     with pytest.raises(error, match=message):
-        InductiveCompletion(2, **options).fit(X, **features)
+        InductiveCompletion(**{"rank": 2, "C": 30.0} | options).fit(X, **features)
 
 
 def test_new_features_must_be_as_many_as_those_of_the_fit():
@@ -292,5 +301,5 @@ def test_a_rank_above_the_number_of_features():
     X, A, B, _ = ratings()
     with pytest.raises(ValueError, match="rank is 10, but the smaller side has 4 features"):
         InductiveCompletion(10, completion=False).fit(X, row_features=A, column_features=B)
-    found = InductiveCompletion(completion=False, tol=1e-3).fit(X, row_features=A, column_features=B)
-    assert found.row_factors_.shape[1] == 4  # where none is given
+    found = InductiveCompletion(None, 30.0, completion=False, tol=1e-3).fit(X, row_features=A, column_features=B)
+    assert found.row_factors_.shape[1] == 4

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,14 @@ from rslm.checkpoint.file import CHECKPOINT, FOUND, PART, SEARCH, check_settings
 from rslm.checkpoint.fingerprint import Settings
 from rslm.data import parts
 from rslm.estimators.automatic.search import Search
-from rslm.estimators.automatic.settings import COLUMNS, Found, Setting, Trials
+from rslm.estimators.automatic.settings import Found, Setting, Trials
 from rslm.runtime.log import logger
 from rslm.runtime.types import Floats
 from rslm.storage.atomic import target_of
 from rslm.storage.container import Arrays, Facts, read_container, write_container
 
 TRIALS, START, NOISE = (f"{SEARCH}_{name}" for name in ("trials", "start", "noise"))
+COLUMNS = ("rank", "C", "weighting", "row_effects", "ridges", "noise_units", "error", "seconds")  # of the trials
 ERRORS = ("error", "of_mean", "of_effects")
 
 
@@ -46,7 +46,7 @@ class SearchCheckpoint:
         self.seed = seed  #: of the search that the file was written by; it need not be that of this call
         self.found: Found | None = None  #: if the search has ended
         self._known: list[tuple[Setting, list[Floats]]] = []
-        self._rows: list[tuple[float, ...]] = []
+        self._rows: list[dict[str, float]] = []
         self._next = -np.inf
         if target_of(path).exists():
             self._read()
@@ -55,7 +55,7 @@ class SearchCheckpoint:
     def resume(self, search: Search) -> None:
         """Let a search know the trials in the file."""
         for (setting, points), row in zip(self._known, self._rows, strict=True):
-            search.errors[setting], search.points[setting] = row[COLUMNS.index("error")], points
+            search.errors[setting], search.points[setting] = row["error"], points
             search.path.rows.append(row)
         if self._known:
             logger.info("resuming the search of %s: %d settings are known", self.path, len(self._known))
@@ -75,7 +75,7 @@ class SearchCheckpoint:
     def end(self, found: Found) -> None:
         """Write what was found in place of the trials."""
         facts: Facts = {name: float(getattr(found, name)) for name in ERRORS}
-        facts[FOUND] = list(found.setting.numbers())
+        facts[FOUND] = {name: float(number) for name, number in found.setting.numbers().items()}
         arrays = {TRIALS: _table(found.path), START: found.start, NOISE: found.noise}
         self._write(facts, {name: array for name, array in arrays.items() if array is not None})
 
@@ -95,9 +95,9 @@ class SearchCheckpoint:
     def _unpack(self, facts: Any, arrays: Arrays) -> None:
         self.seed = parts.whole(facts, "seed")
         trials = parts.floats(arrays, TRIALS, None, len(COLUMNS), finite=False)
-        rows = [tuple(row) for row in trials.tolist()]
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in trials.tolist()]
         if FOUND in facts:
-            given = [parts.number(facts[FOUND], k) for k in range(len(facts[FOUND]))]
+            given = {name: parts.number(facts[FOUND], name) for name in COLUMNS[:-2]}
             error, of_mean, of_effects = (parts.any_number(facts, name) for name in ERRORS)
             start = parts.floats(arrays, START, None, None) if START in arrays else None
             noise = parts.floats(arrays, NOISE, None) if NOISE in arrays else None
@@ -111,10 +111,10 @@ class SearchCheckpoint:
 
 
 def _table(trials: Trials) -> Floats:
-    return np.array(trials.rows, dtype=np.float64).reshape(-1, len(COLUMNS))
+    return np.array([[row[name] for name in COLUMNS] for row in trials.rows]).reshape(-1, len(COLUMNS))
 
 
-def _setting(numbers: Sequence[float]) -> Setting:
+def _setting(numbers: dict[str, float]) -> Setting:
     setting = Setting.of_numbers(numbers)
     if not (setting.C > 0 and setting.rank >= 1 and setting.ridges > 0):
         raise ValueError(FOUND)

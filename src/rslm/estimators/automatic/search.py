@@ -66,6 +66,8 @@ SEVERAL = 4  # times the rank that predicts best, which the convex optimum of no
 class Search:
     """The search over settings for a layout of all data."""
 
+    first_rank = 1
+
     def __init__(
         self,
         template: Layout,
@@ -95,7 +97,7 @@ class Search:
         self.path = Trials()
         self.errors: dict[Setting, float] = {}
         self.points: dict[Setting, list[Floats]] = {}
-        self.located = template.ridges is not None
+        self.located = template.location is not None
         self._of_effects = math.nan  # error of effects alone
         self.first = math.nan  # the C that the search begins with
         self.exact = len(template.data) <= EXACT  # then every rank is tried, because it costs little
@@ -109,9 +111,9 @@ class Search:
             return self.of_mean()
         total = []
         for k, fold in enumerate(self.folds):
-            problem = self._layout(fold, Setting(1.0, 1, 0.0)).problem()
+            problem = self._layout(fold, self._setting(1.0, 1, 0.0)).problem()
             self.effects[k] = effects_alone(problem, self.threads)
-            layout = self._layout(fold, Setting(1.0, 1, 0.0))
+            layout = self._layout(fold, self._setting(1.0, 1, 0.0))
             d, T = problem.shape
             total.append(self._error(layout, fold, np.zeros((d, 1)), np.zeros((T, 1)), self.effects[k]))
         return self._mean(total)
@@ -148,7 +150,7 @@ class Search:
 
     def _best_of_all(self) -> Setting:
         self.first = self._first_C() if self.C is None else self.C
-        best = self._best(self.first)
+        best = self._refined(self._best(self.first))
         if self.C is None:
             best = self._between(self._along_C(best, FINE))
         if self._may_be_without_rows():
@@ -195,13 +197,22 @@ class Search:
             return None
         return noise / math.sqrt(mean) * units
 
+    def _setting(self, C: float, rank: int, weighting: float) -> Setting:
+        """A setting of this search."""
+        ridges = self.template.ridges
+        return Setting(C, rank, weighting, of_rows=ridges is not None and ridges.rows is not None)
+
+    def _refined(self, best: Setting) -> Setting:
+        """The best setting over what is searched only near the best one: here nothing."""
+        return best
+
     def _key(self, setting: Setting) -> float:
         return self.errors[setting]
 
     def _grown(self, C: float, kinds: list[Setting]) -> Setting:
         """The best setting over ranks: the smallest rank whose error is almost the least."""
         best: dict[int, Setting] = {}
-        rank, without = 1, 0
+        rank, without = min(self.first_rank, self.largest_rank), 0
         while True:
             if self.exact or rank <= COMPARED:
                 best[rank] = self._at_rank(rank, C, kinds if self.exact or rank > 1 else kinds[:1])
@@ -223,7 +234,7 @@ class Search:
         least = min(self.errors[s] for s in best.values())
         ranks = sorted(best)
         high = next(r for r in ranks if self.errors[best[r]] <= (1.0 + BETTER) * least)
-        low, found = max((r for r in ranks if r < high), default=0), best[high]
+        low, found = max((r for r in ranks if r < high), default=self.first_rank - 1), best[high]
         while high - low > 1 and high <= CLOSE:
             middle = (low + high) // 2
             at = self._tried(replace(found, rank=middle))
@@ -289,7 +300,7 @@ class Search:
         The best ridge is the variance of the noise, in units of that of the effects. For effects alone, W is part of
         the noise; where W explains most of it, ridges are far too large, and W would get columns that repair effects.
         """
-        while self.located and self.free_effects and self._of_effects > 0:
+        while self.template.ridges is not None and self.free_effects and self._of_effects > 0:
             noise = self.errors[setting] / self._of_effects
             noise = max(noise**2 if self.loss.quadratic else noise, LEAST_NOISE)
             if noise > HALVED * setting.ridges:
@@ -354,14 +365,15 @@ class Search:
             points.append(result.point)
             total.append(self._error(layout, fold, result.U, result.V, result.effects))
         self.errors[setting], self.points[setting] = self._mean(total), points
-        self.path.add(setting, self.errors[setting], time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self.path.add(setting, self.errors[setting], seconds)
         logger.info(
             "rank %d, C %.4g, weighting %g: held-out error %.5g, %.2f s",
             setting.rank,
             setting.C,
             setting.weighting,
             self.errors[setting],
-            self.path.rows[-1][-1],
+            seconds,
         )
         return setting
 
@@ -379,20 +391,21 @@ class Search:
 
     def _first_C(self) -> float:
         """The C at which the first singular value of what effects leave would be halved by a rank of one."""
-        fold = self.folds[0]
-        problem = self._layout(fold, Setting(1.0, 1, 0.0)).problem()
-        effects = self.effects[0]
-        z = residual_duals(problem, effects, self.threads) if effects is not None else guessed(problem)
-        (u, v), rows = leading_pair(problem, z, self.threads, self.seed), problem.data.groups(0)
+        problem, z = self._unexplained()
+        u, v = leading_pair(problem, z, self.threads, self.seed)
         if not v.any():  # effects explain everything
             return self.template.C
-        density = float(np.sum(u[rows] ** 2 * v[problem.data.groups(1)] ** 2))
+        density = float(np.sum(problem.data.apply(u[:, None], v[:, None], self.threads) ** 2))
         return HALVED / (density * self.template.curvature * 0.5)
+
+    def _unexplained(self) -> tuple[Problem, Floats]:
+        """The problem of the first fold, and what effects leave of its observations, as the loss takes it."""
+        problem, effects = self._layout(self.folds[0], self._setting(1.0, 1, 0.0)).problem(), self.effects[0]
+        return problem, guessed(problem) if effects is None else residual_duals(problem, effects, self.threads)
 
     def _best(self, C: float) -> Setting:
         """The best setting over C, weighting and, unless it is given, rank."""
-        of_rows = self.template.ridges is not None and self.template.ridges.rows is not None
-        kinds = [Setting(C, 1, weighting, of_rows) for weighting in self._weightings()]
+        kinds = [self._setting(C, 1, weighting) for weighting in self._weightings()]
         if self.rank is None:
             return self._grown(C, kinds)
         return self._less_shrunk(self._at_rank(self.rank, C, kinds))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from rslm.estimators.completion.layout import Layout
 from rslm.runtime.types import Floats
-
-COLUMNS = ("rank", "C", "weighting", "row_effects", "ridges", "noise_units", "error", "seconds")
 
 
 @dataclass(frozen=True)
@@ -33,34 +30,30 @@ class Setting:
         units = noise if self.by_noise else layout.units
         return replace(layout, C=self.C, weighting=self.weighting, ridges=ridges, units=units)
 
-    def numbers(self) -> tuple[float, ...]:
+    def numbers(self) -> dict[str, float]:
         """As in the table of all trials."""
-        return float(self.rank), self.C, self.weighting, float(self.of_rows), self.ridges, float(self.by_noise)
+        first = {"rank": float(self.rank), "C": self.C, "weighting": self.weighting}
+        return first | {"row_effects": self.of_rows, "ridges": self.ridges, "noise_units": self.by_noise}
 
     @classmethod
-    def of_numbers(cls, numbers: Sequence[float]) -> Setting:
-        """From the first numbers of a line of that table."""
-        rank, C, weighting, of_rows, ridges, by_noise = numbers[:6]
-        return cls(C, int(rank), weighting, bool(of_rows), ridges, bool(by_noise))
+    def of_numbers(cls, numbers: dict[str, float]) -> Setting:
+        """From a line of that table."""
+        C, rank, weighting = numbers["C"], int(numbers["rank"]), numbers["weighting"]
+        return cls(C, rank, weighting, bool(numbers["row_effects"]), numbers["ridges"], bool(numbers["noise_units"]))
 
 
 @dataclass
 class Trials:
     """All settings that were tried, in order, with their errors on held-out entries."""
 
-    rows: list[tuple[float, ...]] = field(default_factory=list)
+    rows: list[dict[str, float]] = field(default_factory=list)
 
     def add(self, setting: Setting, error: float, seconds: float) -> None:
-        self.rows.append((*setting.numbers(), error, seconds))
+        self.rows.append(setting.numbers() | {"error": error, "seconds": seconds})
 
     def table(self) -> dict[str, Floats]:
-        """One array for each of rank, C, weighting, row_effects, ridges, noise_units, error and seconds.
-
-        row_effects is 1 where rows had effects, ridges the factor of the first ridges of the effects, and noise_units 1
-        where features were divided by the size of their noise.
-        """
-        columns = np.array(self.rows, dtype=np.float64).reshape(-1, len(COLUMNS)).T.copy()
-        return dict(zip(COLUMNS, columns, strict=True))
+        """One array for each number of a setting, and for error and seconds."""
+        return {name: np.array([row[name] for row in self.rows], dtype=np.float64) for name in self.rows[0]}
 
 
 @dataclass

@@ -20,7 +20,7 @@ from rslm.estimators.completion.recommend import Known, Recommending
 from rslm.estimators.completion.residuals import outlier_scores, residuals
 from rslm.estimators.persistence import ids_from_array, ids_to_array, save
 from rslm.estimators.warn import warn_caller
-from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
+from rslm.runtime.magnitudes import LARGEST, LEAST
 from rslm.runtime.types import Floats
 from rslm.solvers import Result
 from rslm.storage.container import Arrays, Facts
@@ -90,11 +90,6 @@ class Completion(Recommending):
 
     def _residuals(self, data: ObservedMatrix) -> ObservedMatrix:
         return residuals(data, self._predicted(data, self._left), self._checked_loss())
-
-    def _checked_weighting(self) -> float:
-        if not np.isfinite(as_float(self.weighting)):
-            raise ValueError(f"weighting must be a finite number, 0 for the plain trace norm; got {self.weighting!r}")
-        return float(self.weighting)
 
     @property
     def outlier_scores_(self) -> ObservedMatrix:

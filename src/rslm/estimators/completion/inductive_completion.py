@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,19 +13,28 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rslm.data import Labels, ObservedMatrix, parts
-from rslm.estimators.choices import has_probabilities
-from rslm.estimators.completion.completion import Completion
+from rslm.data import Labels, ObservedMatrix, as_generator, parts
+from rslm.estimators.automatic.inductive_search import USUAL_WEIGHT, InductiveSearch, inductive_folds
+from rslm.estimators.automatic.search import BETTER, stop_when
+from rslm.estimators.callbacks import Reporter
+from rslm.estimators.choices import AUTO, has_probabilities, is_auto
+from rslm.estimators.completion import found_file
+from rslm.estimators.completion.asked import Asked, ridges_of
+from rslm.estimators.completion.completion import Completion, rank_limit
+from rslm.estimators.completion.finding import NO_FACTORS
 from rslm.estimators.completion.inductive_layout import InductiveLayout, InductiveSubspace
 from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.matrix_completion import SEARCHING
 from rslm.estimators.completion.side_features import Encoding, as_features
+from rslm.estimators.defaults import usual_C
 from rslm.estimators.persistence import storable
 from rslm.estimators.warn import warn_caller
 from rslm.losses import Loss
+from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
-from rslm.solvers.stopping import time_left
+from rslm.solvers.stopping import check_max_time, check_tol, time_left
 from rslm.storage.container import Arrays, Facts
 
 
@@ -33,29 +42,34 @@ from rslm.storage.container import Arrays, Facts
 class InductiveCompletion(Completion):
     """Low-rank matrix completion with features of the rows and of the columns.
 
-    Entry (i, j) is predicted by ãᵢᵀ W b̃ⱼ. The row ãᵢ holds a constant, the features of row i and, for the completion
-    term, an indicator of the row itself; b̃ⱼ likewise. W is of rank at most `rank` and minimises
-    ``C Σ loss(x_ij, ãᵢᵀ W b̃ⱼ) + ½ ‖W‖_*²``. Effects of features are learned from all rows that share them, so rows and
-    columns without a single observed entry are predicted by their features.
+    Entry (i, j) is predicted by μ + ãᵢᵀ W b̃ⱼ. The row ãᵢ holds a constant, the features of row i and, for the
+    completion term, an indicator of the row itself; b̃ⱼ likewise. W is of rank at most `rank` and minimises, with the
+    mean μ, ``C Σ loss(x_ij, μ + ãᵢᵀ W b̃ⱼ) + ½ ‖W‖_*²``. Effects of features are learned from all rows that share them,
+    so rows and columns without a single observed entry are predicted by their features.
+
+    What is "auto" is found from the data, as by `MatrixCompletion`. Where X has rows or columns without any entry that
+    have features, whole ones are held out too, because such ones will be predicted.
 
     Parameters
     ----------
-    rank : int, optional
-        Maximum rank of W. If None, 10 or the smaller side of W.
-    C : float, default=30.0
+    rank : int or "auto", default="auto"
+        Maximum rank of W. "auto" is a rank that predicts held-out entries best; 0 if mean, row effects and column
+        effects alone, without features, predict as well.
+    C : float or "auto", default="auto"
         Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
     completion : bool, default=True
         Whether rows and columns have coefficients of their own, as in plain completion, in addition to those of their
         features.
-    feature_weight : float, default=0.2
+    feature_weight : float or "auto", default="auto"
         Size of the features relative to the constant and the indicators, which are 1: the features of a side are
         scaled so that this is the root mean square length of their rows. Larger trusts them more. Bring features of
-        different units to one scale first.
-    fit_intercept : bool, default=True
-        Whether there is a constant feature on both sides: with it a common mean, and one for every row and column.
+        different units to one scale first. "auto" is found, or is 0.2 where C and rank are given.
+    effects : "auto" or None, default="auto"
+        Whether there is a mean, which is not penalised, and a constant feature on both sides, with which every row and
+        column has an effect, a part of W.
     loss : str or Loss, default="square"
         As in `MatrixCompletion`: "square", "absolute", "huber", "logistic", "hinge" …, or an instance of a loss.
-    weighting : float, default=0.0
+    weighting : float or "auto", default="auto"
         As in `MatrixCompletion`, for the indicators.
     warm_start : bool, default=False
         Whether `fit` starts from the subspace that the last `fit` has found, for instance on a path of growing C.
@@ -65,7 +79,15 @@ class InductiveCompletion(Completion):
     Attributes
     ----------
     row_factors_, col_factors_ : arrays (n_samples, rank) and (n_features, rank)
-        The matrix is row_factors_ @ col_factors_.T, features and indicators together.
+        The matrix is intercept_ + row_factors_ @ col_factors_.T, features, indicators and effects together.
+    intercept_, row_effects_, col_effects_ : float and arrays
+        The mean, and the effects where `rank_` is 0; else effects are a part of the factors, and these are 0.
+    C_, weighting_, feature_weight_ : float
+        The settings that were used.
+    path_ : dict of arrays, or None
+        rank, C, weighting, feature_weight, error and seconds of all settings that were tried, as in `MatrixCompletion`.
+    held_out_ : dict or None
+        The errors of held-out entries: of the "mean", of "effects" alone, and of the "model" with the found settings.
     certificate_, history_, outcome_, converged_, n_iter_, rank_, residuals_, outlier_scores_, classes_
         As in `MatrixCompletion`.
 
@@ -92,14 +114,14 @@ class InductiveCompletion(Completion):
 
     def __init__(
         self,
-        rank: int | None = None,
-        C: float = 30.0,
+        rank: int | str | None = "auto",
+        C: float | str = "auto",
         *,
         completion: bool = True,
-        feature_weight: float = 0.2,
-        fit_intercept: bool = True,
+        feature_weight: float | str = "auto",
+        effects: str | None = "auto",
         loss: str | Loss = "square",
-        weighting: float = 0.0,
+        weighting: float | str = "auto",
         warm_start: bool = False,
         solver: str = "trust-region",
         max_iter: int = 1000,
@@ -113,7 +135,7 @@ class InductiveCompletion(Completion):
         self.C = C
         self.completion = completion
         self.feature_weight = feature_weight
-        self.fit_intercept = fit_intercept
+        self.effects = effects
         self.loss = loss
         self.weighting = weighting
         self.warm_start = warm_start
@@ -152,33 +174,116 @@ class InductiveCompletion(Completion):
             As in `MatrixCompletion.fit`.
         """
         began = time.perf_counter()
+        asked = Asked.of(self.rank, self.C, self.weighting)
+        layout = self._layout(X, sample_weight, asked, row_features, column_features)
+        check_max_time(self.max_time)
+        check_tol(self.tol)
+        reporter = Reporter(self, X, several=asked.searches)
+        with self._solving() as interrupt:
+            layout, rank, start = self._chosen(layout, asked, interrupt, began, reporter)
+            left = time_left(self.max_time, began)
+            if rank == 0 and not asked.fixed:
+                self._fit_effects(X, layout, left, reporter)
+            else:
+                start = self._last if self.warm_start and self._last is not None else start
+                self._last = self._fit(X, layout, rank, start, left, checkpoint, reporter).U
+        self.C_, self.weighting_ = float(layout.C), float(layout.weighting)
+        self.feature_weight_ = float(layout.feature_weight)
+        return self
+
+    def _layout(
+        self, X: Any, sample_weight: Any, asked: Asked, row_features: Any, column_features: Any
+    ) -> InductiveLayout:
+        """The layout with the settings that were given, and usual ones in place of others."""
         data = self._observed(X, fitting=True, sample_weight=sample_weight)
-        weighting, weight = self._checked_weighting(), self._checked_feature_weight()
+        weight, located, loss = self._checked_feature_weight(), self._checked_effects(), self._checked_loss()
         of_rows = as_features("row_features", row_features, data.shape[0], data.row_ids)
         of_columns = as_features("column_features", column_features, data.shape[1], data.col_ids)
-        constant = bool(self.fit_intercept)
         encodings = (
-            Encoding.of("row", row_features, of_rows, weight, constant),
-            Encoding.of("column", column_features, of_columns, weight, constant),
+            Encoding.of("row", row_features, of_rows, 1.0, located),
+            Encoding.of("column", column_features, of_columns, 1.0, located),
         )
         lacking = [e.kind for e in encodings if e.width == 0]
         if lacking and not self.completion:
-            raise ValueError(f"completion=False needs {lacking[0]}_features, or fit_intercept=True")
-        features, own, loss = (of_rows, of_columns), bool(self.completion), self._checked_loss()
-        layout = InductiveLayout(data, loss, self.C, weighting, features=features, encodings=encodings, completion=own)
-        self._check_rank(layout)
-        start = self._last if self.warm_start else None
-        with self._solving():
-            self._last = self._fit(X, layout, self.rank, start, time_left(self.max_time, began), checkpoint).U
-        return self
-
-    def _check_rank(self, layout: InductiveLayout) -> None:
+            raise ValueError(f"completion=False needs {lacking[0]}_features, or effects='auto'")
+        layout = InductiveLayout(
+            data,
+            loss,
+            usual_C(data.shape, data.values, loss) if asked.C is None else asked.C,
+            asked.weighting or 0.0,
+            features=(of_rows, of_columns),
+            encodings=encodings,
+            feature_weight=USUAL_WEIGHT if weight is None else weight,
+            completion=bool(self.completion),
+            mean=located,
+        )
         largest = min(side.width for side in layout.sides)
         if isinstance(self.rank, int) and self.rank > largest:
             raise ValueError(
                 f"rank is {self.rank}, but the smaller side has {largest} features, the constant and the indicators of "
                 "rows or columns included; lower the rank"
             )
+        return layout
+
+    def _chosen(
+        self, layout: InductiveLayout, asked: Asked, interrupt: Interrupt, began: float, reporter: Reporter
+    ) -> tuple[InductiveLayout, int, Floats | None]:
+        """The layout with all settings, the limit on the rank, and where to start."""
+        self.path_, self.held_out_ = None, None
+        shape = layout.sides[0].width, layout.sides[1].width
+        rank = rank_limit(asked.rank, shape)
+        if not asked.searches:
+            return layout, rank, None
+        seed = int(as_generator(self.random_state).integers(2**31))
+        of_rows, of_columns = layout.encodings
+        described = of_rows.given is not None, of_columns.given is not None
+        folds = inductive_folds(layout.data, described, np.random.default_rng(seed))
+        if not folds:
+            return layout, rank, None
+        limit = None if self.max_time is None else SEARCHING * self.max_time
+        ridges = ridges_of(AUTO, layout.data, layout.loss, None)
+        assert ridges is not None
+        search = InductiveSearch(
+            layout,
+            folds,
+            ridges=ridges,
+            weighs=is_auto(self.feature_weight) and any(described),
+            rank=rank if asked.fixed else None,
+            C=asked.C,
+            weighting=asked.weighting if asked.C is None else layout.weighting,
+            largest_rank=min(shape),
+            n_threads=thread_count(self.n_threads),
+            seed=seed,
+            stopped=stop_when(interrupt, limit, began),
+            callback=lambda at: reporter.callback(lambda now: at.at(now) | {"_trying": True}, at.scale),
+            interrupt=interrupt,
+        )
+        with interrupt.within(limit, began):
+            found = search.run()
+        if found is None:
+            return layout, rank, None
+        self.path_ = found.path.table()
+        self.held_out_ = {"mean": found.of_mean, "effects": found.of_effects, "model": found.error}
+        chosen = cast(InductiveLayout, found.setting.applied(layout, None))
+        if not asked.fixed and layout.mean and not found.error < (1.0 - BETTER) * found.of_effects:
+            self.held_out_["model"] = found.of_effects
+            return chosen, 0, None
+        return chosen, found.setting.rank, found.start
+
+    def _fit_effects(self, X: Any, layout: InductiveLayout, max_time: float | None, reporter: Reporter) -> None:
+        """Mean, row effects and column effects, which predict as well as anything with features and factors."""
+        data, loss = layout.data, layout.loss
+        alone = Layout(data, loss, NO_FACTORS * layout.C, 0.0, ridges=ridges_of(AUTO, data, loss, None))
+        of_rows, of_columns = layout.weighted_encodings
+        self._encodings = of_rows, of_columns
+        self._fit(X, alone, 1, None, max_time, None, reporter)
+        row_factors, col_factors = (np.zeros((size, 1)) for size in data.shape)
+        mean_count = float(data.row_counts().mean())
+        of_features = np.zeros((self._encodings[0].width, 1)), np.zeros((self._encodings[1].width, 1))
+        self._set({"row_factors_": row_factors, "col_factors_": col_factors, "rank_": 0, "_ridges": None})
+        self._set({"_coefs": of_features, "_bases": row_factors.copy(), "_last": None})
+        self._subspace = InductiveSubspace(col_factors.copy(), layout.C, None, mean_count, self.intercept_)
+        self.residuals_ = self._residuals(data)
 
     def predict(
         self, rows: Any, cols: ArrayLike | None = None, *, row_features: Any = None, column_features: Any = None
@@ -261,11 +366,14 @@ class InductiveCompletion(Completion):
         factors = self._subspace.fold_in(data, bases, self._solved_loss(), threads)
         if self._encodings[0].width == 0:  # samples with neither entries nor features
             factors[data.row_counts() == 0] = self.row_factors_.mean(axis=0)
-        return factors, self.col_factors_
+        known = self._fitted_rows(data) if row_features is None else None
+        effects = np.zeros(len(factors)) if known is None else self.row_effects_[known]
+        return np.column_stack([factors, effects, np.ones(len(factors))]), self._right
 
     def _left_out(self, data: ObservedMatrix, row_features: Any) -> Floats:
         bases, threads = self._bases_of(data, row_features), thread_count(self.n_threads)
-        return self._subspace.left_out(data, bases, self._solved_loss(), threads)
+        found = self._subspace.left_out(data, bases, self._solved_loss(), threads)
+        return np.asarray(found + self.col_effects_[data.index])
 
     def _bases_of(self, data: ObservedMatrix, row_features: Any) -> Floats:
         """The factors of samples as predicted from their features."""
@@ -278,24 +386,41 @@ class InductiveCompletion(Completion):
         return np.tile(self._bases.mean(axis=0), (data.shape[0], 1))
 
     def _factors(self, side: int, wanted: Any, features: Any) -> tuple[Floats, Any]:
-        """Factors of one side, and positions in them."""
-        labels, factors = ((self._rows, self.row_factors_), (self._cols, self.col_factors_))[side]
+        """Factors and effects of one side, and positions in them."""
+        labels, factors = ((self._rows, self._left), (self._cols, self._right))[side]
         if features is None:
             return factors, labels.positions(wanted)
         ids = features.index.to_numpy() if hasattr(features, "index") and hasattr(features, "iloc") else None
         table = as_features(f"{labels.kind}_features", features, None, None)
-        return self._by_features(side, features, table), Labels(labels.kind, table.shape[0], ids).positions(wanted)
+        factors, n = self._by_features(side, features, table), table.shape[0]
+        no_effects = np.tile([0.0, 1.0] if side == 0 else [1.0, self.intercept_], (n, 1))
+        return np.hstack([factors, no_effects]), Labels(labels.kind, n, ids).positions(wanted)
 
     def _by_features(self, side: int, given: Any, X: Any) -> Floats:
         encoding: Encoding = self._encodings[side]
         encoding.check(given, X)
         return np.asarray(encoding.matrix(X, X.shape[0]) @ self._coefs[side])
 
-    def _checked_feature_weight(self) -> float:
-        weight = self.feature_weight
-        if not LEAST <= as_float(weight) <= LARGEST:
-            raise ValueError(f"feature_weight must be a positive number, from {LEAST:g} to {LARGEST:g}; got {weight!r}")
-        return float(weight)
+    def _checked_feature_weight(self) -> float | None:
+        """The weight that was given; None if it has to be found."""
+        weight = as_float(self.feature_weight)
+        if is_auto(self.feature_weight):
+            return None
+        if not LEAST <= weight <= LARGEST:
+            raise ValueError(
+                f"feature_weight must be 'auto' or a positive number, from {LEAST:g} to {LARGEST:g}; got "
+                f"{self.feature_weight!r}"
+            )
+        return weight
+
+    def _checked_effects(self) -> bool:
+        """Whether there are a mean and constants."""
+        if not (self.effects is None or is_auto(self.effects)):
+            raise ValueError(
+                f"effects must be 'auto', for a mean and effects of rows and columns, or None; got {self.effects!r}. "
+                "Beside features, effects are a part of W and have no ridges of their own"
+            )
+        return self.effects is not None
 
     def _warn_of_unobserved(self, layout: Layout) -> None:
         """Only of rows and columns without features: the others are predicted by these."""
@@ -313,10 +438,15 @@ class InductiveCompletion(Completion):
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
         arrays |= {"coef_rows": self._coefs[0], "coef_columns": self._coefs[1], "bases": self._bases}
-        return arrays, facts | {"encodings": [asdict(e) for e in self._encodings]}
+        facts |= {"encodings": [asdict(e) for e in self._encodings], "weighting": self.weighting_}
+        of_search = found_file.written(self)
+        return arrays | of_search[0], facts | of_search[1] | {"feature_weight": self.feature_weight_}
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        if "fit_intercept" in params:  # of an older version, whose models have constants, but no mean
+            params = params | {"effects": AUTO if params["fit_intercept"] else None}
+            del params["fit_intercept"]
         model = super()._from_file(params, arrays, facts)
         rows, rank = model.row_factors_.shape
         of_rows, of_columns = (Encoding.from_plain(e) for e in facts["encodings"])
@@ -324,7 +454,12 @@ class InductiveCompletion(Completion):
         coefs = (("coef_rows", of_rows), ("coef_columns", of_columns))
         left, right = (parts.floats(arrays, name, encoding.width, rank) for name, encoding in coefs)
         model._coefs, model._bases = (left, right), parts.floats(arrays, "bases", rows, rank)
+        model.C_ = model._subspace.C
+        given = params | facts  # of files of older versions, the settings that were given
+        model.weighting_, model.feature_weight_ = (parts.number(given, k) for k in ("weighting", "feature_weight"))
+        found_file.read(model, arrays, facts)
         return model
 
     def _set_subspace(self, features: Floats, C: float, weighting: float, mean_count: float) -> None:
-        self._subspace = InductiveSubspace(features, C, weighting if self.completion else None, mean_count)
+        own = weighting if self.completion and self.row_factors_.any() else None
+        self._subspace = InductiveSubspace(features, C, own, mean_count, self.intercept_)

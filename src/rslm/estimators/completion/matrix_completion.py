@@ -10,11 +10,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.callback import with_callbacks
 
-from rslm.data import ObservedMatrix, as_generator, parts
+from rslm.data import ObservedMatrix, as_generator
 from rslm.estimators.automatic.resumable import SearchCheckpoint
 from rslm.estimators.automatic.sample import ENTRIES, sampled_rows
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import is_auto, needs_distributed
+from rslm.estimators.completion import found_file
 from rslm.estimators.completion.asked import Asked, may_have_units, ridges_of, units_of
 from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.completion import rank_limit
@@ -308,21 +309,15 @@ class MatrixCompletion(Imputing):
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
-        path, held_out = getattr(self, "path_", None), getattr(self, "held_out_", None)
-        arrays |= {} if path is None else {f"path_{name}": values for name, values in path.items()}
-        return arrays, facts | {"held_out": held_out}
+        of_search = found_file.written(self)
+        return arrays | of_search[0], facts | of_search[1]
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
         # Models of older versions have no effects.
         model = super()._from_file({"effects": None, "scale": False} | params, arrays, facts)
         model.C_, model.weighting_ = model._subspace.C, model._subspace.weighting
-        path = {k.removeprefix("path_"): parts.floats(arrays, k, None) for k in arrays if k.startswith("path_")}
-        if len({len(values) for values in path.values()}) > 1:
-            raise ValueError("path")
-        model.path_ = path or None
-        found = facts.get("held_out")
-        model.held_out_ = None if found is None else {k: parts.number(found, k) for k in ("mean", "effects", "model")}
+        found_file.read(model, arrays, facts)
         return model
 
     def _learned_basis(self, shape: tuple[int, int], rank: int) -> Any:
