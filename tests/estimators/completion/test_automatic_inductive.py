@@ -51,7 +51,7 @@ def test_it_finds_what_predicts_best():
     with pytest.warns(UserWarning, match="no observed entry"):
         plain = MatrixCompletion(random_state=0).fit(X)
     for part in (missing, np.s_[:5], np.s_[:, :3]):  # what is missing, rows and columns of which nothing is known
-        assert rmse(matrix_of(model)[part], W[part]) < 0.8 * rmse(matrix_of(plain)[part], W[part])
+        assert rmse(matrix_of(model)[part], W[part]) < 0.85 * rmse(matrix_of(plain)[part], W[part])
     tuned = [
         rmse(
             matrix_of(

@@ -84,9 +84,9 @@ class InductiveSearch(Search):
 
     def _refined(self, best: Setting) -> Setting:
         """Twice or half the weight of the features, as long as the error falls."""
-        assert isinstance(best, InductiveSetting)
         if not self.weighs:
             return best
+        best = cast(InductiveSetting, best)
         for factor in (TWICE, 1.0 / TWICE):
             moved = False
             while LEAST <= best.feature_weight * factor <= MOST:
