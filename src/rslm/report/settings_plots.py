@@ -22,7 +22,7 @@ def plot_path(model: Any, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    model : fitted MatrixCompletion
+    model : fitted MatrixCompletion or InductiveCompletion
         With a `path_`: at least one setting was "auto".
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
@@ -32,11 +32,17 @@ def plot_path(model: Any, ax: Any = None) -> Any:
         raise ValueError(
             "the model has no path to show: its settings were given, or there were too few entries to hold some out"
         )
+    if "weighting" not in path:
+        raise TypeError(
+            f"the path of a completion can be drawn, not that of {type(model).__name__}; its path_ is a table with "
+            f"{', '.join(path)}"
+        )
     ax = new_axes(ax)
     found = _found(model)
     best = int(np.argmin(path["error"])) if found is None else found
     shown = _shown_ranks(path["rank"].astype(int), int(path["rank"][best]))
-    alike = path["row_effects"] == path["row_effects"][best]  # others would be lines of their own
+    further = [path[name] for name in ("row_effects", "feature_weight") if name in path]
+    alike = np.all([values == values[best] for values in further], axis=0)  # others would be lines of their own
     weightings = np.unique(path["weighting"])
     for k, rank in enumerate(shown):
         chosen = rank == int(path["rank"][best])
