@@ -6,7 +6,7 @@ from typing import Any
 
 from rslm import load
 from rslm.cli import options as o
-from rslm.cli.found import in_words, search_facts
+from rslm.cli.found import in_words, search_facts, verdict
 from rslm.cli.output import screen, show
 from rslm.cli.predict import completion
 from rslm.data import read_source
@@ -36,8 +36,7 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
     if getattr(fitted, "held_out_", None) is not None:
         for line in in_words(fitted):
             console.print(line)
-    if fitted.certificate_ is not None:
-        console.print(fitted.certificate_.verdict)
+    console.print(verdict(fitted))
 
 
 def certify(

@@ -12,16 +12,11 @@ from numpy.typing import NDArray
 
 from rslm import MultiTaskRegressor
 from rslm.cli import options as o
+from rslm.cli.found import verdict
 from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data.files import read_table
 from rslm.data.files.table import NamedColumns
-
-VERDICTS = {  # where there is no part of low rank, and so no certificate
-    "none": "One model for all tasks, with an intercept for each, predicts held-out rows as well as a model for each.",
-    "ridge": "The tasks have no directions in common that would help: each has a ridge around the common model.",
-}
-
 
 def multitask(
     table: Annotated[
@@ -104,7 +99,7 @@ def multitask(
         estimator.save(model)
         facts["model"] = str(model)
     show(console, "Result", facts, json)
-    console.print(VERDICTS[estimator.task_part_] if certificate is None else certificate.verdict)
+    console.print(verdict(estimator))
     end(console, estimator, checkpoint)
 
 

@@ -30,15 +30,15 @@ def plot_convergence(model: Any, ax: Any = None) -> Any:
     Parameters
     ----------
     model : fitted estimator
-        With at least one iteration: not a `HankelModel` of order 0.
+        With at least one iteration: not a `HankelModel` of order 0, nor tasks without a part of low rank.
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
     """
     history = model.history_
     if not history:
         raise ValueError(
-            "the model has no iterations to show: there was nothing to solve, as for a series of order 0; plot the "
-            "series itself with plot_series"
+            "the model has no iterations to show: there was nothing of low rank to solve for, as for a series of order "
+            "0, which plot_series shows, or for tasks that a ridge predicts best (task_part_)"
         )
     ax = new_axes(ax)
     iterations, first = np.arange(len(history["objective"])), _first_of_last_objective(history)

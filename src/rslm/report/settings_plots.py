@@ -22,7 +22,7 @@ def plot_path(model: Any, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    model : fitted MatrixCompletion
+    model : fitted MatrixCompletion or InductiveCompletion
         With a `path_`: at least one setting was "auto".
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
@@ -31,6 +31,11 @@ def plot_path(model: Any, ax: Any = None) -> Any:
     if path is None:
         raise ValueError(
             "the model has no path to show: its settings were given, or there were too few entries to hold some out"
+        )
+    if "weighting" not in path:
+        raise TypeError(
+            f"the path of a completion can be drawn, not that of {type(model).__name__}; its path_ is a table with "
+            f"{', '.join(path)}"
         )
     ax = new_axes(ax)
     found = _found(model)
