@@ -4,9 +4,10 @@
     python benchmarks/inductive.py cold      # users without a single rating in training, beside the mean of each film
     python benchmarks/inductive.py generated # features, effects and a part of rows and columns of their own
 
-The first two rows of a table are without any setting. For all other methods alike, all settings (C, weighting, weight of
-the features) are tuned in every fold on 5 % of its training part; predictions are clipped to 1 … 5. The folds have no users without training ratings, so `cold` takes all ratings
-of a tenth of the users out of training, other ones in every fold, and predicts these.
+The first two rows of a table are without any setting. For all other methods, all settings (C, weighting, weight of the
+features) are tuned in every fold on 5 % of its training part; predictions are clipped to 1 … 5. The folds have no users
+without training ratings, so `cold` takes all ratings of a tenth of the users out of training, other ones in every fold,
+and predicts these.
 """
 
 from __future__ import annotations

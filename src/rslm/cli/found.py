@@ -31,9 +31,11 @@ def measure(model: Any) -> str:
     """What the errors of a search are."""
     if model.loss != "square":
         return "mean loss"
-    return (
-        "RMSE" if getattr(getattr(model, "_subspace", None), "units", None) is None else "RMSE in standard deviations"
-    )
+    return "RMSE in standard deviations" if _standardised(model) else "RMSE"
+
+
+def _standardised(model: Any) -> bool:
+    return getattr(getattr(model, "_subspace", None), "units", None) is not None
 
 
 def in_words(model: Any) -> list[str]:
@@ -47,9 +49,10 @@ def in_words(model: Any) -> list[str]:
     ranks = f"{count} ranks" if count > 1 else "one rank"
     what = f"rank {model.rank_}, C = {model.C_:.3g}, weighting {model.weighting_:g}" if model.rank_ else "effects alone"
     alone = "" if model.effects is None else f", effects alone {errors['effects']:.4g}"
+    mean = "the mean of each feature" if _standardised(model) else "the mean"
     said = [
         f"Settings found: {what}; the best of {tried} with {ranks}, by entries held out of those to learn from: "
-        f"{measure(model)} {errors['model']:.4g}{alone}, the mean {errors['mean']:.4g}."
+        f"{measure(model)} {errors['model']:.4g}{alone}, {mean} {errors['mean']:.4g}."
     ]
     if model.rank_ == 0:
         said.append("The low-rank part does not help here: effects alone predict held-out entries as well.")

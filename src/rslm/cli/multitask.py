@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from rslm import MultiTaskRegressor
 from rslm.cli import options as o
-from rslm.cli.found import verdict
+from rslm.cli.found import in_words, search_facts, verdict
 from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
 from rslm.cli.progress import FitProgress
 from rslm.data.files import read_table
 from rslm.data.files.table import NamedColumns
+
 
 def multitask(
     table: Annotated[
@@ -94,11 +95,13 @@ def multitask(
     certificate = estimator.certificate_
     if certificate is not None:
         facts["relative_gap"] = float(certificate.relative_gap)
-    facts |= {f"held_out_error_{name}": error for name, error in (estimator.held_out_ or {}).items()}
+    facts |= search_facts(estimator)
     if model is not None:
         estimator.save(model)
         facts["model"] = str(model)
-    show(console, "Result", facts, json)
+    show(console, "Result", facts if json else {k: v for k, v in facts.items() if k != "search"}, json)
+    for line in in_words(estimator):
+        console.print(line)
     console.print(verdict(estimator))
     end(console, estimator, checkpoint)
 

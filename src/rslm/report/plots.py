@@ -89,8 +89,17 @@ def plot_spectrum(model: Any, ax: Any = None) -> Any:
     else:
         values = singular_values(model.row_factors_, model.col_factors_)  # of the low-rank part, without effects
     values = values[values > LEAST * values.max(initial=0.0)]
-    ax.semilogy(np.arange(1, len(values) + 1), values, "o-", ms=4, color=BLUE)
     ax.set(xlabel="number", ylabel="singular value", title="Spectrum")
+    if not len(values):
+        ax.set(xticks=[], yticks=[])
+        ax.text(0.5, 0.5, "rank 0: no low-rank part", ha="center", va="center", transform=ax.transAxes)
+        return ax
+    ax.plot(np.arange(1, len(values) + 1), values, "o-", ms=4, color=BLUE)
+    if values.max() > 10.0 * values.min():
+        ax.set_yscale("log")
+    else:  # a logarithmic axis would have hardly a tick
+        ax.set_ylim(0.0, 1.1 * values.max())
+    ax.xaxis.get_major_locator().set_params(integer=True)
     return ax
 
 

@@ -70,7 +70,7 @@ def plot_path(model: Any, ax: Any = None) -> Any:
             low, high = min(low, level), max(high, level)
     room = ROOM * max(high - low, 1e-3 * abs(low))
     ax.set(xscale="log", xlabel="C", ylabel="error of held-out entries", ylim=(low - room, high + room))
-    ax.set_title(f"{len(path['C'])} settings tried")
+    ax.set_title(f"{len(path['C'])} settings tried" + ("" if model.rank_ else ": effects alone are as good"))
     ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return ax
 

@@ -119,10 +119,17 @@ class Search:
         return self._mean(total)
 
     def of_mean(self) -> float:
-        """The error of the mean of all training entries, or for two classes of their frequency."""
+        """The error of the mean of all training entries, or for two classes of their frequency.
+
+        Where features are in units of their own, each has its own mean: that of all says nothing.
+        """
         total = []
         for fold in self.folds:
             y = self.loss.targets(fold.train.values).astype(np.float64)
+            if self.template.units is not None:
+                means = _feature_means(fold.train, y)
+                total.append(self._loss_of(fold.held, means[fold.held.index]))
+                continue
             level = float(np.average(y, weights=fold.train.weights))
             if self.loss.binary:  # the log-odds
                 share = min(max(0.5 * (level + 1.0), 1e-6), 1.0 - 1e-6)
@@ -459,6 +466,13 @@ class Search:
         """Over the folds: of root mean squares for the square loss, of mean losses otherwise."""
         mean = float(np.average(values, weights=[len(fold.held) for fold in self.folds]))
         return self.template.scale * math.sqrt(mean) if self.loss.quadratic else mean
+
+
+def _feature_means(data: ObservedMatrix, y: Floats) -> Floats:
+    """The mean of every feature; of one without an entry, the mean of all."""
+    weights = np.ones(len(y)) if data.weights is None else data.weights
+    total, size = (np.bincount(data.index, v, data.shape[1]) for v in (weights * y, weights))
+    return np.where(size > 0, total / np.where(size > 0, size, 1.0), np.average(y, weights=weights))
 
 
 def next_rank(rank: int, exact: bool) -> int:

@@ -120,10 +120,18 @@ def units_of(scale: Any, data: ObservedMatrix, loss: Loss, located: bool, bounde
     means = np.bincount(data.index, y, data.shape[1]) / filled
     spreads = np.sqrt(np.bincount(data.index, (y - means[data.index]) ** 2, data.shape[1]) / filled)
     spreads = np.where(spreads > ROUNDING * np.abs(means), spreads, 0.0) * largest
-    known = spreads[(counts >= min(ENTRIES, data.shape[0])) & (spreads > 0)]
+    enough = counts >= min(ENTRIES, max(2, data.shape[0] // 2))
+    known, constant = spreads[enough & (spreads > 0)], np.count_nonzero(enough & (spreads == 0))
     if is_auto(scale):
-        few = 2 * len(known) < data.shape[1] or len(known) < 2
-        if few or np.quantile(known, 0.9) <= OTHER_UNITS * np.quantile(known, 0.1):
+        few = 2 * len(known) < data.shape[1] - constant or len(known) < 2
+        if few or not _differ(known):
             return None
     usual = float(np.median(known)) if len(known) else 1.0
     return np.where(spreads > 0, spreads, usual)
+
+
+def _differ(spreads: Floats) -> bool:
+    """Whether these spreads are of different units: most of them differ, or one is far from most of them."""
+    smallest, low, usual, high, largest = np.quantile(spreads, (0.0, 0.1, 0.5, 0.9, 1.0))
+    # One large feature would rule the fit. Small ones do not, and one value that differs makes a spread small.
+    return bool(high > OTHER_UNITS * low or largest > OTHER_UNITS * usual or usual > OTHER_UNITS**2 * smallest)

@@ -64,10 +64,10 @@ class MatrixCompletion(Imputing):
         ``rslm.losses.Huber(0.5)``. A loss with kinks (absolute, ε-insensitive, quantile, hinge) is solved in a rounded
         form; the certificate is for the loss itself and states the rounding.
     bounds : (lower, upper), Box or None
-        Bounds of all entries of W, not only of the observed ones: ``(0, None)`` for a non-negative matrix, ``(1, 5)``
-        for ratings. Each is a number, an array with one number for every feature, an array of shape (n_samples, 1) or
-        (n_samples, n_features), or None. Observed values beyond the bounds are fitted as well as the bounds allow, with
-        a warning; ``rslm.structures.Box(lower, upper, strict=True)`` makes them an error.
+        Bounds of all predictions, effects included, not only of the observed entries: ``(0, None)`` for a non-negative
+        matrix, ``(1, 5)`` for ratings. Each is a number, an array with one number for every feature, an array of shape
+        (n_samples, 1) or (n_samples, n_features), or None. Observed values beyond the bounds are fitted as well as the
+        bounds allow, with a warning; ``rslm.structures.Box(lower, upper, strict=True)`` makes them an error.
     effects : "auto", (row_ridge, col_ridge) or None, default="auto"
         The mean and the effects of rows and columns that are added to W. A ridge is a number of observations: a row
         with that many entries is shrunk half-way to the mean; None in its place leaves these effects out. "auto"
@@ -80,8 +80,9 @@ class MatrixCompletion(Imputing):
     scale : bool or "auto", default="auto"
         Whether features are divided by their standard deviations before solving, as a table of different units needs;
         predictions are in the units of X. "auto" does so if there are effects and the spreads of the features differ
-        by more than a factor of 10. Of a small matrix it also tries to divide them by the sizes of their noise instead,
-        and does what predicts held-out entries better.
+        by more than a factor of 10, or one of them is more than 10 times, or less than a hundredth of, the median. Of a
+        small matrix it also tries to divide them by the sizes of their noise instead, and does what predicts held-out
+        entries better.
     add_indicator, keep_empty_features : bool, default=False and True
         What `transform` returns, as scikit-learn's imputers do: whether it adds a column of 0 and 1 for every feature
         with missing entries, and whether it keeps features that had no entry in `fit`.
@@ -120,6 +121,7 @@ class MatrixCompletion(Imputing):
         the mean loss. None if there was nothing to find.
     held_out_ : dict or None
         The errors of held-out entries: of the "mean", of "effects" alone, and of the "model" with the found settings.
+        Where features were standardised, errors are in standard deviations, and the mean is that of every feature.
     certificate_ : Certificate
         The objective and a lower bound on the objective of any matrix; ``print(model.certificate_)`` says what they
         mean.
@@ -136,9 +138,9 @@ class MatrixCompletion(Imputing):
     rank_ : int
         The rank of W, which may be below the limit; 0 if effects alone predict held-out entries as well.
     residuals_ : ObservedMatrix
-        Residuals of the observed entries: x − w; with the logistic loss, 0 or 1 minus the probability of 1; with the
-        hinge losses, the distance to the right side by 1. ``.to_dense()`` is an array with NaN at missing entries.
-        A model that was loaded from a file, or fitted by a cluster, has none.
+        Residuals of the observed entries: x minus its prediction; with the logistic loss, 0 or 1 minus the probability
+        of 1; with the hinge losses, the distance to the right side by 1. ``.to_dense()`` is an array with NaN
+        at missing entries. A model that was loaded from a file, or fitted by a cluster, has none.
     outlier_scores_ : ObservedMatrix
         |residuals_| relative to their usual size, 1.4826 times the median (of those that are not 0, if most are 0):
         large for entries that a robust loss has ignored.
@@ -359,7 +361,7 @@ class MatrixCompletion(Imputing):
         data = matrix.some_rows(rows)
         if units_of(self.scale, data, loss, self.effects is not None, box is not None) is not None:
             warn_caller(
-                "the spreads of the features differ by more than a factor of 10, but workers do not standardise "
+                "the spreads of the features differ as those of different units do, but workers do not standardise "
                 "features; divide them by their standard deviations first"
             )
         ridges = ridges_of(self.effects, data, loss, None)

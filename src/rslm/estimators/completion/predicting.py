@@ -160,7 +160,10 @@ class Predicting(ObservedInput):
         parts = self._checked_loss(), C, weighting, self._box
         units = self._subspace.units if self._ridges is not None else None
         layout = Layout(data, *parts, left="features", ridges=self._ridges, units=units)
-        start, problem = layout.start(self._subspace.features), layout.problem()
+        features = self._subspace.features
+        if not features.any():  # effects alone, for which any subspace will do
+            features = np.ones_like(features)
+        start, problem = layout.start(features), layout.problem()
         rank = start.shape[1]
         if (offsets := self._subspace.offsets if self._ridges is not None else None) is not None:
             effects = Effects(offsets.mean, offsets.columns, np.zeros(data.shape[0]), np.zeros(0))
