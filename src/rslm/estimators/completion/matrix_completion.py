@@ -257,6 +257,9 @@ class MatrixCompletion(Imputing):
         rank = rank_limit(asked.rank, layout.data.shape)
         if not asked.searches or not layout.at_hand:
             return layout, rank, None
+        if layout.loss.binary and layout.one_class:  # the mean predicts them all, and nothing can be compared
+            alone = not asked.fixed and layout.ridges is not None
+            return (replace(layout, C=NO_FACTORS * layout.C), 0, None) if alone else (layout, rank, None)
         seed = int(as_generator(self.random_state).integers(2**31))
         folds = folds_of(layout.data, np.random.default_rng(seed))
         if not folds:
