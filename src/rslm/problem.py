@@ -221,7 +221,8 @@ def check_covariates(location: Location, data: Measurement) -> None:
     if len(X) != len(data):
         raise ValueError(f"covariates must have a row for each of the {len(data)} observations; got {len(X)}")
     parts: list[str] = ["the mean"] if location.mean else []
-    parts += [name for name, ridge in (("rows", location.rows), ("columns", location.columns)) if ridge == 0.0]
+    effects = (("the row effects", location.rows), ("the column effects", location.columns))
+    parts += [name for name, ridge in effects if ridge == 0.0]
     left = X if not parts else np.column_stack([_without_effects(location, data, column) for column in X.T])
     sizes = np.linalg.norm(X, axis=0)
     for k in range(X.shape[1]):
@@ -229,9 +230,16 @@ def check_covariates(location: Location, data: Measurement) -> None:
         if not float(np.linalg.norm(rest)) > COLLINEAR * sizes[k]:
             others = [*parts, *(f"covariate {j}" for j in range(k))]
             raise ValueError(
-                f"covariate {k} is collinear with {' and '.join(others) if others else 'nothing: it is 0'}, so its "
-                "coefficient is not determined; leave it out, or penalise the effects"
+                f"covariate {k} is {_collinear_with(others)}, so its coefficient is not determined; leave it out, or "
+                "penalise the effects"
             )
+
+
+def _collinear_with(others: list[str]) -> str:
+    if not others:
+        return "0 everywhere"
+    listed = " and ".join(filter(None, [", ".join(others[:-1]), others[-1]]))
+    return f"a combination of {listed}" if len(others) > 1 else f"collinear with {listed}"
 
 
 def _without_effects(location: Location, data: Measurement, values: Floats) -> Floats:

@@ -59,11 +59,15 @@ def collinear(kind):
     ("kind", "location", "message"),
     [
         ("constant", {}, "covariate 0 is collinear with the mean"),
-        ("zero", {"mean": False}, "covariate 0 is collinear with nothing: it is 0"),
-        ("of rows", {"rows": 0.0}, "covariate 0 is collinear with the mean and rows"),
-        ("of columns", {"columns": 0.0}, "covariate 0 is collinear with the mean and columns"),
-        ("of both", {"rows": 0.0, "columns": 0.0}, "covariate 0 is collinear with the mean and rows and columns"),
-        ("of others", {}, "covariate 2 is collinear with the mean and covariate 0 and covariate 1"),
+        ("zero", {"mean": False}, "covariate 0 is 0 everywhere"),
+        ("of rows", {"rows": 0.0}, "covariate 0 is a combination of the mean and the row effects"),
+        ("of columns", {"columns": 0.0}, "covariate 0 is a combination of the mean and the column effects"),
+        (
+            "of both",
+            {"rows": 0.0, "columns": 0.0},
+            "covariate 0 is a combination of the mean, the row effects and the column effects",
+        ),
+        ("of others", {}, "covariate 2 is a combination of the mean, covariate 0 and covariate 1"),
     ],
 )
 def test_collinear_covariates(kind, location, message):
@@ -89,7 +93,7 @@ def test_covariates_with_missing_entries_and_sparse_patterns():
     some = np.where(rng.random((30, 25)) < 0.15, rng.standard_normal((30, 25)), np.nan)
     rows, columns = Entries(some).places()
     both = (rng.standard_normal(30)[rows] + rng.standard_normal(25)[columns])[:, None]
-    with pytest.raises(ValueError, match="collinear with the mean and rows and columns"):
+    with pytest.raises(ValueError, match="a combination of the mean, the row effects and the column effects"):
         Problem(Square(), Entries(some), location=Location(True, 0.0, 0.0, both))
     Problem(Square(), Entries(some), location=Location(True, 0.0, 0.0, both + 1e-3 * X(1, len(rows))))
 
@@ -97,7 +101,7 @@ def test_covariates_with_missing_entries_and_sparse_patterns():
 def test_covariates_of_tasks_without_penalty():
     """Common coefficients without a penalty can replace a covariate that is a combination of features."""
     features, of = X(3), np.sort(np.arange(20) % 4)  # observations are ordered by task
-    with pytest.raises(ValueError, match="collinear"):
+    with pytest.raises(ValueError, match="its coefficient is not determined"):
         Problem(Square(), Tasks(features, Y.ravel(), of), location=Location(True, 0.0, None, features[:, :1]))
     Problem(Square(), Tasks(features, Y.ravel(), of), location=Location(True, 0.0, None, X(1, seed=5)))
 

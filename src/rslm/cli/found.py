@@ -35,7 +35,7 @@ def measure(model: Any) -> str:
 
 
 def _standardised(model: Any) -> bool:
-    return getattr(getattr(model, "_subspace", None), "units", None) is not None
+    return getattr(model, "_in_deviations", False)
 
 
 def in_words(model: Any) -> list[str]:

@@ -71,7 +71,7 @@ def found(model: Any) -> str:
     settings = {"rank": model.rank_, "C": model.C_, "weighting": model.weighting_, "settings tried": len(path["C"])}
     errors = model.held_out_
     measure = "RMSE" if model.loss == "square" else "mean loss"
-    if getattr(model._subspace, "units", None) is not None:
+    if getattr(model, "_in_deviations", False):
         measure += " in standard deviations"
     rows = [[THE_MEAN, f"{errors['mean']:.5g}"]]
     rows += [] if model.effects is None else [[EFFECTS, f"{errors['effects']:.5g}"]]

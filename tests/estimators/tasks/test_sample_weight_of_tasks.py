@@ -100,9 +100,9 @@ def test_bad_weights(make):
     cases = {
         r"sample_weight.shape == \(99,\), expected \(100,\)": np.ones(99),
         "Sample weights must be 1D array or scalar, got 2D array": np.ones((100, 2)),
-        "Input sample_weight contains NaN": np.where(np.arange(100) == 3, np.nan, 1.0),
+        "NaN or infinite: the first is nan at row 3": np.where(np.arange(100) == 3, np.nan, 1.0),
         "Sample weights must contain at least one non-zero number": np.zeros(100),
-        r"1 of 100 sample weights are negative or infinite: the first is -2 at row 3. A weight must be": np.where(
+        r"1 of 100 sample weights are negative, NaN or infinite: the first is -2 at row 3. A weight must be": np.where(
             np.arange(100) == 3, -2.0, 1.0
         ),
         "task 'b' has no rows: all its rows have weight 0": (TASKS != "b").astype(float),

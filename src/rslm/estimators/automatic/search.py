@@ -402,7 +402,8 @@ class Search:
         u, v = leading_pair(problem, z, self.threads, self.seed)
         if not v.any():  # effects explain everything
             return self.template.C
-        density = float(np.sum(problem.data.apply(u[:, None], v[:, None], self.threads) ** 2))
+        squares = problem.data.apply(u[:, None], v[:, None], self.threads) ** 2
+        density = float(np.sum(squares if problem.data.weights is None else squares * problem.data.weights))
         return HALVED / (density * self.template.curvature * 0.5)
 
     def _unexplained(self) -> tuple[Problem, Floats]:

@@ -74,13 +74,15 @@ class Completion(Recommending):
             self.residuals_ = self._residuals(layout.data)
         else:
             layout.data.cluster.forget()  # type: ignore[attr-defined]
-        self._warn_if_not_converged()
+        one_class = self.classes_ is not None and layout.one_class  # then a mean may grow without limit
+        if not one_class:
+            self._warn_if_not_converged()
         largest = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * result.U.shape[1]
         if layout.box is not None and largest <= NOTHING * layout.largest:
             warn_caller(
                 "the learned matrix is zero everywhere: no other one within the bounds fits the data better, at this C"
             )
-        if self.classes_ is not None and layout.one_class:
+        if one_class:
             warn_caller("only one class is observed; of a sparse matrix the stored entries are, so store the zeros too")
         self._warn_of_unobserved(layout)
 

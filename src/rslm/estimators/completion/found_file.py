@@ -11,9 +11,10 @@ ERRORS = ("mean", "effects", "model")
 
 
 def written(model: Any) -> tuple[Arrays, Facts]:
-    """The path and the held-out errors of a model; None in place of errors where nothing was searched."""
+    """The path and the held-out errors of a model, None where nothing was searched, and the units of the errors."""
     path, held_out = getattr(model, "path_", None), getattr(model, "held_out_", None)
-    return {} if path is None else {f"path_{name}": values for name, values in path.items()}, {"held_out": held_out}
+    facts = {"held_out": held_out, "in_deviations": getattr(model, "_in_deviations", False)}
+    return {} if path is None else {f"path_{name}": values for name, values in path.items()}, facts
 
 
 def read(model: Any, arrays: Arrays, facts: Facts) -> None:
@@ -22,5 +23,6 @@ def read(model: Any, arrays: Arrays, facts: Facts) -> None:
     if len({len(values) for values in path.values()}) > 1:
         raise ValueError("path")
     model.path_ = path or None
+    model._in_deviations = parts.flag(facts, "in_deviations") if "in_deviations" in facts else False
     found = facts.get("held_out")
     model.held_out_ = None if found is None else {k: parts.number(found, k) for k in ERRORS}

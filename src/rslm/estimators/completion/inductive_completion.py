@@ -234,6 +234,8 @@ class InductiveCompletion(Completion):
         rank = rank_limit(asked.rank, shape)
         if not asked.searches:
             return layout, rank, None
+        if layout.loss.binary and layout.one_class:  # the mean predicts them all, and nothing can be compared
+            return layout, rank if asked.fixed or not layout.mean else 0, None
         seed = int(as_generator(self.random_state).integers(2**31))
         of_rows, of_columns = layout.encodings
         described = of_rows.given is not None, of_columns.given is not None

@@ -20,7 +20,7 @@ from rslm.estimators.completion.asked import Asked, may_have_units, ridges_of, u
 from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.distributed_layout import DistributedLayout
-from rslm.estimators.completion.finding import Chosen, Finder, search_settings
+from rslm.estimators.completion.finding import NO_FACTORS, Chosen, Finder, search_settings
 from rslm.estimators.completion.fold_in import Subspace
 from rslm.estimators.completion.imputing import Imputing
 from rslm.estimators.completion.layout import Layout
@@ -244,6 +244,7 @@ class MatrixCompletion(Imputing):
         check_max_time(self.max_time)
         check_tol(self.tol)
         self._stream = None
+        self._in_deviations = layout.units is not None
         with self._solving() as interrupt:
             reporter = Reporter(self, X, several=asked.searches)
             chosen = self._chosen(layout, asked, interrupt, began, reporter, checkpoint)
@@ -272,6 +273,9 @@ class MatrixCompletion(Imputing):
         rank = rank_limit(asked.rank, layout.data.shape)
         if not asked.searches:
             return Chosen(layout, rank)
+        if layout.loss.binary and layout.one_class:  # the mean predicts them all, and nothing can be compared
+            alone = not asked.fixed and layout.ridges is not None
+            return Chosen(replace(layout, C=NO_FACTORS * layout.C), 0) if alone else Chosen(layout, rank)
         seed = int(as_generator(self.random_state).integers(2**31))
 
         def file() -> SearchCheckpoint:

@@ -189,14 +189,15 @@ def with_weight(
     """The rows without those of weight 0, and the weights of the others; None if all are 1."""
     if sample_weight is None or y is None:
         return X, y, tasks, None
-    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
-    wrong = np.flatnonzero(~((weights >= 0) & (weights < np.inf)))
+    given = np.ravel(np.asarray(sample_weight))
+    wrong = np.flatnonzero(~((given >= 0) & (given < np.inf))) if given.dtype.kind in "fiu" else ()
     if len(wrong):
         raise ValueError(
-            f"{len(wrong)} of {len(weights)} sample weights are negative or infinite: the first is "
-            f"{weights[wrong[0]]:g} at row {wrong[0]}. A weight must be a finite number ≥ 0; a row of weight 0 is left "
+            f"{len(wrong)} of {len(given)} sample weights are negative, NaN or infinite: the first is "
+            f"{given[wrong[0]]:g} at row {wrong[0]}. A weight must be a finite number ≥ 0; a row of weight 0 is left "
             "out."
         )
+    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
     left_out = weights == 0
     if left_out.any():
         found = without_rows(X, y, tasks, left_out, "have weight 0")
