@@ -116,7 +116,9 @@ def test_weights(fit, weights, error, message):
 def test_weights_of_another_pattern(fit):
     estimator = MatrixCompletion() if fit is plain else InductiveCompletion()
     X = sparse.csr_array(np.nan_to_num(M))
-    with pytest.raises(ValueError, match="another pattern than X: row 0, column . is observed in X, but has no weight"):
+    with pytest.raises(
+        ValueError, match=r"another pattern than X: row 0, column . is observed in X, but has no weight"
+    ):
         estimator.fit(X, sample_weight=sparse.csr_array(np.ones((16, 12)) * (np.arange(12) % 2)))
 
 

@@ -190,7 +190,8 @@ def with_weight(
     if sample_weight is None or y is None:
         return X, y, tasks, None
     given = np.ravel(np.asarray(sample_weight))
-    wrong = np.flatnonzero(~((given >= 0) & (given < np.inf))) if given.dtype.kind in "fiu" else ()
+    numbers = given if given.dtype.kind in "fiu" else np.empty(0)  # others are refused below
+    wrong = np.flatnonzero(~((numbers >= 0) & (numbers < np.inf)))
     if len(wrong):
         raise ValueError(
             f"{len(wrong)} of {len(given)} sample weights are negative, NaN or infinite: the first is "
