@@ -167,6 +167,10 @@ class Search:
 
     def run(self) -> Found | None:
         """The best setting; if there was no time for all, of those that were tried, and None if none was."""
+        with np.errstate(over="ignore", invalid="ignore"):  # an error may be infinite
+            return self._run()
+
+    def _run(self) -> Found | None:
         of_mean, of_effects = self.of_mean(), math.nan
         try:
             of_effects = self.of_effects()
