@@ -154,7 +154,7 @@ def check_completion(rng: Generator, model: Any, X: Any, C: float) -> None:
     with np.errstate(over="ignore"):
         W = left @ right.T
     full = data.row_counts().all() and data.col_counts().all()
-    if full and getattr(model, "effects", "features") is None:
+    if full and type(model) is MatrixCompletion and model.effects is None:
         primal, slack = completion_primal(data, model.loss, C, model.weighting_, left, right)
         certified(c, primal if model.outcome_ != "failed" else None, slack)
     else:

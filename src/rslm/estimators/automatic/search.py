@@ -141,6 +141,10 @@ class Search:
 
     def run(self) -> Found | None:
         """The best setting that there was time to try; None if there was not even time for one."""
+        with np.errstate(over="ignore", invalid="ignore"):  # an error may be infinite
+            return self._run()
+
+    def _run(self) -> Found | None:
         of_mean, of_effects = self.of_mean(), math.nan
         try:
             of_effects = self._of_effects = self.of_effects()

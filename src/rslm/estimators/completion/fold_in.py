@@ -71,15 +71,19 @@ class Subspace:
         weights = count_weights(data.row_counts(), self.mean_count, self.weighting)
         if self.units is not None:
             data = data.with_values(data.values / self.units[data.index])
-        scale = scale_of(float(np.abs(data.values).max(initial=0.0)), self.box, loss)
+        located, largest = self.offsets, float(np.abs(data.values).max(initial=0.0))
+        if located is not None:  # new entries may be much smaller than those of the fit
+            largest = max(largest, float(np.abs(located.columns + located.mean).max()))
+        scale = scale_of(largest, self.box, loss)
         if scale != 1.0:
             data = data.with_values(data.values / scale)
-        box, located = self._structure(data.shape[0], scale), self.offsets
+        box = self._structure(data.shape[0], scale)
         location = None if located is None else Location(True, 0.0, located.ridge)
         problem = Problem(loss, Entries.of_transposed(data), box, self.C, None, weights, location)
         point = self.features
         if located is not None:  # effects of the features are fixed here, so that their ridge does not matter
             effects = Effects(0.0, (located.columns + located.mean) / scale, np.zeros(data.shape[0]), np.zeros(0))
             point = Packing.of(problem).packed(self.features, effects)
-        # The inner solvers of entries work column by column, with bounds and without.
-        return cast(ColumnsSolution, choose(problem, threads).solve(point)), scale
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers of very different sizes
+            # The inner solvers of entries work column by column, with bounds and without.
+            return cast(ColumnsSolution, choose(problem, threads).solve(point)), scale

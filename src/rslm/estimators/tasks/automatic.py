@@ -75,7 +75,7 @@ class Asked:
     only_low_rank: bool  #: whether a ridge for every task is no answer
 
     def axes(self, family: Family, shape: tuple[int, int], per_task: float, largest_rank: int) -> Axes:
-        unit = 1.0 / (family.curvature * per_task)
+        unit = 1.0 / max(family.curvature * per_task, np.finfo(float).tiny)  # tiny losses of huge data
         largest = min(*shape, largest_rank)
         ranks: Values = (
             [*(r for r in RANKS if r < largest), largest] if self.rank is None else [min(self.rank, largest)]

@@ -29,7 +29,7 @@ LOW_RANK, RIDGE, NONE = "low rank", "ridge", "none"
 
 TOL = 1e-3  # of fits within a search
 MOST_ITERATIONS = 40  # likewise; more are needed only where C is so large that predictions are bad
-ROUNDED = 0.1  # width of rounded kinks within a search, relative to the spread of the targets
+ROUNDED, AT_MARGIN = 0.3, 0.1  # width of rounded kinks within a search, in spreads of the targets; of two classes
 WIDEST = 120  # columns of a fixed U; the kernels support 128, intercepts included
 SMALL = 1e-2  # size of new directions in a warm start
 NEGLIGIBLE = 1e-3  # singular values relative to the largest one, at the accuracy of a search
@@ -109,8 +109,8 @@ class Family:
         if self.loss.smooth:
             return self
         reach = 1.0 if self.loss.interval is None else self.loss.interval.reach
-        unit = 1.0 if self.loss.binary else spread(values)
-        return replace(self, loss=self.loss.rounded(ROUNDED * unit / reach))
+        width = AT_MARGIN if self.loss.binary else ROUNDED * spread(values)
+        return replace(self, loss=self.loss.rounded(width / reach))
 
     def fit(self, setting: Setting, data: Tasks, start: Fitted | None = None, max_time: float | None = None) -> Fitted:
         """A fit that is accurate enough to compare settings."""
