@@ -27,7 +27,7 @@ test: lint
 	@echo "pytest"
 	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup
 
-test-sets: $(VENV)/.test
+test-sets: $(VENV)/.built-all $(VENV)/.test
 	@for set in $$($(BIN)/python -c 'from rslm import kernels; print(*kernels.instruction_sets())'); do \
 	  echo "pytest with RSLM_INSTRUCTION_SET=$$set"; \
 	  RSLM_INSTRUCTION_SET=$$set $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup || exit 1; \
@@ -106,7 +106,7 @@ $(VENV)/.made:
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-# The demonstration needs one instruction set, the tests need all.
+# One instruction set, the best one of this machine; all of them to test each, or if the environment names one.
 compile = $(need_compiler)echo "compiling rslm" && rm -rf $(VENV)/wheel && \
   $(PIP) wheel --no-deps -w $(VENV)/wheel -C cmake.define.RSLM_INSTRUCTION_SETS=$(1) . && \
   $(PIP) install --force-reinstall --no-deps $(VENV)/wheel/rslm-*.whl
@@ -119,8 +119,7 @@ $(VENV)/.built-all: $(VENV)/.made $(SOURCES)
 	@$(call compile,all)
 	@touch $(VENV)/.built $@
 
-$(VENV)/.cli $(VENV)/.plot: $(VENV)/.%: $(VENV)/.built
-$(VENV)/.test: $(VENV)/.%: $(VENV)/.built-all
+$(VENV)/.cli $(VENV)/.plot $(VENV)/.test: $(VENV)/$(if $(RSLM_INSTRUCTION_SET),.built-all,.built)
 $(VENV)/.cli $(VENV)/.plot $(VENV)/.test:
 	@echo "installing what rslm[$(@F:.%=%)] needs"
 	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && $(PIP) install "./$$wheel[$(@F:.%=%)]"
