@@ -44,19 +44,20 @@ template <int Q> struct BoxColumn {
     Buffer<double> e;                        // errors y − x v at the last pass over all entries
     Buffer<double> gradient, step, kept;
     Buffer<int32_t> active, face;
-    Buffer<double> gram;
+    Gram gram;
+    Buffer<double> collected;
     Row<Q> v;
     int active_count = 0, face_count = 0;
     double largest_row = 0, largest_target = 0;
 
     BoxColumn(const Box &box, int rank, int64_t n)
         : box(box), rank(rank), x((n + LANES) * width), y(n + LANES), s(n + LANES), lower(n + LANES), upper(n + LANES), h(n + LANES),
-          e(n + LANES), gradient(n + LANES), step(n + LANES), kept(n + LANES), active(n + LANES), face(n + LANES), gram((MOST_TILE_ROWS + 1) * MOST_TILE_PARTS * 8) {}
+          e(n + LANES), gradient(n + LANES), step(n + LANES), kept(n + LANES), active(n + LANES), face(n + LANES), gram(rank, true), collected(gram.sum_count) {}
 
     RSLM_INLINE const double *row(int i) const { return x + int64_t(i) * width; }
     RSLM_INLINE double error(int i) const { return y[i] - sum(v.product(row(i))); }
     RSLM_INLINE vec errors(int i) const { // of eight consecutive entries
-        vec products[LANES];
+        reg products[LANES];
 #pragma GCC unroll 8
         for (int l = 0; l < LANES; l++) products[l] = v.product(row(i + l));
         return load<vec>(y + i) - sums(products);
@@ -64,7 +65,7 @@ template <int Q> struct BoxColumn {
     // The products of a row with those of some entries, eight at a time.
     void products(const Row<Q> &r, const int32_t *entries, int count, double *out) const {
         for (int k = 0; k < count; k += LANES) {
-            vec products[LANES];
+            reg products[LANES];
 #pragma GCC unroll 8
             for (int l = 0; l < LANES; l++) products[l] = r.product(row(entries[k + l < count ? k + l : count - 1]));
             store(out + k, sums(products));
@@ -87,7 +88,7 @@ template <int Q> struct BoxColumn {
             s[i] = std::min(std::max(value_at(dual, at), lower[i]), upper[i]);
             largest = std::max(largest, squares[j]), largest_target = std::max(largest_target, std::abs(y[i]));
         }
-        std::memset(x + int64_t(n) * width, 0, sizeof(double) * size_t((padded - n) * width));
+        std::memset(x + int64_t(n) * width, 0, sizeof(double) * size_t((padded + 1 - n) * width));
         for (int i = n; i < padded; i++) y[i] = s[i] = lower[i] = upper[i] = 0, h[i] = 1;
         largest_row = std::sqrt(largest);
     }
@@ -181,15 +182,12 @@ template <int Q> struct BoxColumn {
         const Column<Q> column{pattern, x.data, g, 0, face_count, NO_VALUES};
         alignas(64) double flat[4 * Q * stride];
         alignas(64) double b[stride] = {};
+        std::memset(flat, 0, sizeof(double) * size_t(rank * stride));
         const int used = (rank + 7) / 8; // parts that contain columns
         vec *const m = (vec *)flat;
-        walk_tiles(rank, [&](int a, int rows, int first, int count) {
-            run_tile<false>(column, a, rows, first, count, a == 0, gram.data);
-            for (int i = 0; i < rows; i++)
-                for (int p = 0; p < count; p++) store(flat + (a + i) * stride + 8 * (first + p), load<vec>(gram + (i * count + p) * 8));
-            if (a == 0)
-                for (int p = 0; p < count; p++) store(b + 8 * (first + p), load<vec>(gram + (rows * count + p) * 8));
-        });
+        std::memset(collected.data, 0, sizeof(double) * size_t(gram.sum_count));
+        gram.template add<false>(column, collected.data);
+        walk_sums(rank, true, [&](int k, int i, int j) { (j < rank ? flat[i * stride + j] : b[i]) = collected[k]; });
         for (int p = 0; p < used; p++) store(b + 8 * p, load<vec>(b + 8 * p) + factor * more.x[p]);
         double lowest[4 * Q]; // of the pivots, as in systems.hpp
         for (int a = 0; a < rank; a++) lowest[a] = std::max(ridge, ROUNDED * (flat[a * stride + a] += ridge));
@@ -345,7 +343,7 @@ template <int Q> struct BoxColumn {
             const Row<Q> dv = solve_face(box.smoothing / c, box.smoothing, rhs);
             double largest = 0;
             for (int i = 0; i < padded; i += LANES) {
-                vec products[LANES];
+                reg products[LANES];
 #pragma GCC unroll 8
                 for (int l = 0; l < LANES; l++) products[l] = dv.product(row(i + l));
                 const vec change = sums(products);

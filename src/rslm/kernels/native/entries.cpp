@@ -10,7 +10,8 @@ template <int Q, bool WEIGHTED>
 double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, const Values &y, const Values &weight, const double *U, int rank,
                 const rslm::Ridge &ridge, bool pinned, double *V, double *factors, const Values &residual, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
-    double *u = workspace.reserve(size_t(c.rows + 1) * width + 8 + size_t(c.sum_count() * c.rows) * width);
+    double *sums = workspace.reserve(size_t(c.sum_count() * c.rows) * width + 8 + size_t(c.rows + 1) * width);
+    double *u = sums + c.sum_count() * c.rows * width;
     pad<Q>(U, c.rows, rank, u);
     Buffer<double> squares(c.shard_count);
     std::memset(squares.data, 0, sizeof(double) * size_t(c.shard_count));
@@ -43,18 +44,13 @@ double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, 
                     store_values(residual, p, batch.n, s);
                     square += s * e;
                     const Spilled each = Spilled::of(s);
-                    batch.prefetch(sum);
-                    for (int i = 0; i < batch.n; i++) {
-                        Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
-                        row.add(each[i], v);
-                        row.put(sum + batch.offset[i]);
-                    }
+                    add_to_rows(batch, each, v, sum);
                 }
             }
             squares[shard] += ::sum(square);
         };
     };
-    sum_over_shards<Q>(c, u + (c.rows + 1) * width, rank, threads, by_rows, make);
+    sum_over_shards<Q>(c, sums, rank, threads, by_rows, make);
     double total = 0;
     for (int64_t s = 0; s < c.shard_count; s++) total += squares[s];
     return total;
@@ -103,12 +99,7 @@ void gram(const Pattern &c, Workspace &workspace, int threads, const Values &s, 
                 }
                 for (int64_t p = c.indptr[t]; p < end; p += LANES) {
                     const Batch<Q> batch(c, p, end);
-                    const Spilled e = Spilled::of(load_values(s, p, batch.n));
-                    for (int i = 0; i < batch.n; i++) {
-                        Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
-                        row.add(e[i], even);
-                        row.put(sum + batch.offset[i]);
-                    }
+                    add_to_rows(batch, Spilled::of(load_values(s, p, batch.n)), even, sum);
                 }
             }
         };

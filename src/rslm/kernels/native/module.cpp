@@ -5,6 +5,9 @@
 #include <nanobind/stl/vector.h>
 #include <new>
 #include <utility>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 constexpr std::align_val_t CACHE_LINE{64};
 
@@ -20,7 +23,16 @@ double *rslm::Workspace::reserve(size_t n) {
 rslm::Workspace::~Workspace() { release(data); }
 rslm::Active::~Active() { release(row), release(s), release(weight); }
 
-void *rslm::allocate(size_t bytes) { return ::operator new((bytes / 64 + 1) * 64, CACHE_LINE); } // whole cache lines, as rows are read by whole vectors
+void *rslm::allocate(size_t bytes) {
+    bytes = (bytes / 64 + 1) * 64; // whole cache lines, as rows are read by whole vectors
+    void *p = ::operator new(bytes, CACHE_LINE);
+#if defined(__linux__) // rows are read in no order: with large pages, their addresses are translated faster
+    constexpr uintptr_t PAGE = 1 << 12, LARGE = 1 << 21;
+    const uintptr_t first = (uintptr_t(p) + PAGE - 1) / PAGE * PAGE, last = (uintptr_t(p) + bytes) / PAGE * PAGE;
+    if (bytes >= 2 * LARGE) madvise((void *)first, last - first, MADV_HUGEPAGE);
+#endif
+    return p;
+}
 void rslm::release(void *p) { ::operator delete(p, CACHE_LINE); }
 void rslm::out_of_memory() { throw std::bad_alloc(); }
 

@@ -27,13 +27,19 @@ template <class F> void with_quads(int rank, F &&f) {
     return f(Int<32>{});
 }
 
+RSLM_INLINE int padded_width(int rank) {
+    int width = 0;
+    with_quads(rank, [&](auto q) { width = 4 * decltype(q)::value; });
+    return width;
+}
+
 // Copies rows × rank numbers to rows of 4 Q numbers at distances of `stride` numbers, padded with zeros, and adds one zero
 // row after the last.
 template <int Q> void pad(const double *from, int64_t rows, int rank, double *to, int stride = 4 * Q) {
     for (int64_t i = 0; i <= rows; i++) {
         const int filled = i < rows ? rank : 0;
-        std::memcpy(to + i * stride, from + i * rank, sizeof(double) * size_t(filled));
-        for (int k = filled; k < 4 * Q; k++) to[i * stride + k] = 0.0;
+        for (int k = 0; k < filled; k++) to[i * stride + k] = from[i * rank + k];
+        for (int k = filled; k < 4 * Q; k++) to[i * stride + k] = 0;
     }
 }
 
@@ -92,10 +98,16 @@ template <int Q> struct Row {
         for (int v = 0; v < N; v++) x[v] -= a * other.x[v];
     }
     // The sum over the lanes of the result is the scalar product with the row at p.
-    RSLM_INLINE vec product(const double *p) const {
+    RSLM_INLINE reg product(const double *p) const {
+#if defined(__AVX512F__)
         vec s = x[0] * part(p, 0);
 #pragma GCC unroll 16
         for (int v = 1; v < N; v++) s += x[v] * part(p, v);
+#else
+        reg s = x[0].part[0] * load<reg>(p);
+#pragma GCC unroll 64
+        for (int k = 1; k < 4 * Q / WIDTH; k++) s += x[k / REGISTERS].part[k % REGISTERS] * load<reg>(p + WIDTH * k);
+#endif
         return s;
     }
 };
@@ -114,18 +126,33 @@ template <int Q> struct Batch {
         else
             for (int i = 0; i < LANES; i++) offset[i] = (i < n ? int64_t(index[i]) : c.rows) * (4 * Q);
     }
-    // Prefetches the rows needed next; FACTORS rows are stored next to each other.
-    template <int FACTORS = 1> RSLM_INLINE void prefetch(const double *rows) const {
-        if (next)
-            for (int i = 0; i < LANES; i++) prefetch_row<Q * FACTORS>(rows + int64_t(next[i]) * (4 * Q * FACTORS));
+    // Prefetches the rows needed next. It pays for rows of one cache line only.
+    RSLM_INLINE void prefetch(const double *rows) const {
+        if (Q <= 2 && next)
+            for (int i = 0; i < LANES; i++) prefetch_row<Q>(rows + int64_t(next[i]) * (4 * Q));
     }
     // Lane i is the scalar product of the i-th row with `row`.
     template <int FACTORS = 1> RSLM_INLINE vec products(const double *rows, const Row<Q> &row) const {
-        vec s[LANES];
+        reg s[LANES];
 #pragma GCC unroll 8
         for (int i = 0; i < LANES; i++) s[i] = row.product(rows + FACTORS * offset[i]);
         return sums(s);
     }
 };
+
+// Adds s v to the rows of the entries of a batch, with one s for each.
+template <int Q> RSLM_INLINE void add_to_rows(const Batch<Q> &batch, const Spilled &s, const Row<Q> &v, double *sum) {
+    batch.prefetch(sum);
+    const auto add = [&](int i) __attribute__((always_inline)) {
+        Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
+        row.add(s[i], v);
+        row.put(sum + batch.offset[i]);
+    };
+    if (batch.n == LANES) {
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES; i++) add(i);
+    } else
+        for (int i = 0; i < batch.n; i++) add(i);
+}
 
 } // namespace

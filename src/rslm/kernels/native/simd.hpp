@@ -22,6 +22,8 @@ using rslm::Values;
 typedef double vec __attribute__((vector_size(64)));
 typedef float vec32 __attribute__((vector_size(32)));
 typedef decltype(vec{} < vec{}) mask;
+typedef vec reg;
+constexpr int WIDTH = 8;
 RSLM_INLINE vec pick(mask m, vec a, vec b) { return m ? a : b; } // a where m holds, else b
 #endif
 
@@ -175,21 +177,33 @@ RSLM_INLINE void transpose(const double *const row[LANES], vec *out) {
 #endif
 }
 
-RSLM_INLINE double sum(const vec &a) {
 #if defined(__AVX512F__)
-    return _mm512_reduce_add_pd((__m512d)a);
-#elif defined(__AVX2__)
-    const __m256d four = _mm256_add_pd((__m256d)a.part[0], (__m256d)a.part[1]);
-    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+RSLM_INLINE double sum(const vec &a) { return _mm512_reduce_add_pd((__m512d)a); }
+#else
+RSLM_INLINE double sum(const reg &a) {
+#if defined(__AVX2__)
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128((__m256d)a), _mm256_extractf128_pd((__m256d)a, 1));
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 #else
-    const reg two = (a.part[0] + a.part[2]) + (a.part[1] + a.part[3]);
-    return two[0] + two[1];
+    return a[0] + a[1];
 #endif
 }
+RSLM_INLINE double sum(const vec &a) {
+    reg s = a.part[0];
+#pragma GCC unroll 4
+    for (int i = 1; i < REGISTERS; i++) s += a.part[i];
+    return sum(s);
+}
+#endif
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+RSLM_INLINE reg sums_of_four(const reg *a) {
+    const __m256d ab = _mm256_hadd_pd((__m256d)a[0], (__m256d)a[1]), cd = _mm256_hadd_pd((__m256d)a[2], (__m256d)a[3]);
+    return (reg)_mm256_add_pd(_mm256_permute2f128_pd(ab, cd, 0x20), _mm256_permute2f128_pd(ab, cd, 0x31));
+}
+#endif
 // Lane k of the result is the sum over the lanes of a[k].
-RSLM_INLINE vec sums(const vec a[LANES]) {
+RSLM_INLINE vec sums(const reg a[LANES]) {
 #if defined(__AVX512F__)
     const auto zip = [&](int i) {
         const __m512d x = (__m512d)a[i], y = (__m512d)a[i + 1];
@@ -200,12 +214,8 @@ RSLM_INLINE vec sums(const vec a[LANES]) {
     };
     return (vec)fold(fold(zip(0), zip(2)), fold(zip(4), zip(6)));
 #elif defined(__AVX2__)
-    const auto half = [&](int i) { return _mm256_add_pd((__m256d)a[i].part[0], (__m256d)a[i].part[1]); };
     vec s;
-    RSLM_EACH(i) {
-        const __m256d ab = _mm256_hadd_pd(half(4 * i), half(4 * i + 1)), cd = _mm256_hadd_pd(half(4 * i + 2), half(4 * i + 3));
-        s.part[i] = (reg)_mm256_add_pd(_mm256_permute2f128_pd(ab, cd, 0x20), _mm256_permute2f128_pd(ab, cd, 0x31));
-    }
+    RSLM_EACH(i) s.part[i] = sums_of_four(a + 4 * i);
     return s;
 #else
     vec s;

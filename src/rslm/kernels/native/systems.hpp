@@ -4,7 +4,7 @@
 // columns are then transposed, so that a lane is a column, and factorised together: the steps of a single factorisation
 // depend on each other, those of eight columns do not.
 #pragma once
-#include "rows.hpp"
+#include "panels.hpp"
 
 namespace {
 
@@ -12,108 +12,6 @@ RSLM_INLINE int64_t blocks_of(int64_t n) { return (n + LANES - 1) / LANES; }
 RSLM_INLINE int triangle(int r) { return r * (r + 1) / 2; }
 // Position of (i, j), j ≥ i, in an upper triangle packed by rows.
 RSLM_INLINE int packed(int r, int i, int j) { return i * r - i * (i - 1) / 2 + (j - i); }
-
-template <class T> struct Buffer {
-    T *data;
-    explicit Buffer(int64_t n) : data((T *)rslm::allocate(size_t(n) * sizeof(T))) {}
-    ~Buffer() { rslm::release(data); }
-    Buffer(const Buffer &) = delete;
-    T &operator[](int64_t i) const { return data[i]; }
-    T *operator+(int64_t i) const { return data + i; }
-};
-
-// The entries p … end of a column, with the rows of a padded factor at them; `weight` where the sum is weighted. Only the Gram matrix
-// is weighted, unless `weigh_all`.
-template <int Q> struct Column {
-    const Pattern &c;
-    const double *factor;
-    const Values &y;
-    int64_t p, end;
-    const Values &weight;
-    bool weigh_all = false;
-};
-constexpr Values NO_VALUES = {nullptr, nullptr};
-RSLM_INLINE void put_value(const Values &y, int64_t p, double value) {
-    if (y.f64) y.f64[p] = value;
-    else y.f32[p] = float(value);
-}
-RSLM_INLINE double value_at(const Values &y, int64_t p) { return y.f64 ? y.f64[p] : double(y.f32[p]); }
-
-// The tiles that cover the upper triangle of a Gram matrix of rank r: visit(first row, rows, first part, parts), where a
-// part is eight columns. The accumulators of a tile must fit the registers.
-template <class V> constexpr void walk_tiles(int r, V &&visit) {
-    const int parts = (r + 7) / 8;
-#if defined(__AVX512F__)
-    for (int a = 0; a < r; a += 8) {
-        if (parts - a / 8 <= 2) {
-            visit(a, r - a, a / 8, parts - a / 8);
-            break;
-        }
-        for (int v = a / 8; v < parts; v += 3) visit(a, 8, v, parts - v < 3 ? parts - v : 3);
-    }
-#else
-    for (int a = 0; a < r; a += 4)
-        for (int v = a / 8; v < parts; v++) visit(a, r - a < 4 ? r - a : 4, v, 1);
-#endif
-}
-constexpr int MOST_TILE_ROWS = 16, MOST_TILE_PARTS = 3;
-
-// Whether a factor with Q quadruples a row can have a tile of this shape.
-template <int Q> constexpr bool has_tile(int rows, int parts) {
-    bool found = false;
-    for (int r = Q <= 8 ? 4 * Q - 3 : 33; r <= 4 * Q; r++)
-        walk_tiles(r, [&](int, int a, int, int p) { found = found || (a == rows && p == parts); });
-    return found;
-}
-
-// Rows a … a + A − 1 of the Gram matrix, parts v … v + P − 1, followed by those of Xᵀy if RHS.
-// With `add`, the result is added to `out`.
-template <int Q, int A, int P, bool RHS, bool WEIGHTED> void tile(const Column<Q> &column, int a, int v, double *out, bool add) {
-    vec acc[A + RHS][P] = {};
-    const int64_t last = column.c.entries() - 1;
-    for (int64_t p = column.p; p < column.end; p++) {
-        const double *u = column.factor + int64_t(column.c.index[p]) * (4 * Q);
-        prefetch_row<Q>(column.factor + int64_t(column.c.index[p + AHEAD < last ? p + AHEAD : last]) * (4 * Q));
-        vec x[P];
-#pragma GCC unroll 4
-        for (int j = 0; j < P; j++) x[j] = Row<Q>::part(u, v + j);
-        if constexpr (RHS) {
-            double y = value_at(column.y, p);
-            if (WEIGHTED && column.weigh_all) y *= value_at(column.weight, p);
-#pragma GCC unroll 4
-            for (int j = 0; j < P; j++) acc[A][j] += y * x[j];
-        }
-        if constexpr (WEIGHTED) {
-            const double weight = value_at(column.weight, p);
-            if (weight == 0) continue; // true of most entries if the loss is linear outside of a narrow band
-#pragma GCC unroll 4
-            for (int j = 0; j < P; j++) x[j] *= weight;
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < A; i++)
-#pragma GCC unroll 4
-            for (int j = i / 8; j < P; j++) acc[i][j] += u[a + i] * x[j]; // parts left of i / 8 are below the diagonal
-    }
-#pragma GCC unroll 17
-    for (int i = 0; i < A + RHS; i++) // unrolled, else the sums would be kept in memory
-#pragma GCC unroll 4
-        for (int j = 0; j < P; j++) {
-            double *to = out + (i * P + j) * 8;
-            store(to, add ? load<vec>(to) + acc[i][j] : acc[i][j]);
-        }
-}
-
-template <bool WEIGHTED, int Q, int A = MOST_TILE_ROWS, int P = MOST_TILE_PARTS>
-RSLM_INLINE void run_tile(const Column<Q> &column, int a, int rows, int v, int parts, bool rhs, double *out, bool add = false) {
-    if constexpr (has_tile<Q>(A, P))
-        if (rows == A && parts == P) {
-            if (rhs) tile<Q, A, P, true, WEIGHTED>(column, a, v, out, add);
-            else tile<Q, A, P, false, WEIGHTED>(column, a, v, out, add);
-            return;
-        }
-    if constexpr (P > 1) run_tile<WEIGHTED, Q, A, P - 1>(column, a, rows, v, parts, rhs, out, add);
-    else if constexpr (A > 1) run_tile<WEIGHTED, Q, A - 1, MOST_TILE_PARTS>(column, a, rows, v, parts, rhs, out, add);
-}
 
 constexpr double ROUNDED = 0x1p-50; // relative size of the rounding errors in a pivot
 
@@ -167,55 +65,38 @@ RSLM_INLINE void solve(int r, const double *factors, vec *b) {
 
 // The systems of one group of columns: computed column by column, then transposed so that a lane is a column.
 struct Systems {
-    struct Four { // four adjacent numbers of a tile, and their destinations
-        int from, to[4];
+    struct Four { // destinations of four adjacent sums
+        int to[4];
     };
-    int r, collected_size = 0, fours_count = 0;
-    bool with_rhs;
+    int r;
+    Gram gram;
+    int stride;
     Buffer<double> collected;
     Buffer<vec> lanes;  // packed triangle, right-hand side, padding (whose first element receives unused numbers)
     Buffer<vec> shifts; // of the diagonal
     Buffer<Four> fours;
 
-    static int size(int r, bool with_rhs) {
-        int n = 0;
-        walk_tiles(r, [&](int a, int rows, int, int parts) { n += (rows + (with_rhs && a == 0)) * parts * 8; });
-        return n;
-    }
     Systems(int r, bool with_rhs)
-        : r(r), collected_size(size(r, with_rhs)), with_rhs(with_rhs), collected(LANES * collected_size), lanes(triangle(r) + r + LANES),
-          shifts(r), fours(collected_size / 4) {
-        int at = 0;
-        walk_tiles(r, [&](int a, int rows, int v, int parts) {
-            for (int i = 0; i < rows + (with_rhs && a == 0); i++)
-                for (int k = 8 * v; k < 8 * (v + parts); k += 4, at += 4) {
-                    Four four{at, {}};
-                    bool used = false;
-                    for (int j = 0; j < 4; j++) {
-                        const bool rhs = i == rows, wanted = k + j < r && (rhs || k + j >= a + i);
-                        four.to[j] = !wanted ? triangle(r) + r : rhs ? triangle(r) + k + j : packed(r, a + i, k + j);
-                        used = used || wanted;
-                    }
-                    if (used) fours[fours_count++] = four;
-                }
-        });
+        : r(r), gram(r, with_rhs), stride((gram.sum_count + 3) / 4 * 4), collected(int64_t(LANES) * stride), lanes(triangle(r) + r + LANES), shifts(r),
+          fours(stride / 4) {
+        for (int k = 0; k < stride; k++) fours[k / 4].to[k % 4] = triangle(r) + r;
+        walk_sums(r, with_rhs, [&](int k, int i, int j) { fours[k / 4].to[k % 4] = j == r ? triangle(r) + i : packed(r, i, j); });
     }
     vec *rhs() { return lanes + triangle(r); }
     const double *factors() { return (const double *)lanes.data; }
 
-    template <bool WEIGHTED, int Q> RSLM_INLINE void collect(const Column<Q> &column, int lane, bool add = false) {
-        double *out = collected + int64_t(lane) * collected_size;
-        walk_tiles(r, [&](int a, int rows, int v, int parts) {
-            const bool rhs = with_rhs && a == 0;
-            run_tile<WEIGHTED>(column, a, rows, v, parts, rhs, out, add);
-            out += (rows + rhs) * parts * 8;
-        });
+    template <bool WEIGHTED, int Q> void collect(const Column<Q> &column, int lane) {
+        double *out = collected + int64_t(lane) * stride;
+        std::memset(out, 0, sizeof(double) * size_t(stride));
+        gram.template add<WEIGHTED>(column, out);
     }
+    // Adds further entries of the same column.
+    template <int Q> void collect_more(const Column<Q> &column, int lane) { gram.template add<true>(column, collected + int64_t(lane) * stride); }
     void turn() {
         const double *row[LANES];
         vec four[4];
-        for (int f = 0; f < fours_count; f++) {
-            for (int l = 0; l < LANES; l++) row[l] = collected + int64_t(l) * collected_size + fours[f].from;
+        for (int f = 0; f < stride / 4; f++) {
+            for (int l = 0; l < LANES; l++) row[l] = collected + int64_t(l) * stride + 4 * f;
             transpose(row, four);
             for (int k = 0; k < 4; k++) lanes[fours[f].to[k]] = four[k];
         }

@@ -97,7 +97,7 @@ struct Features {
     // a_j = u_j v for the rows of a padded factor
     template <int Q> RSLM_INLINE void products(const double *u, const Row<Q> &v, double *a) const {
         for (int64_t j = 0; j < padded; j += LANES) {
-            vec s[LANES];
+            reg s[LANES];
 #pragma GCC unroll 8
             for (int i = 0; i < LANES; i++) s[i] = v.product(u + (j + i) * (4 * Q));
             store(a + j, sums(s));

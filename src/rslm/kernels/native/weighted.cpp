@@ -71,7 +71,7 @@ void factorise(const Pattern &c, Workspace &workspace, int threads, const double
                 const int64_t t = group.column(l);
                 systems.template collect<WEIGHTED>(Column<Q>{c, x, NO_VALUES, c.indptr[t], c.indptr[t + 1], weight}, l);
                 if (more && more->indptr[t] < more->indptr[t + 1])
-                    systems.template collect<true>(Column<Q>{*more, x, NO_VALUES, more->indptr[t], more->indptr[t + 1], more_weight}, l, true);
+                    systems.collect_more(Column<Q>{*more, x, NO_VALUES, more->indptr[t], more->indptr[t + 1], more_weight}, l);
             }
             systems.turn_and_factorise(group, ridge);
             const size_t size = size_t(triangle(rank)) * LANES;
@@ -91,12 +91,7 @@ void scatter(const Pattern &c, Workspace &workspace, int threads, const Values &
                 for (int64_t p = c.indptr[t]; p < end; p += LANES) {
                     const Batch<Q> batch(c, p, end);
                     const Spilled each = Spilled::of(load_values(s, p, batch.n));
-                    batch.prefetch(sum);
-                    for (int i = 0; i < batch.n; i++) {
-                        Row<Q> row = Row<Q>::at(sum + batch.offset[i]);
-                        row.add(each[i], v);
-                        row.put(sum + batch.offset[i]);
-                    }
+                    add_to_rows(batch, each, v, sum);
                 }
             }
         };
@@ -180,11 +175,6 @@ void run_grams(const Pattern &c, Workspace &w, int threads, const double *X, int
         constexpr int Q = decltype(q)::value;
         (weight.f64 || weight.f32 ? grams<Q, true> : grams<Q, false>)(c, w, threads, X, rank, weight, out);
     });
-}
-int padded_width(int rank) {
-    int width = 0;
-    with_quads(rank, [&](auto q) { width = 4 * decltype(q)::value; });
-    return width;
 }
 void run_padded(const double *U, int64_t rows, int rank, double *out) {
     with_quads(rank, [&](auto q) { pad<decltype(q)::value>(U, rows, rank, out); });
