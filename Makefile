@@ -119,10 +119,12 @@ $(VENV)/.built-all: $(VENV)/.made $(SOURCES)
 	@$(call compile,all)
 	@touch $(VENV)/.built $@
 
+# Byte code is written at the first import, as most modules are never imported; so it must not be forbidden.
+export PYTHONDONTWRITEBYTECODE :=
 $(VENV)/.cli $(VENV)/.plot $(VENV)/.test: $(VENV)/$(if $(RSLM_INSTRUCTION_SET),.built-all,.built)
 $(VENV)/.cli $(VENV)/.plot $(VENV)/.test:
 	@echo "installing what rslm[$(@F:.%=%)] needs"
-	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && $(PIP) install "./$$wheel[$(@F:.%=%)]"
+	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && $(PIP) install --no-compile "./$$wheel[$(@F:.%=%)]"
 	@touch $@
 
 # The reference is made from the sources as text, so nothing has to be compiled.

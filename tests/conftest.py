@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,12 @@ from rslm import kernels
 
 # One that was asked for is enough.
 SETS = [kernels.instruction_set()] if os.environ.get("RSLM_INSTRUCTION_SET") else kernels.instruction_sets()
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: without them, every search for garbage is shorter."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

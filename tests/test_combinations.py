@@ -13,7 +13,7 @@ SOME = [
     (NAMES[(k + 3 * (k // len(NAMES))) % len(NAMES)], *pair, bool(k % 2), SOLVERS[(k // 2) % 2])
     for k, pair in enumerate(PAIRS)
 ]
-SECONDS = {"trust-region": 4.0, "conjugate-gradient": 2.0}
+SECONDS = {"trust-region": 2.0, "conjugate-gradient": 1.0}
 SMOOTH = ("square", "huber", "logistic", "squared hinge")
 NOT_ALL = ("free", "W ≥ 0", "bounds", "smooth")  # structures without parameters, which samples are observations of
 

@@ -108,9 +108,37 @@ def test_the_program_is_what_is_installed():
 # ---- nothing slow comes before it ------------------------------------------------------------------------------------
 
 
+SLOW = {"numpy", "scipy", "sklearn", "polars", "pandas", "matplotlib", "duckdb", "distributed"}
+
+
+def slow_after(code, *words):
+    """The slow packages that are imported when the code has ended."""
+    ended = run(f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {code}", *words)
+    assert ended.returncode == 0, ended.stderr
+    return {name.split(".")[0] for name in ended.stderr.split()} & SLOW
+
+
 def test_the_package_imports_names_when_they_are_used():
-    code = "import sys, rslm.cli; print(*{name.split('.')[0] for name in sys.modules} & {'numpy', 'sklearn', 'typer'})"
-    assert run(code).stdout.strip() == ""
+    assert slow_after("import rslm, rslm.cli; assert 'typer' not in sys.modules") == set()
+    assert slow_after("import rslm; rslm.MatrixCompletion") >= {"numpy", "scipy", "sklearn"}  # so they would be seen
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_help_imports_nothing_slow(word):
+    assert slow_after("from rslm.cli import program; program()", word) == set()
+
+
+def test_no_command_imports_anything_slow_for_its_help():
+    """All of them in one process: their parameters have been read by then."""
+    code = """
+for name in ("complete", "prepare", "predict", "recommend", "denoise", "multitask", "certify", "info", "demo"):
+    sys.argv = ["rslm", name, "--help"]
+    try:
+        program()
+    except SystemExit as ended:
+        assert not ended.code
+"""
+    assert slow_after(f"from rslm.cli import program\n{code}") == set()
 
 
 def test_all_names_are_there():

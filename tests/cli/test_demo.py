@@ -12,8 +12,8 @@ import pytest
 from matplotlib import pyplot as plt
 from sklearn.linear_model import Ridge
 
-from rslm.cli import demo as command
 from rslm.cli import main
+from rslm.cli.tour import parts as command
 from rslm.cli.tour.image import LOST, WRONG, damaged, photograph, truncated
 from rslm.cli.tour.ratings import NOISE, beyond, expected
 from rslm.cli.tour.series import growth, last_year

@@ -12,6 +12,7 @@ from distributed import Client, LocalCluster
 def local(workers, processes):
     settings = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with LocalCluster(n_workers=workers, processes=processes, **settings) as cluster, Client(cluster) as client:
+        client.scheduler_comm.interval = 0.001  # seconds between two messages; 0.01 would be half of the time of a fit
         yield client
 
 

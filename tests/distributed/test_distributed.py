@@ -326,7 +326,7 @@ def test_the_command(client, table, tmp_path, capsys, monkeypatch):
 
     pl.DataFrame({name: table[name].to_numpy() for name in table}).write_parquet(tmp_path / "r.parquet")
     address, model, kept = client.scheduler.address, tmp_path / "m.rslm", tmp_path / "fit.checkpoint"
-    words = ("complete", tmp_path / "r.parquet", "--scheduler", address, "--rank", 3, "--loss", "huber")
+    words = ("complete", tmp_path / "r.parquet", "--scheduler", address, "--rank", 3, "--loss", "huber", "--C", 10)
     code, shown = run(*words, "--model", model, "--checkpoint", kept, "--json")
     assert code in (0, None)
     facts = json.loads(shown.out)

@@ -78,7 +78,7 @@ def test_the_answer_is_that_of_one_process(client, case):
 
 
 def test_kinks(client):
-    problems = here_and_there(client, Quantile(0.3), ratings(n=10, m=6), BOTH, C=0.2)
+    problems = here_and_there(client, Quantile(0.3), ratings(n=7, m=5), BOTH, C=0.2)
     assert_same(*fitted(*problems, rank=1))
     assert not any(has_solver(problem) for problem in problems)  # with effects, kinks are rounded
 
@@ -104,15 +104,23 @@ PENALISED = [
 
 @pytest.mark.parametrize(
     ("loss", "location"),
-    [*((Square(), each) for each in UNPENALISED + PENALISED), *((Huber(0.5), each) for each in UNPENALISED)],
+    [*((Square(), each) for each in UNPENALISED + PENALISED), (Huber(0.5), UNPENALISED[-1])],
     ids=repr,
 )
 def test_parts_of_the_location(client, loss, location):
     assert_same(*fitted(*here_and_there(client, loss, ratings(), location)))
 
 
-@pytest.mark.parametrize("location", [BOTH, Location(), Location(rows=0.0), Location(columns=0.0)], ids=repr)
-@pytest.mark.parametrize(("loss", "weighted"), [(Square(), True), (Huber(0.5), False)], ids=repr)
+@pytest.mark.parametrize(
+    ("loss", "weighted", "location"),
+    [
+        (Square(), True, BOTH),
+        (Square(), True, Location(columns=0.0)),
+        (Huber(0.5), False, Location()),
+        (Huber(0.5), False, Location(rows=0.0)),
+    ],
+    ids=repr,
+)
 def test_tasks(client, location, loss, weighted):
     X, y, tasks = regressions(6, 10, 200, common=1.0, slope=0.3)
     weights = np.random.default_rng(0).random(len(y)) + 0.5 if weighted else None

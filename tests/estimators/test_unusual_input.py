@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 
 from rslm import HankelModel, InductiveCompletion, MatrixCompletion, MultiTaskRegressor, ReducedRankRegressor
+from rslm.estimators.automatic import folds
 
 nan = np.nan
 RNG = np.random.default_rng(0)
@@ -21,6 +22,12 @@ def plain(X, **options):
 def with_features(X, **options):
     features = np.random.default_rng(1).standard_normal((X.shape[0], 2))
     return InductiveCompletion(random_state=0, **options).fit(X, row_features=features)
+
+
+@pytest.fixture(autouse=True)
+def two_folds(monkeypatch):
+    """Less time for each search; what is unusual is in every fold."""
+    monkeypatch.setattr(folds, "FOLDS", 2)
 
 
 COMPLETIONS = pytest.mark.parametrize("fit", [plain, with_features])

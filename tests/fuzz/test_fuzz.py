@@ -3,7 +3,7 @@
 import pytest
 from run import FUZZERS, LONGEST, Report, run
 
-CASES = {"estimators": 200, "files": 100, "kernels": 60}
+CASES = {"estimators": 100, "files": 60, "kernels": 60}
 
 
 @pytest.mark.parametrize("fuzzer", FUZZERS)

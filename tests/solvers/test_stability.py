@@ -35,6 +35,7 @@ def ratings(seed, binary=False):
     return ObservedMatrix.from_triplets(i, j, np.where(values > 3, 1.0, -1.0) if binary else values, (n, m))
 
 
+@pytest.mark.skipif(len(kernels.instruction_sets()) < 2, reason="one instruction set: nothing to compare")
 @pytest.mark.parametrize("seed", [1, 7, 9])
 @pytest.mark.parametrize(("loss", "bounds"), CASES, ids=lambda part: part if isinstance(part, str) else repr(part))
 def test_instruction_sets_agree(loss, bounds, seed):

@@ -168,8 +168,7 @@ def exact_cg(monkeypatch):
 
 
 @pytest.mark.parametrize(("structure", "data"), PROBLEMS, ids=IDS)
-@pytest.mark.parametrize(("C", "delta"), [(1.0, 0.1), (30.0, 1e-3)])
-@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize(("C", "delta", "rank"), [(1.0, 0.1, 1), (30.0, 1e-3, 3)])
 @pytest.mark.parametrize("banded", [True, False])
 def test_derivatives(structure, data, C, delta, rank, banded, exact_cg, monkeypatch):
     monkeypatch.setattr(smoothed_linear, "WIDEST", 200 if banded else 0)

@@ -1,4 +1,8 @@
-"""The command line. It uses only the public estimators, data and reports."""
+"""The command line. It uses only the public estimators, data and reports.
+
+The modules of the commands (`complete`, `predict` …) import NumPy and all that needs it within the functions: otherwise
+`rslm --help` would take seconds.
+"""
 
 from rslm.cli.app import main
 from rslm.cli.interrupts import program

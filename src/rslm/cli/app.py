@@ -26,15 +26,13 @@ def run() -> None:
         import typer
     except ModuleNotFoundError:
         sys.exit(NEEDED)
-    with without_instruction_set():
-        from rslm import __version__
-        from rslm.cli.complete import complete
-        from rslm.cli.demo import demo
-        from rslm.cli.denoise import denoise
-        from rslm.cli.info import certify, info
-        from rslm.cli.multitask import multitask
-        from rslm.cli.predict import predict, recommend
-        from rslm.cli.prepare import prepare
+    from rslm.cli.complete import complete
+    from rslm.cli.demo import demo
+    from rslm.cli.denoise import denoise
+    from rslm.cli.info import certify, info
+    from rslm.cli.multitask import multitask
+    from rslm.cli.predict import predict, recommend
+    from rslm.cli.prepare import prepare
 
     app = typer.Typer(
         help="Structured low-rank matrix learning with a certificate of optimality. Try: rslm demo",
@@ -47,6 +45,8 @@ def run() -> None:
 
     def show_version(wanted: bool) -> None:
         if wanted:
+            from rslm import __version__
+
             typer.echo(f"rslm {__version__}")
             raise typer.Exit
 
@@ -58,7 +58,7 @@ def run() -> None:
     ) -> None: ...
 
     for command in (complete, prepare, predict, recommend, denoise, multitask, certify, info, demo):
-        app.command()(interruptible(command if command in (prepare, info) else computing(command)))
+        app.command()(ready(command, computes=command not in (prepare, info)))
     app(prog_name="rslm")
 
 
@@ -73,15 +73,19 @@ def without_instruction_set() -> Iterator[None]:
             os.environ[INSTRUCTION_SET] = name
 
 
-def computing(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command that computes, so that it uses the instruction set named in the environment."""
+def ready(command: Callable[..., None], computes: bool) -> Callable[..., None]:
+    """Import what is slow only when a command runs, not for its help, and before Ctrl-C raises an exception in it.
+
+    A command that computes uses the instruction set that the environment names.
+    """
 
     @wraps(command)
     def run(*args: object, **options: object) -> None:
-        from rslm.estimators.instruction_set import use_named_instruction_set
-
-        use_named_instruction_set()
-        command(*args, **options)
+        with without_instruction_set():
+            from rslm.estimators.instruction_set import use_named_instruction_set
+        if computes:
+            use_named_instruction_set()
+        interruptible(command)(*args, **options)
 
     return run
 

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rslm import MatrixCompletion
 from rslm.cli import options as o
-from rslm.cli.cluster import complete_on_cluster
-from rslm.cli.found import in_words, search_facts
-from rslm.cli.held_out import accuracy, better_guess, held_out_facts, rmse
-from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
-from rslm.cli.progress import FitProgress
-from rslm.data import ObservedMatrix, holdout, read_source
-from rslm.estimators.choices import as_loss
-from rslm.estimators.completion import Completion
-from rslm.estimators.completion.bounds import cost_in_words
-from rslm.estimators.completion.completion import USUAL_RANK
-from rslm.estimators.completion.learned import learned_rows
-from rslm.estimators.defaults import with_width
-from rslm.report import completion_report, write_report
-from rslm.storage.atomic import atomic_text
 
 FEW = 20  # at most this many entries: none are held out
-ROWS_AT_ONCE = 256
 AUTO = "auto"
 
 
@@ -87,6 +70,20 @@ def complete(
 
     Example: rslm complete ratings.csv --lower 1 --upper 5 --model ratings.rslm
     """
+    from rslm import MatrixCompletion
+    from rslm.cli.cluster import complete_on_cluster
+    from rslm.cli.completed import result, write_filled
+    from rslm.cli.found import in_words
+    from rslm.cli.held_out import accuracy, better_guess, rmse
+    from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
+    from rslm.cli.progress import FitProgress
+    from rslm.data import holdout, read_source
+    from rslm.estimators.choices import as_loss
+    from rslm.estimators.completion.bounds import cost_in_words
+    from rslm.estimators.completion.completion import USUAL_RANK
+    from rslm.estimators.defaults import with_width
+    from rslm.report import completion_report, write_report
+
     console = screen(json)
     if tune:
         raise ValueError("--tune is the default now; leave it out. --rank, --C and --weighting fix single settings")
@@ -154,31 +151,3 @@ def complete(
         hint = "Try another --loss" + (", or leave --rank and --C out" if rank or c else "")
         console.print(f"Note: {better} held-out entries better. {hint}.")
     end(console, estimator, checkpoint)
-
-
-def result(
-    model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix | None, seconds: float
-) -> dict[str, Any]:
-    facts: dict[str, Any] = {"entries": len(train), "rank": model.rank_, "C": model.C_, "weighting": model.weighting_}
-    facts |= {"effects": model.effects is not None, "loss": model.loss}
-    if test is not None:
-        facts |= {"held_out_entries": len(test)} | held_out_facts(model, train, test)
-    facts |= {"outcome": model.outcome_, "iterations": model.n_iter_, "seconds": seconds}
-    return facts | {"relative_gap": float(model.certificate_.relative_gap)} | search_facts(model)
-
-
-def write_filled(model: Completion, matrix: ObservedMatrix, path: Path) -> None:
-    """Write all entries, observed ones unchanged, a block of rows at a time."""
-    known = matrix.to_csr()
-    with atomic_text(path) as file:
-        writer = csv.writer(file)
-        names = range(1, matrix.shape[1] + 1) if matrix.col_ids is None else matrix.col_ids
-        writer.writerow(["", *names])
-        for start in range(0, matrix.shape[0], ROWS_AT_ONCE):
-            block = learned_rows(model, slice(start, start + ROWS_AT_ONCE))
-            if model.classes_ is not None:
-                block = model.classes_[(block > 0).astype(int)]
-            for k, row in enumerate(block, start):
-                at = slice(known.indptr[k], known.indptr[k + 1])
-                row[known.indices[at]] = known.data[at]
-                writer.writerow([k + 1 if matrix.row_ids is None else matrix.row_ids[k], *(f"{v:.6g}" for v in row)])

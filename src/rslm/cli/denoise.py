@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from rich.table import Table
 
-from rslm import HankelModel
 from rslm.cli import options as o
-from rslm.cli.output import claim, end, remarks_on, screen, show
-from rslm.cli.progress import FitProgress
-from rslm.data.files import read_table
-from rslm.report import series_report, write_report
-from rslm.storage.atomic import atomic_text
 
 LEVEL = 0.9  # of the intervals
 SPIKE = 5.0  # outlier score above which a sample is counted as a spike
-STEADY = 0.1  # relative change of an amplitude over the whole series that counts as none
 
 
 def denoise(
@@ -53,6 +43,16 @@ def denoise(
 
     With --loss huber, spikes in the series do not spoil the signal.
     """
+    import numpy as np
+
+    from rslm import HankelModel
+    from rslm.cli.denoised import in_words, oscillations, write_series
+    from rslm.cli.output import claim, end, remarks_on, screen, show
+    from rslm.cli.progress import FitProgress
+    from rslm.data.files import read_table
+    from rslm.report import series_report, write_report
+    from rslm.storage.atomic import atomic_text
+
     console = screen(json)
     claim(force, out, model, report, read=[series])
     table = read_table(series, delimiter=delimiter, header=header, encoding=encoding)
@@ -91,30 +91,3 @@ def denoise(
             with nullcontext(sys.stdout) as file:
                 write_series(file, y[:0], y[:0], ahead, len(y))
     end(console, fitted)
-
-
-def in_words(loss: str, used: Any) -> str:
-    """The loss as it can be given again: Huber's with its width."""
-    return f"huber:{used.delta:.4g}" if loss == "huber" else loss
-
-
-def oscillations(model: HankelModel) -> Table:
-    """A table of the oscillations, each pair of conjugate poles once."""
-    table = Table("period (samples)", "half-life (samples)", "amplitude", title="Oscillations")
-    for k, frequency in enumerate(model.frequencies_):
-        if frequency < 0:
-            continue
-        period = f"{1 / frequency:.4g}" if frequency > 0 else "–"
-        damping, steady = model.dampings_[k], STEADY / len(model.signal_)
-        halves = f"{np.log(2) / damping:.4g}" if damping > steady else "never" if damping > -steady else "grows"
-        table.add_row(period, halves, f"{np.abs(model.amplitudes_[k]) * (2 if frequency > 0 else 1):.4g}")
-    return table
-
-
-def write_series(file: Any, y: Any, signal: Any, ahead: list[Any], start: int = 0) -> None:
-    writer = csv.writer(file)
-    writer.writerow(["sample", "observed", "signal", "lower", "upper"])
-    for k, (observed, clean) in enumerate(zip(y, signal, strict=True), 1):
-        writer.writerow([k, "" if np.isnan(observed) else f"{observed:.6g}", f"{clean:.6g}", "", ""])
-    for k, row in enumerate(zip(*ahead, strict=True), max(len(y), start) + 1):
-        writer.writerow([k, "", *(f"{v:.6g}" for v in row)])

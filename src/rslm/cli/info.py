@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rslm import load
 from rslm.cli import options as o
-from rslm.cli.found import in_words, search_facts, verdict
-from rslm.cli.output import screen, show
-from rslm.cli.predict import completion
-from rslm.data import read_source
 
 
 def info(model: o.ModelFile, json: o.Json = False) -> None:
@@ -17,6 +12,10 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
 
     Example: rslm info ratings.rslm
     """
+    from rslm import load
+    from rslm.cli.found import in_words, search_facts, verdict
+    from rslm.cli.output import screen, show
+
     console = screen(json)
     fitted = load(model)
     facts: dict[str, Any] = {"estimator": type(fitted).__name__}
@@ -58,6 +57,10 @@ def certify(
 
     Example: rslm certify ratings.rslm ratings.csv
     """
+    from rslm.cli.lookup import completion
+    from rslm.cli.output import screen, show
+    from rslm.data import read_source
+
     console = screen(json)
     fitted = completion(model)
     source = read_source(

@@ -6,17 +6,9 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from rslm import MultiTaskRegressor
 from rslm.cli import options as o
-from rslm.cli.found import in_words, search_facts, verdict
-from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
-from rslm.cli.progress import FitProgress
-from rslm.data.files import read_table
-from rslm.data.files.table import NamedColumns
 
 
 def multitask(
@@ -55,6 +47,15 @@ def multitask(
 
     Example: rslm multitask exams.csv --task school --target score
     """
+    import numpy as np
+
+    from rslm import MultiTaskRegressor
+    from rslm.cli.found import in_words, search_facts, verdict
+    from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
+    from rslm.cli.progress import FitProgress
+    from rslm.cli.task_rows import held_out, rmse, weights_of_rows
+    from rslm.data.files import read_table
+
     console = screen(json)
     claim(force, model, read=[table], checkpoint=checkpoint)
     before = done_before(console, checkpoint)
@@ -104,38 +105,3 @@ def multitask(
         console.print(line)
     console.print(verdict(estimator))
     end(console, estimator, checkpoint)
-
-
-def weights_of_rows(table: NamedColumns, weight: str, taken: list[str]) -> NDArray[Any]:
-    name, weights = table.numbers(weight)
-    if name in taken:
-        raise ValueError(f"{name!r} cannot be the weight as well as the task or the target")
-    right = (weights >= 0) & (weights < np.inf)  # False where one is missing
-    if not right.all():
-        at = int(np.argmin(right))
-        found = "missing" if np.isnan(weights[at]) else f"{weights[at]:g}"
-        raise ValueError(
-            f"{table.name}: the weight of row {at + 1} is {found}, but a finite number ≥ 0 is needed; 0 leaves it out"
-        )
-    if not weights.any():
-        raise ValueError(f"{table.name}: all weights are zero, so no row is left")
-    return weights
-
-
-def rmse(
-    model: MultiTaskRegressor, X: NDArray[Any], labels: NDArray[Any], y: NDArray[Any], weights: Any = None
-) -> float:
-    return float(np.sqrt(np.average((model.predict(X, labels) - y) ** 2, weights=weights)))
-
-
-def held_out(labels: NDArray[Any], part: float, seed: int) -> NDArray[np.bool_]:
-    """Choose a fraction of the rows of every task, but never all of them."""
-    rng = np.random.default_rng(seed)
-    codes = np.unique(labels.astype(str), return_inverse=True)[1]
-    order = rng.permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]  # sorted by task, in random order within a task
-    counts = np.bincount(codes)
-    place = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    chosen = np.zeros(len(codes), dtype=bool)
-    chosen[order] = place < np.floor(part * np.repeat(counts, counts))
-    return chosen

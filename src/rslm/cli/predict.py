@@ -8,20 +8,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
-from rich.table import Table
 
-from rslm import load
 from rslm.cli import options as o
-from rslm.cli.output import as_json, claim, screen
-from rslm.data import ObservedMatrix, read_source
-from rslm.data.files import read_pairs
-from rslm.data.files.roles import names_ids
-from rslm.data.numbers import plain_number
-from rslm.estimators.completion import Completion
-from rslm.storage.atomic import atomic_text
 
 
 def predict(
@@ -41,6 +30,13 @@ def predict(
 
     Example: rslm predict ratings.rslm wanted.csv --out predicted.csv
     """
+    from rslm.cli.lookup import completion, counted, known_ids
+    from rslm.cli.output import claim, screen
+    from rslm.data.files import read_pairs
+    from rslm.data.files.roles import names_ids
+    from rslm.data.numbers import plain_number
+    from rslm.storage.atomic import atomic_text
+
     claim(force, out, read=[model, pairs])
     fitted = completion(model)
     first, second, how = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
@@ -85,6 +81,13 @@ def recommend(
 
     Entries that the model was fitted to are left out. Example: rslm recommend ratings.rslm --for 42
     """
+    from rich.table import Table
+
+    from rslm.cli.lookup import completion, known_of_row, most_similar, position
+    from rslm.cli.output import as_json, screen
+    from rslm.data import read_source
+    from rslm.data.numbers import plain_number
+
     reading: dict[str, Any] = {
         "delimiter": delimiter,
         "header": header,
@@ -105,11 +108,7 @@ def recommend(
     if similar:
         if not fitted.row_factors_.any():
             raise ValueError("the model has rank 0: its rows differ by effects alone, so none are similar to others")
-        length = np.linalg.norm(fitted.row_factors_, axis=1)
-        score = fitted.row_factors_ @ fitted.row_factors_[at] / np.maximum(length * length[at], np.finfo(float).tiny)
-        score[at] = -np.inf
-        order = np.argsort(-score)[: min(top, len(score) - 1)]
-        ids, scores = (order if fitted.row_ids_ is None else fitted.row_ids_[order]), score[order]
+        ids, scores = most_similar(fitted, at, top)
     else:
         row = [at] if fitted.row_ids_ is None else fitted.row_ids_[[at]]
         seen = None
@@ -130,65 +129,3 @@ def recommend(
     for place, (name, value) in enumerate(found, 1):
         table.add_row(str(place), str(name), f"{value:.4g}")
     screen().print(table)
-
-
-def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArray[Any]:
-    """The given ids; if the model has no ids, the positions that belong to numbers from 1."""
-    if ids is not None:
-        return given
-    numbers = np.asarray(given)
-    if numbers.dtype.kind not in "iu" or ((numbers < 1) | (numbers > count)).any():
-        strange = next(v for v in numbers.tolist() if not isinstance(v, int) or not 1 <= v <= count)
-        raise ValueError(f"the model has no ids, so a number from 1 to {count} is needed; got {strange!r}")
-    return numbers - 1
-
-
-def known_ids(model: Completion, row: Any, col: Any) -> bool:
-    """Whether one of the two is an id of the model."""
-    pairs = ((row, model.row_ids_), (col, model.col_ids_))
-    return any(ids is None or plain_number(given) in ids.tolist() for given, ids in pairs)
-
-
-def completion(path: Path) -> Completion:
-    fitted = load(path)
-    if not isinstance(fitted, Completion):
-        raise ValueError(f"{path} holds a {type(fitted).__name__}; a MatrixCompletion is needed")
-    return fitted
-
-
-def position(ids: NDArray[Any] | None, wanted: str, count: int) -> int:
-    """The position of an id given on the command line; without ids, it is a number from 1."""
-    if ids is None:
-        if not wanted.isdecimal() or not 1 <= int(wanted) <= count:
-            raise ValueError(f"{wanted!r} is not a row; rows are numbers from 1 to {count}")
-        return int(wanted) - 1
-    at = [k for k, name in enumerate(ids.tolist()) if str(name) == wanted]
-    if not at:
-        raise ValueError(f"{wanted!r} is not a row of the model; there are {count}, such as {ids.tolist()[0]!r}")
-    return at[0]
-
-
-def known_of_row(model: Completion, at: int, data: ObservedMatrix, path: str) -> ObservedMatrix:
-    """The entries of the data in this row, as a matrix of the model's shape; `path` is for messages."""
-    columns = np.unique(seen_by(model, at, data, path)).astype(np.int32)
-    rows, cols = len(model.row_factors_), len(model.col_factors_)
-    indptr = np.where(np.arange(rows + 1) > at, len(columns), 0).astype(np.int64)
-    return ObservedMatrix(indptr, columns, np.ones(len(columns)), (rows, cols))
-
-
-def seen_by(model: Completion, at: int, data: ObservedMatrix, path: str) -> Any:
-    """The columns in which the data have an entry in this row."""
-    if (model.row_ids_ is None) != (data.row_ids is None) or (model.col_ids_ is None) != (data.col_ids is None):
-        raise ValueError(f"{path} has no ids where the model has some, or vice versa; they cannot be compared")
-    if model.row_ids_ is None or data.row_ids is None:
-        row = at if at < data.shape[0] else None
-    else:
-        found = [k for k, name in enumerate(data.row_ids.tolist()) if name == model.row_ids_.tolist()[at]]
-        row = found[0] if found else None
-    if row is None:
-        return np.zeros(0, dtype=np.int64)
-    columns = data.index[data.indptr[row] : data.indptr[row + 1]]
-    if model.col_ids_ is None or data.col_ids is None:
-        return columns
-    table = {name: k for k, name in enumerate(model.col_ids_.tolist())}
-    return np.array([table[n] for n in data.col_ids[columns].tolist() if n in table], dtype=np.int64)

@@ -9,8 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from rslm.cli import options as o
-from rslm.cli.output import screen, show
-from rslm.data.prepared.write import prepare as write_prepared
 
 
 def prepare(
@@ -36,6 +34,9 @@ def prepare(
 
     Example: rslm prepare ratings.csv ratings/ and then rslm complete ratings/
     """
+    from rslm.cli.output import screen, show
+    from rslm.data.prepared.write import prepare as write_prepared
+
     console = screen(json)
     began = time.perf_counter()
     with console.status("Preparing …") as status:

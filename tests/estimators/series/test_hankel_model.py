@@ -110,7 +110,7 @@ def test_a_given_c_and_rank_are_used():
     assert loose.path_ is None  # there was nothing to find
 
 
-@pytest.mark.parametrize("size", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("size", [0.3, 3.0])
 def test_an_outlier_at_the_end_does_not_make_forecasts_explode(size):
     t = np.arange(120)
     for seed in range(3):
@@ -137,7 +137,7 @@ def test_a_rank_near_half_of_a_short_series_does_no_harm(n):
     assert sum(wrong) <= 2
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_noise_is_told_beside_a_large_mean(offset):
     t, ratios = np.arange(120), []
     for seed in range(3):

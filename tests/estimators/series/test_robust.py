@@ -116,7 +116,7 @@ def test_nothing_but_spikes():
 def test_scale_does_not_matter(loss):
     _, _, wrong, _ = spiked(0, n=60)
     one = HankelModel(3, loss=loss).fit(wrong)
-    for scale in (1e-200, 1e8, 1e200):
+    for scale in (1e-200, 1e200):
         other = HankelModel(3, loss=loss).fit(wrong * scale)
         assert np.allclose(other.signal_ / scale, one.signal_, atol=1e-4)
         assert np.allclose(other.forecast(3, 0.9)[1] / scale, one.forecast(3, 0.9)[1], atol=1e-3)
@@ -204,8 +204,7 @@ def test_time_runs_out():
 # ---- the parts -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("size", [1.0, 3.0, 1000.0])
+@pytest.mark.parametrize(("seed", "size"), [(0, 1.0), (1, 3.0), (0, 1000.0)])
 def test_spikes_are_found(seed, size):
     truth, y, wrong, at = spiked(seed, n=80)
     found = find_spikes((y + size * (wrong - y))[None], 12)

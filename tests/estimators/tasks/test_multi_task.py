@@ -123,8 +123,7 @@ def test_grid_search_routes_tasks():
     assert set(search.best_params_) == {"rank", "C"}
 
 
-@pytest.mark.parametrize("scoring", [None, "r2"])
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(("scoring", "jobs"), [(None, 2), ("r2", 1)])
 def test_a_search_that_keeps_tasks_from_the_scores_is_an_error(scoring, jobs):
     """And not scores that are all NaN, of which the first is the best."""
     X, y, tasks, _, _ = related()
