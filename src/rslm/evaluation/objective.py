@@ -32,6 +32,7 @@ class Evaluation:
         self.U = point if objective.packing is None else objective.packing.parts(point)[0]
         self.solution = solution
         self._objective = objective
+        self._warm = objective.inner.warm  # what a later evaluation nearby starts from
         self.value = math.inf if math.isnan(solution.value) else solution.value  #: g(U)
         self.gradient = solution.gradient  #: ∇g by the point
         self.violation_cost = solution.violation_cost  #: the part of the value paid for violating soft bounds
@@ -139,7 +140,13 @@ class Evaluation:
     def release(self) -> None:
         """Let the next point reuse the memory of this one; value, gradient and V stay valid."""
         self.__dict__.pop("preconditioner", None)
+        self._warm = None
         self.solution.release()
+
+    def warm_start(self) -> None:
+        """Let the next evaluation start from this one, not from the last one, which may be a step that was rejected."""
+        if self._warm is not None:
+            self._objective.inner.warm = self._warm
 
 
 def primal(problem: Problem, W: Factored, of_data: float, trace_norm_term: float | None = None) -> float:
