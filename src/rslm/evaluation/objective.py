@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,12 +28,12 @@ ROUNDING = 1e3  # rounding error of a sum relative to that of one number, at mos
 class Evaluation:
     """The objective at one point U. Everything is Euclidean; the solvers add the geometry of the manifold."""
 
-    def __init__(self, point: Floats, solution: InnerSolution, objective: Objective) -> None:
+    def __init__(self, point: Floats, solution: InnerSolution, objective: Objective, warm: Any = None) -> None:
         self.point = point  #: U, or with a location the array of a `Packing`
         self.U = point if objective.packing is None else objective.packing.parts(point)[0]
         self.solution = solution
         self._objective = objective
-        self._warm = objective.inner.warm  # what a later evaluation nearby starts from
+        self._warm = warm  # what an evaluation nearby may start from
         self.value = math.inf if math.isnan(solution.value) else solution.value  #: g(U)
         self.gradient = solution.gradient  #: ∇g by the point
         self.violation_cost = solution.violation_cost  #: the part of the value paid for violating soft bounds
@@ -241,7 +242,8 @@ class Objective:
             raise ValueError(f"{what}; got {U.shape}")
         raise_if_stopped()
         self.evaluations += 1
-        return Evaluation(U, self.inner.solve(U), self)
+        solution = self.inner.solve(U)
+        return Evaluation(U, solution, self, self.inner.warm)
 
 
 def _kind(inner: object) -> tuple[type, type]:

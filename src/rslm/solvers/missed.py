@@ -19,7 +19,7 @@ from rslm.solvers.point import Point
 SHARE = 1e-4  # least part of what all rows have missed for which a row gets a term
 ALIGNED = 0.1  # least cosine between the missed change of a row's gradient and its step
 MOST_TERMS = 5
-FADING = 0.3  # factor of all terms after an accepted step, behind which the Hessian includes the kinks it has crossed
+FADING = 0.5  # factor of all terms after an accepted step, behind which the Hessian includes the kinks it has crossed
 
 
 class MissedCurvature:
