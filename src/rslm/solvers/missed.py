@@ -5,8 +5,8 @@ behind it the objective is stiff. In rows of U with many observations this avera
 does not, so a handful of rows of thousands would keep the radius tiny for all.
 
 The gradients at both ends of a rejected step show which rows these are. With d = change of the gradient − H η, row i
-gets the curvature d_i d_iᵀ / ⟨d_i, η_i⟩, which is that of a kink that was crossed. Such terms have rank one in every row,
-so the preconditioner with them is exact and costs little (Sherman and Morrison). They fade as steps are accepted.
+gets the curvature d_i d_iᵀ / ⟨d_i, η_i⟩, which is that of a kink that was crossed. Such terms have rank one in every
+row, so the preconditioner with them is exact and costs little (Sherman and Morrison). They fade as steps are accepted.
 """
 
 from __future__ import annotations
