@@ -28,7 +28,7 @@ from rslm.storage.container import Arrays, Facts, Kind, read_container, write_co
 
 CHECKPOINT = Kind(
     "checkpoint",
-    2,
+    3,
     "fit(…, checkpoint=path) and rslm complete --checkpoint",
     "Delete it to start again, or give another path.",
 )
@@ -196,8 +196,10 @@ def _method(facts: Facts, arrays: Arrays, shape: tuple[int, ...], trust_region: 
     state: State = {}
     if trust_region:
         state["opening_steps"] = parts.whole(facts, "opening_steps")
-        for name in ("radius", "first_gradient"):
-            state[name] = facts[name] if facts[name] is None else parts.number(facts, name, least=TINY)
+        state["radius"] = None if facts["radius"] is None else parts.number(facts, "radius", least=TINY)
+        state["tolerance"] = parts.number(facts, "tolerance", least=0.0)
+        known = "method_missed" in arrays
+        state["missed"] = parts.floats(arrays, "method_missed", None, *shape) if known else None
         if not state["opening_steps"]:
             return state
     state["length"] = parts.number(facts, "length", least=TINY)

@@ -148,6 +148,7 @@ class RemoteSolver(InnerSolver):
         rest = problem.row_weights, problem.column_weights, problem.location
         self.recipe = Recipe(problem.loss, problem.C, shards.maps, structure.box, softness, expected, *rest)  # type: ignore[arg-type]
         self.tail = Tail.of(problem)
+        self._near: str | None = None  # the solution that the next one starts from; the workers' last one if None
         self.send()
 
     def send(self) -> None:
@@ -159,12 +160,13 @@ class RemoteSolver(InnerSolver):
         return self.recipe.key
 
     @property
-    def warm(self) -> bool | None:
-        """Whether workers warm-start from their last solutions, which they keep themselves."""
-        return None if self.problem.plain else True
+    def warm(self) -> str | None:
+        """The key of the last solution, which workers keep and start from; None if they need no warm start."""
+        return None if self.problem.plain else self._near or ""
 
     @warm.setter
-    def warm(self, value: bool | None) -> None:
+    def warm(self, value: str | None) -> None:
+        self._near = value or None
         if value is None:
             self.cluster.each("forget", self.key)
 
@@ -178,17 +180,27 @@ class RemoteSolver(InnerSolver):
         return "needs columns on workers" if problem.data.at_hand else None
 
     def solve(self, U: Floats) -> RemoteSolution:
-        return RemoteSolution(self, U)
+        solution = RemoteSolution(self, U, near=self._near)
+        self._near = solution.key
+        return solution
 
 
 class RemoteSolution(InnerSolution):
     """The solutions of all shards at one U, or at [U, a, b + μ a] where there is a location.
 
-    `inside` says that columns shall keep hard bounds exactly.
+    `inside` says that columns shall keep hard bounds exactly. The workers start from the solution `near`, if they still
+    have it.
     """
 
-    def __init__(self, solver: RemoteSolver, U: Floats, inside: bool = False, size: float | None = None) -> None:
-        self.solver, self.U, self.key, self.inside = solver, U, uuid4().hex, inside
+    def __init__(
+        self,
+        solver: RemoteSolver,
+        U: Floats,
+        inside: bool = False,
+        size: float | None = None,
+        near: str | None = None,
+    ) -> None:
+        self.solver, self.U, self.key, self.inside, self._near = solver, U, uuid4().hex, inside, near
         self.cluster = solver.cluster
         self.value, self.gradient, self.violation_cost = self.send(size)
 
@@ -197,7 +209,7 @@ class RemoteSolution(InnerSolution):
         self.cluster.known[self.key] = self
         alive = {name for known in list(self.cluster.known.values()) for name in known.names()}
         found: tuple[float, Floats, float] = self.cluster.total(
-            "evaluate", self.solver.key, self.key, self.U, alive, self.inside, size
+            "evaluate", self.solver.key, self.key, self.U, alive, self.inside, size, self._near
         )
         return found
 

@@ -57,9 +57,16 @@ class ForgottenError(LookupError):
 class Point:
     """A solution of the columns of a shard as a `Factored` matrix: at U, or at [U, a, b + μ a] with a location."""
 
-    def __init__(self, problem: Problem, extended: Floats, solution: InnerSolution) -> None:
+    def __init__(self, problem: Problem, extended: Floats, solution: InnerSolution, solver: InnerSolver) -> None:
         self.solution, self._extended = solution, extended
+        self._warm = type(solver), solver.warm
         self._located, self._shape, self._tail = problem.location is not None, problem.shape, Tail.of(problem)
+
+    def warm_start(self, solver: InnerSolver) -> None:
+        """Let the next solution start from this one, if the `solver` is of the same kind."""
+        kind, warm = self._warm
+        if kind is type(solver):
+            solver.warm = warm
 
     @cached_property
     def U(self) -> Floats:
@@ -178,14 +185,16 @@ class Shard:
             del self._multipliers[key]
 
     def evaluate(
-        self, problem: str, key: str, U: Floats, alive: set[str], inside: bool, size: float | None
+        self, problem: str, key: str, U: Floats, alive: set[str], inside: bool, size: float | None, near: str | None
     ) -> tuple[Any, ...]:
         """Solve a problem at U: value, gradient and cost of violating bounds, each the part of these columns.
 
         `inside` says that columns shall keep hard bounds exactly. With a `size`, start from the columns that were moved
-        into their bounds, multiplied by it.
+        into their bounds, multiplied by it. `near` is a point to start from, in place of the last one.
         """
         solver = self._solver(problem)  # warm-started from the last one
+        if near is not None and (start := self._points.get(near)) is not None:
+            start.warm_start(solver)
         self.keep(alive)
         raise_if_stopped()
         if size is not None and self._moved is not None:
@@ -194,7 +203,7 @@ class Shard:
         found = solver.solve(U)
         if inside:
             found = cast(ActiveSolution, found).moved_inside()
-        self._points[key] = Point(self.problem(problem), U, found)
+        self._points[key] = Point(self.problem(problem), U, found, solver)
         return math.inf if math.isnan(found.value) else found.value, found.gradient, found.violation_cost
 
     # ---- sums at a point -------------------------------------------------------------------------------------------

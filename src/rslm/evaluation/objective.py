@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +28,12 @@ ROUNDING = 1e3  # rounding error of a sum relative to that of one number, at mos
 class Evaluation:
     """The objective at one point U. Everything is Euclidean; the solvers add the geometry of the manifold."""
 
-    def __init__(self, point: Floats, solution: InnerSolution, objective: Objective) -> None:
+    def __init__(self, point: Floats, solution: InnerSolution, objective: Objective, warm: Any = None) -> None:
         self.point = point  #: U, or with a location the array of a `Packing`
         self.U = point if objective.packing is None else objective.packing.parts(point)[0]
         self.solution = solution
         self._objective = objective
+        self._warm = warm  # what an evaluation nearby may start from
         self.value = math.inf if math.isnan(solution.value) else solution.value  #: g(U)
         self.gradient = solution.gradient  #: ∇g by the point
         self.violation_cost = solution.violation_cost  #: the part of the value paid for violating soft bounds
@@ -139,7 +141,13 @@ class Evaluation:
     def release(self) -> None:
         """Let the next point reuse the memory of this one; value, gradient and V stay valid."""
         self.__dict__.pop("preconditioner", None)
+        self._warm = None
         self.solution.release()
+
+    def warm_start(self) -> None:
+        """Let the next evaluation start from this one, not from the last one, which may be a step that was rejected."""
+        if self._warm is not None:
+            self._objective.inner.warm = self._warm
 
 
 def primal(problem: Problem, W: Factored, of_data: float, trace_norm_term: float | None = None) -> float:
@@ -234,7 +242,8 @@ class Objective:
             raise ValueError(f"{what}; got {U.shape}")
         raise_if_stopped()
         self.evaluations += 1
-        return Evaluation(U, self.inner.solve(U), self)
+        solution = self.inner.solve(U)
+        return Evaluation(U, solution, self, self.inner.warm)
 
 
 def _kind(inner: object) -> tuple[type, type]:

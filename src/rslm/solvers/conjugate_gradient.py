@@ -16,7 +16,7 @@ MOST_TRIALS = 25
 class ConjugateGradient:
     """Takes conjugate-gradient steps; remembers the last direction and step length."""
 
-    def __init__(self, rough: bool = False) -> None:  # `rough` makes no difference here
+    def __init__(self, rough: bool = False, kinks: bool = False) -> None:  # neither makes a difference here
         self.last: tuple[Floats, Floats] | None = None  # step and gradient, transported to the present point
         self.length = 1.0  # natural for a preconditioned direction
         self.lowest: Point | None = None  # a point where no step descends, not even along the negative gradient

@@ -45,7 +45,7 @@ class Loop:
 
     def __init__(
         self,
-        make_method: Callable[[bool], Method],
+        make_method: Callable[[bool, bool], Method],
         n_threads: int,
         callback: Callback | None,
         began: float,
@@ -91,11 +91,13 @@ class Loop:
                 before: Objective | None = getattr(self, "objective", None)
                 if before is not None:
                     self._spent = self._work()
+                    self.point.evaluation.warm_start()
                 self.objective = Objective(problem, self.n_threads, after=before)
                 if before is not None:  # only U and V of the previous stage are still needed
                     self.point.evaluation.release()
                     before.free()
-                self.method = self.make_method(0 < stage.amount("loss") < math.inf and not stage.last)
+                rounded, softened = (0 < stage.amount(of) < math.inf for of in ("loss", "bounds"))
+                self.method = self.make_method(rounded and not stage.last, rounded or softened)
                 self.point, self.problem = self._cold_start(U), problem
             elif known is not None:
                 self._replace(self._cold_start(U))
@@ -190,6 +192,7 @@ class Loop:
         return self._spent[0] + self.objective.evaluations, self._spent[1] + self.objective.hessian_products
 
     def _evaluate(self, U: Floats) -> Point:
+        self.point.evaluation.warm_start()
         for rejected in self._trials:  # a method evaluates another trial only if it has rejected the last one
             rejected.evaluation.release()
         self._trials = [Point(self.objective.evaluate(U))]

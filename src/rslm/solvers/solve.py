@@ -46,7 +46,10 @@ from rslm.solvers.stopping import (
 )
 from rslm.solvers.trust_region import TrustRegion
 
-SOLVERS: dict[str, Callable[[bool], Method]] = {"trust-region": TrustRegion, "conjugate-gradient": ConjugateGradient}
+SOLVERS: dict[str, Callable[[bool, bool], Method]] = {
+    "trust-region": TrustRegion,
+    "conjugate-gradient": ConjugateGradient,
+}
 
 MOST_RANK = 128
 EFFECTS = 2

@@ -5,7 +5,11 @@ depend on the scales of the data and of C.
 
 Far from a solution the quadratic model is poor and most of its steps are rejected. So a few preconditioned
 conjugate-gradient steps, of one evaluation each, come first: on MovieLens-1M they save half of the work. With rounded
-kinks the Hessian changes much from step to step; then there are more of these steps, until the gradient is smaller.
+kinks the Hessian changes much from step to step; then there are more of these steps, until the gradient is smaller, and
+rejected steps teach the model what it misses.
+
+The model is minimised as accurately as it has proved to be: to the factor by which the last step has reduced the
+gradient. Near a solution that is the usual superlinear rule; where the Hessian changes much, accuracy would be wasted.
 """
 
 from __future__ import annotations
@@ -19,16 +23,18 @@ import numpy as np
 from rslm.runtime.types import Floats
 from rslm.solvers.conjugate_gradient import ConjugateGradient
 from rslm.solvers.manifold import inner, norm
+from rslm.solvers.missed import MissedCurvature, StiffPoint
 from rslm.solvers.point import Evaluate, Point
 
 ACCEPT = 0.1  # least ratio of actual to predicted decrease for which a step is accepted
-KAPPA, THETA = 0.1, 1.0  # the inner iteration stops at a residual of min(KAPPA, (gradient / first gradient)^THETA)
+KAPPA = 0.1  # the inner iteration stops at a residual of min(KAPPA, gradient / gradient before the last step)
 MOST_INNER = 500
 LONG = 2.0  # length of a step, in radii of the sphere, above which retraction makes its length almost irrelevant
 SHORTEST = 0.02  # least fraction of a rejected step that is tried next
+SHORTEST_AT_KINKS = 0.5  # the same if the model has learned from it
 OPENING, FAR = 4, 0.1  # number of conjugate-gradient steps first, and the relative gradient above which they are made
 OPENING_IF_ROUGH, FAR_IF_ROUGH = 25, 0.01
-REMEMBERED = ("radius", "first_gradient", "opening_steps")
+REMEMBERED = ("radius", "tolerance", "opening_steps")
 
 
 @dataclass(frozen=True)
@@ -36,29 +42,36 @@ class ModelStep:
     """A step of the quadratic model: ⟨grad, η⟩ + ½⟨η, H η⟩ = −decrease."""
 
     eta: Floats
+    h_eta: Floats  # H η
     decrease: float
     length: float  # in the norm of B
     at_boundary: bool
 
 
 class TrustRegion:
-    """Takes trust-region steps; remembers the radius between them. `rough`: the loss has rounded kinks."""
+    """Takes trust-region steps; remembers the radius between them.
 
-    def __init__(self, rough: bool = False) -> None:
+    `kinks` says that the loss has rounded kinks or the bounds are soft, `rough` that the stage begins far from its
+    solution because of that.
+    """
+
+    def __init__(self, rough: bool = False, kinks: bool = False) -> None:
         self.radius: float | None = None
-        self.first_gradient: float | None = None
+        self.tolerance = KAPPA
+        self.kinks, self.missed = kinks, MissedCurvature()
         self.opening = ConjugateGradient()
         self.opening_steps, self.far = (OPENING_IF_ROUGH, FAR_IF_ROUGH) if rough else (OPENING, FAR)
 
     def state(self) -> dict[str, Any]:
         """The state to store in a checkpoint, as numbers and arrays."""
-        own = {name: getattr(self, name) for name in REMEMBERED}
+        own = {name: getattr(self, name) for name in REMEMBERED} | {"missed": self.missed.terms}
         return own | self.opening.state() if self.opening_steps else own
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a stored `state`."""
         for name in REMEMBERED:
             setattr(self, name, state[name])
+        self.missed = MissedCurvature(state["missed"])
         if self.opening_steps:
             self.opening.restore(state)
 
@@ -69,19 +82,24 @@ class TrustRegion:
             self.opening_steps = 0 if after is point else self.opening_steps - 1  # the next search would fail as well
             return after
         self.opening_steps = 0
-        if self.first_gradient is None:
-            self.first_gradient = point.gradient_norm
-        tolerance = min(KAPPA, (point.gradient_norm / self.first_gradient) ** THETA)
-        step = truncated_cg(point, self.radius, tolerance)
+        step = truncated_cg(self.missed.model(point), self.radius, self.tolerance)
         if self.radius is None:
             self.radius = step.length
         trial = evaluate(point.tangent.retract(step.eta))
         ratio = agreement(point.value, trial.value, step.decrease, point.evaluation.noise)
+        accepted = ratio > ACCEPT
         if not ratio >= 0.25:  # also if it is NaN
-            self.radius = min(step.length, self.radius) * shortening(point, trial, step.eta)
+            part = shortening(point, trial, step.eta)
+            if self.kinks and (accepted or self.missed.learn(point, trial, step.eta, step.h_eta)):
+                part = max(part, SHORTEST_AT_KINKS)
+            self.radius = min(step.length, self.radius) * part
         elif ratio > 0.75 and step.at_boundary:
             self.radius *= 2.0
-        return trial if ratio > ACCEPT else point
+        if not accepted:
+            return point
+        self.missed.fade()
+        self.tolerance = min(KAPPA, trial.gradient_norm / point.gradient_norm)
+        return trial
 
 
 def shortening(point: Point, trial: Point, eta: Floats) -> float:
@@ -107,7 +125,7 @@ def agreement(before: float, after: float, predicted: float, noise: float) -> fl
     return (before - after + noise) / (predicted + noise)
 
 
-def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelStep:
+def truncated_cg(point: Point | StiffPoint, radius: float | None, tolerance: float) -> ModelStep:
     """Minimise the quadratic model within the `radius`, if there is one, to the `tolerance`."""
     limit = math.inf if radius is None else radius**2
     eta, h_eta = np.zeros_like(point.x), np.zeros_like(point.x)
@@ -124,7 +142,7 @@ def truncated_cg(point: Point, radius: float | None, tolerance: float) -> ModelS
 
     def ended(eta: Floats, h_eta: Floats, square: float, at_boundary: bool) -> ModelStep:
         decrease = -(inner(point.gradient, eta) + 0.5 * inner(eta, h_eta))
-        return ModelStep(eta, decrease, math.sqrt(square), at_boundary)
+        return ModelStep(eta, h_eta, decrease, math.sqrt(square), at_boundary)
 
     for _ in range(MOST_INNER):
         h_delta = point.hessian(delta)
