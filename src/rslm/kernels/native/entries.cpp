@@ -162,7 +162,7 @@ const rslm::Kernels *rslm::RSLM_ISA::kernels() {
         k.name = RSLM_NAME;
         k.evaluate = run_evaluate, k.solve = solve_columns;
         k.gram = run_gram, k.predict = predict, k.predict_pairs = predict_pairs;
-        add_derivative(k), add_weighted(k), add_box(k), add_bounds(k), add_tasks(k);
+        add_derivative(k), add_weighted(k), add_box(k), add_bounds(k), add_tasks(k), add_high_rank(k);
         return k;
     }();
     return &kernels;

@@ -15,7 +15,7 @@ RSLM_INLINE int packed(int r, int i, int j) { return i * r - i * (i - 1) / 2 + (
 
 template <class T> struct Buffer {
     T *data;
-    explicit Buffer(int64_t n) : data((T *)rslm::allocate(size_t(n) * sizeof(T))) {}
+    explicit Buffer(int64_t n) : data(n ? (T *)rslm::allocate(size_t(n) * sizeof(T)) : nullptr) {}
     ~Buffer() { rslm::release(data); }
     Buffer(const Buffer &) = delete;
     T &operator[](int64_t i) const { return data[i]; }
@@ -122,7 +122,9 @@ constexpr double ROUNDED = 0x1p-50; // relative size of the rounding errors in a
 // set to the smallest value that keeps the rest of the matrix positive: r²/d for an r in its row and d on the diagonal below. With an
 // infinite number on the diagonal, the inverse of M is zero in that row and column.
 RSLM_INLINE void factorise(int r, vec *m, const vec *least) {
-    vec lowest[rslm::MOST_RANK];
+    vec few[rslm::MOST_RANK];
+    const Buffer<vec> many(r > rslm::MOST_RANK ? r : 0);
+    vec *lowest = r > rslm::MOST_RANK ? many.data : few;
     for (int k = 0; k < r; k++) {
         const vec noise = ROUNDED * m[packed(r, k, k)];
         lowest[k] = pick(noise > least[k], noise, least[k]);
