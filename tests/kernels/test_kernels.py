@@ -595,7 +595,7 @@ MISFITS = {
 
 
 REFUSALS = (
-    r"shape|every entry|needs δ|between 1 and 128|too small|one ridge|one value|float64 or float32"
+    r"shape|every entry|needs δ|between 1 and 128|at most 1024|too small|one ridge|one value|float64 or float32"
     r"|one number for every column|must contain 0|must not be negative|without end|one flag|out of range"
     r"|one product|two dimensions"
 )

@@ -290,8 +290,7 @@ def test_two_observations(loss, location):
     result = solved(Problem(loss, Entries(Y), C=0.5, location=location), 2, max_iter=50)
     assert result.outcome is not Outcome.FAILED
     assert np.isfinite(predictions(result)).all()
-    for result in results:
-        assert result.certificate.dual <= result.certificate.primal
+    assert result.certificate.dual <= result.certificate.primal
 
 
 def test_one_observation():
@@ -318,7 +317,8 @@ def test_ranks_above_those_of_the_compiled_widths():
     results = [solved(problem, rank, max_iter=20) for rank in (126, 127)]
     assert [r.U.shape for r in results] == [(130, 126), (130, 127)]
     assert results[1].certificate.primal == pytest.approx(results[0].certificate.primal, rel=1e-6)
-    assert result.certificate.dual <= result.certificate.primal
+    for result in results:
+        assert result.certificate.dual <= result.certificate.primal
 
 
 def test_tasks_with_few_rows():

@@ -11,15 +11,15 @@ from rslm.kernels.columns import (
     BoxSolved,
     Columns,
     Factors,
-    FeatureRows,
     Piece,
     Solved,
     Systems,
-    Unfactored,
     box_curvature,
     padded,
     predict_pairs,
 )
+from rslm.kernels.feature_rows import FeatureRows
+from rslm.kernels.high_rank import Unfactored
 
 _wanted = os.environ.get("RSLM_INSTRUCTION_SET")
 if _wanted:  # by default the best one is used

@@ -196,7 +196,9 @@ class Columns:
             return Solved(squares, V, residual, by_rows, systems)
         residual, factors = _scratch_of(scratch, y, columns, rank)
         V, by_rows = np.empty((columns, rank)), np.empty((rows, rank))
-        squares = self._native.evaluate(y, weight, matrix(U), ridge, pinned, V, factors.data, residual, by_rows, threads)
+        squares = self._native.evaluate(
+            y, weight, matrix(U), ridge, pinned, V, factors.data, residual, by_rows, threads
+        )
         return Solved(squares, V, residual, by_rows, factors)
 
     def regress(

@@ -29,7 +29,8 @@ class FeatureRows:
         indptr, index = (None, None) if pattern is None else (integers(pattern[0], np.int64), pattern[1])
         index = None if index is None else integers(index, np.int32)
         self._native = _native.Features(indptr, index, values.reshape(-1), *shape)
-        self._X: Any = values.reshape(shape) if index is None else sparse.csr_array((values, index, indptr), shape=shape)
+        stored: Any = (values, index, indptr)
+        self._X: Any = values.reshape(shape) if index is None else sparse.csr_array(stored, shape=shape)
 
     def times(self, U: Floats) -> Floats:
         """x U."""

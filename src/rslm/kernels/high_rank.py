@@ -35,7 +35,7 @@ class Unfactored:
 
     @property
     def rank(self) -> int:
-        return self.X.shape[1]
+        return int(self.X.shape[1])
 
     @property
     def data(self) -> None:

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.inner.base import ColumnsSolution
-from rslm.inner.entries.newton import sums_of
 from rslm.inner.entries.leverage import leverages
+from rslm.inner.entries.newton import sums_of
 from rslm.inner.entries.weighted import STIFFEST, WeightedColumns, sums_by_column
 from rslm.inner.kept import nearest, worst_violation
 from rslm.inner.newton_steps import ENOUGH, SETTLED, UPHILL

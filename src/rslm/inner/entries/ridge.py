@@ -90,9 +90,7 @@ class RidgeSolution(ColumnsSolution):
         if self._row_factors is None:
             scratch = s.spare_factors.pop() if s.spare_factors else None
             ridges = s.row_ridges(max(self.weighted_square, np.finfo(float).tiny), self.V.shape[1])
-            self._row_factors = s.columns.by_rows.systems(
-                self.V, ridges, s.n_threads, s.weights_by_rows, scratch
-            )
+            self._row_factors = s.columns.by_rows.systems(self.V, ridges, s.n_threads, s.weights_by_rows, scratch)
         return s.solved_rows(self._row_factors)
 
     def column_curvature(self) -> Floats:

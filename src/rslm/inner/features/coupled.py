@@ -18,8 +18,8 @@ from typing import cast
 
 import numpy as np
 
-from rslm.inner.entries.leverage import leverages
 from rslm.inner.base import ColumnsSolution, InnerSolver
+from rslm.inner.entries.leverage import leverages
 from rslm.inner.features.shared_systems import SharedSystem
 from rslm.inner.newton_steps import ENOUGH, SETTLED
 from rslm.inner.obstacles import has_kinks, has_structure
