@@ -164,7 +164,17 @@ class Columns:
         /,
     ) -> float: ...
     def solve_systems(
-        self, X: Floats, weight: Floats | None, ridge: Floats, rhs: Floats, solution: Floats, threads: int, /
+        self,
+        X: Floats,
+        weight: Floats | None,
+        ridge: Floats,
+        rooms: Indices64 | None,
+        factors: Floats | None,
+        known: bool,
+        rhs: Floats,
+        solution: Floats,
+        threads: int,
+        /,
     ) -> None: ...
     def leverages(self, X: Floats, weight: Floats | None, ridge: Floats, out: Floats, threads: int, /) -> None: ...
     def scatter(self, s: Floats, V: Floats, by_rows: Floats, threads: int, /) -> None: ...

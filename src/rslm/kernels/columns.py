@@ -14,12 +14,11 @@ from scipy import sparse
 
 from rslm.kernels import _native, high_rank
 from rslm.kernels.arrays import integers, matrix
+from rslm.kernels.elementwise import BoxNumbers
 from rslm.kernels.feature_rows import FeatureRows
 from rslm.kernels.high_rank import WIDTH, Unfactored
 from rslm.kernels.scratch import scratch_like
 from rslm.runtime.types import Floats, Indices64
-
-BoxNumbers = tuple[float, float, bool, float, float]  # lower, upper, mirrored, ε, δ
 
 BLOCK = 1 << 21  # entries
 LANES = 8  # columns whose triangular factors are interleaved
@@ -363,7 +362,7 @@ class Columns:
     def systems(
         self, X: Floats, ridge: Floats, threads: int, weight: Floats | None = None, scratch: Systems | None = None
     ) -> Systems:
-        """The same for solutions alone: with factors, unless the rank is so high that they would take too much memory."""
+        """The same for solutions alone: with factors, unless at a high rank they would take too much memory."""
         systems = self.new_systems(X, ridge, weight, scratch)
         if systems.data is not None:
             self._native.factorise(matrix(X), weight, None, None, ridge, systems.data, threads)
@@ -476,30 +475,6 @@ class Columns:
         prediction = scratch_like(self.index, np.float64)
         self._native.predict(matrix(U), matrix(V), prediction, threads)
         return prediction
-
-
-def box_curvature(y: Floats, error: Floats, box: BoxNumbers, threads: int, order: Indices64 | None = None) -> Floats:
-    """ℓ'' of a loss defined by its box, δ > 0, at these errors; element k is that of entry order[k] if given."""
-    curvature = scratch_like(error)
-    _native.box_curvature(y, error, order, *box, curvature, threads)
-    return curvature
-
-
-def padded(U: Floats) -> Floats:
-    """The rows of U in the form that the kernels need: padded with zeros, and one row of zeros after the last."""
-    U = matrix(U)
-    out = np.empty((U.shape[0] + 1, _native.padded_width(U.shape[1])))
-    _native.padded(U, out)
-    return out
-
-
-def predict_pairs(
-    i: NDArray[np.integer[Any]], t: NDArray[np.integer[Any]], U: Floats, V: Floats, threads: int
-) -> Floats:
-    """u_iᵀ v_t for pairs of indices."""
-    prediction = np.empty(len(i))
-    _native.predict_pairs(integers(i, np.int64), integers(t, np.int64), matrix(U), matrix(V), prediction, threads)
-    return prediction
 
 
 def _scratch_of(used: Solved | None, y: Floats, columns: int, rank: int) -> tuple[Floats, Factors]:

@@ -1,4 +1,4 @@
-"""The leverage of an observation, which is its influence on its own prediction: x_iᵀ M_t⁻¹ x_i, from the systems M_t."""
+"""The leverage of an observation, its influence on its own prediction: x_iᵀ M_t⁻¹ x_i, from the systems M_t."""
 
 from __future__ import annotations
 

@@ -219,16 +219,23 @@ class Columns {
         const Alone alone(busy, pattern);
         chosen->factorise(pattern, workspace, threads, X.data(), rank, w, more ? &more->pattern : nullptr, more_w, r, factors.data());
     }
-    void solve_systems(const Matrix &X, const std::optional<Numbers> &weight, const Coefficients &ridge, const Matrix &rhs, const MatrixOut &solution,
-                       int threads) {
+    void solve_systems(const Matrix &X, const std::optional<Numbers> &weight, const Coefficients &ridge, const std::optional<Indptr> &rooms,
+                       const std::optional<VectorOut> &factors, bool known, const Matrix &rhs, const MatrixOut &solution, int threads) {
         const int rank = any_rank_of(X.shape(1));
         threads = useful_threads(threads, entries() * rank * 20);
         const Values w = values_or_none(weight, entries());
         require_shape(X, rows(), rank), require_shape(rhs, columns(), rank), require_shape(solution, columns(), rank);
         const rslm::Ridge r = ridge_of(ridge, columns(), rank);
+        require(bool(rooms) == bool(factors), "rooms and factors belong together");
+        if (rooms) {
+            require(int64_t(rooms->shape(0)) == columns() + 1, "rooms must have one number more than there are columns");
+            for (int64_t t = 0; t < columns(); t++) require(rooms->data()[t] <= rooms->data()[t + 1], "rooms must not decrease");
+            require(rooms->data()[0] >= 0 && rooms->data()[columns()] <= int64_t(factors->shape(0)), "the array for the factors is too small");
+        }
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
-        chosen->solve_systems(pattern, threads, X.data(), rank, w, r, rhs.data(), solution.data());
+        chosen->solve_systems(pattern, threads, X.data(), rank, w, r, rooms ? rooms->data() : nullptr, factors ? factors->data() : nullptr, known, rhs.data(),
+                              solution.data());
     }
     void leverages(const Matrix &X, const std::optional<Numbers> &weight, const Coefficients &ridge, const VectorOut &out, int threads) {
         const int rank = any_rank_of(X.shape(1));

@@ -13,14 +13,15 @@ int64_t most_entries(const Pattern &c, int64_t first, int64_t last) { // of a co
     return most;
 }
 
-void solve_systems(const Pattern &c, int threads, const double *X, int rank, const Values &weight, const rslm::Ridge &ridge, const double *rhs,
-                   double *solution) {
+void solve_systems(const Pattern &c, int threads, const double *X, int rank, const Values &weight, const rslm::Ridge &ridge, const int64_t *rooms,
+                   double *factors, bool known, const double *rhs, double *solution) {
     const int64_t most = most_entries(c, 0, c.columns);
     each(threads, (c.columns + TOGETHER - 1) / TOGETHER, 1, [&] {
         return [&, system = WideSystem(rank, most)](int64_t piece) mutable {
             system.forget();
             for (int64_t t = piece * TOGETHER; t < std::min(c.columns, (piece + 1) * TOGETHER) && !over(c); t++)
-                system.solve(WideColumn(c, t, X, rank, weight, ridge), rhs + t * rank, solution + t * rank);
+                system.solve(WideColumn(c, t, X, rank, weight, ridge), rhs + t * rank, solution + t * rank,
+                             rooms ? Room{factors + rooms[t], rooms[t + 1] - rooms[t], known} : Room{});
         };
     });
 }

@@ -173,10 +173,11 @@ struct Kernels {
     void (*padded)(const double *U, int64_t rows, int rank, double *out);
     // One right-hand side and solution of `rank` numbers for every column.
     void (*solve)(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution);
-    // (XᵀWX + ridge)⁻¹ times the right-hand side of every column, for any rank and without factors, so that memory is proportional to
-    // the rank. The residuals are at most 1e-13 of the right-hand sides, in the scale of the diagonal.
-    void (*solve_systems)(const Pattern &, int threads, const double *X, int rank, const Values &weight, const Ridge &, const double *rhs,
-                          double *solution);
+    // (XᵀWX + ridge)⁻¹ times the right-hand side of every column, for any rank. The residuals are at most 1e-13 of the right-hand sides,
+    // in the scale of the diagonal. Column t has room for a factor from factors[rooms[t]] to factors[rooms[t + 1]]: if that is enough, it
+    // is written, or read if it is `known`; the other columns, or all if `rooms` is null, are solved anew.
+    void (*solve_systems)(const Pattern &, int threads, const double *X, int rank, const Values &weight, const Ridge &, const int64_t *rooms,
+                          double *factors, bool known, const double *rhs, double *solution);
     // x(XᵀWX + ridge)⁻¹x of every entry, for any rank.
     void (*leverages)(const Pattern &, int threads, const double *X, int rank, const Values &weight, const Ridge &, double *out);
     // S (Sᵀ X + Y) for the sparse matrix S with these values; Y is overwritten by Sᵀ X + Y, and may be null.

@@ -169,7 +169,8 @@ NB_MODULE(_native, m) {
         .def("predict_tasks", watched(&Columns::predict_tasks), IN, IN, IN, OUT, IN)
         .def("features_of_tasks", watched(&Columns::features_of_tasks), IN, IN, OUT, IN)
         .def("factorise", watched(&Columns::factorise), IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)
-        .def("solve_systems", watched(&Columns::solve_systems), IN, nb::arg().none(), IN, IN, OUT, IN)
+        .def("solve_systems", watched(&Columns::solve_systems), IN, nb::arg().none(), IN, nb::arg().none(), nb::arg().none().noconvert(), IN, IN,
+             OUT, IN)
         .def("leverages", watched(&Columns::leverages), IN, nb::arg().none(), IN, OUT, IN)
         .def("scatter", watched(&Columns::scatter), IN, IN, OUT, IN)
         .def("gather", watched(&Columns::gather), IN, IN, OUT, IN)

@@ -68,9 +68,8 @@ void add_gram_times(const Panel &z, const double *b, double *out) {
     for (; i < z.rows; i++) add_multiple(out, scalar_product(z.row(i), b, z.columns), z.row(i), z.columns);
 }
 
-constexpr int REPEATED = 8;   // most steps with a factor
-constexpr double LONGER = 1.0; // most steps without a factor, relative to the cost of one
-constexpr double SOON = 4;    // columns that the expected number of steps is an average of
+constexpr int REPEATED = 8;  // most steps with a factor
+constexpr double SOON = 4;   // columns over which the expected number of steps is averaged
 constexpr double FIRST = 8;  // steps expected of the first column: so few that conjugate gradients are tried
 
 // The entries of a column whose weight is not 0, and the rows of X at them, `stride` numbers apart.
@@ -90,30 +89,38 @@ struct WideColumn {
     const double *row_at(int64_t p) const { return X + int64_t(c.index[p]) * stride; }
 };
 
+// Memory for the factor of a column.
+struct Room {
+    double *data = nullptr;
+    int64_t size = 0;
+    bool known = false; // whether it has been written
+};
+
 struct WideSystem {
     enum class Way { GRADIENTS, PRIMAL, DUAL };
     const int rank;
     const int64_t padded;
     Panel panel; // √W X S of one column for a diagonal scaling S; transposed in the dual
     Triangle triangle;
-    Buffer<double> scale, ridge, rhs, v, residual, step, direction, moved, small;
+    Buffer<double> scale, ridge, v, residual, step, direction, moved, small;
     double expected = FIRST; // steps of conjugate gradients, from the columns before
 
     WideSystem(int rank, int64_t most_entries)
         : rank(rank), padded(blocks_of(rank) * LANES), panel(std::max<int64_t>(most_entries, rank) * Panel::distance(rank)), triangle(rank),
-          scale(padded), ridge(padded), rhs(padded), v(padded), residual(padded), step(padded), direction(padded), moved(padded), small(padded) {
+          scale(padded), ridge(padded), v(padded), residual(padded), step(padded), direction(padded), moved(padded), small(padded) {
         for (Buffer<double> *list : {&scale, &ridge, &moved}) std::memset(list->data, 0, sizeof(double) * size_t(padded)); // also the padding
     }
 
     void forget() { expected = FIRST; }
-    // Solves the system of a column; `out` has `rank` numbers.
-    void solve(const WideColumn &column, const double *b, double *out) {
+    // Solves the system of a column; `out` has `rank` numbers. With room for its factor the system is factorised, unless that is known.
+    void solve(const WideColumn &column, const double *b, double *out, const Room &room = {}) {
         bool positive = true;
         for (int k = 0; k < rank; k++) positive = positive && column.ridge.at(column.t, k) > 0;
         const Way other = positive && column.n < rank ? Way::DUAL : Way::PRIMAL;
-        const double most = cost(other, column.n);
-        if (most < expected || !attempt(Way::GRADIENTS, column, b, int(LONGER * most)))
-            if (other == Way::PRIMAL || !attempt(Way::DUAL, column, b, REPEATED)) attempt(Way::PRIMAL, column, b, REPEATED);
+        const bool keep = Triangle::stored(other == Way::DUAL ? column.n : rank) <= room.size;
+        const double most = keep ? 0.0 : cost(other, column.n);
+        if (most < expected || !attempt(Way::GRADIENTS, column, b, int(most)))
+            if (!attempt(other, column, b, REPEATED, keep ? room : Room{}) && other == Way::DUAL) attempt(Way::PRIMAL, column, b, REPEATED);
         for (int k = 0; k < rank; k++) out[k] = v[k] * scale[k];
     }
 
@@ -123,7 +130,7 @@ struct WideSystem {
         return AROUND + (IN_TILE * rows * size * size / 2 + IN_FACTOR * size * size * size / 6) / (2 * m * r + 1);
     }
 
-    // Leverages x(XᵀWX + ridge)⁻¹x of all entries of a column.
+    // The leverages x(XᵀWX + ridge)⁻¹x of all entries of a column.
     void leverages(const WideColumn &column, double *out) {
         for (int k = 0; k < rank; k++) ridge[k] = column.ridge.at(column.t, k);
         find_scale(Way::PRIMAL, column);
@@ -140,16 +147,18 @@ struct WideSystem {
 
   private:
     // Conjugate gradients, with a factor as the preconditioner unless the way is without one. Returns whether they have converged.
-    bool attempt(Way way, const WideColumn &column, const double *b, int most) {
+    bool attempt(Way way, const WideColumn &column, const double *b, int most, const Room &room = {}) {
         for (int k = 0; k < rank; k++) ridge[k] = column.ridge.at(column.t, k);
         find_scale(way, column);
         load_panel(way, column);
-        if (way != Way::GRADIENTS) {
+        if (room.known) triangle.take(room.data, panel.columns);
+        else if (way != Way::GRADIENTS) {
             triangle.sum(panel);
             for (int64_t i = 0; way == Way::DUAL && i < column.n; i++) small[i] = 1.0;
             triangle.factorise(way == Way::DUAL ? small.data : ridge.data);
+            if (room.data) triangle.put(room.data);
         }
-        for (Buffer<double> *list : {&rhs, &v, &residual, &step, &direction}) std::memset(list->data, 0, sizeof(double) * size_t(padded));
+        for (Buffer<double> *list : {&v, &residual, &step, &direction}) std::memset(list->data, 0, sizeof(double) * size_t(padded));
         double largest = 0; // numbers of any size can be squared after division by it
         for (int k = 0; k < rank; k++) residual[k] = scale[k] * b[k], largest = std::max(largest, std::abs(residual[k]));
         if (largest == 0) return true;
