@@ -33,9 +33,9 @@ class Factors:
     rank: int
 
     @classmethod
-    def scratch(cls, columns: int, rank: int, used: Factors | None = None) -> Factors:
+    def scratch(cls, columns: int, rank: int, used: Systems | None = None) -> Factors:
         """Memory for factors: that of `used`, which are no longer needed, if they have the same shape."""
-        if used is not None and (used.columns, used.rank) == (columns, rank):
+        if used is not None and used.data is not None and (used.columns, used.rank) == (columns, rank):
             return used
         return cls(np.empty(-(-columns // LANES) * LANES * rank * (rank + 1) // 2), columns, rank)
 
@@ -372,8 +372,7 @@ class Columns:
         """Unfactored systems, or memory for factors that `newton_step` writes."""
         if X.shape[1] > WIDTH:
             return Unfactored(self, matrix(X), weight, ridge)
-        used = scratch if isinstance(scratch, Factors) else None
-        return Factors.scratch(self.shape[1], X.shape[1], used)
+        return Factors.scratch(self.shape[1], X.shape[1], scratch)
 
     def scatter(self, s: Floats, V: Floats, threads: int) -> Floats:
         """S V for the sparse matrix S with the values `s`: row i is Σ_t s_it v_t."""
@@ -479,9 +478,9 @@ class Columns:
 
 def _scratch_of(used: Solved | None, y: Floats, columns: int, rank: int) -> tuple[Floats, Factors]:
     """Memory for residuals like y and for factors: that of a result which is no longer needed, if it fits."""
-    factors = used.factors if used is not None and isinstance(used.factors, Factors) else None
     residual = _residual_of(used, y)
-    return scratch_like(y) if residual is None else residual, Factors.scratch(columns, rank, factors)
+    factors = Factors.scratch(columns, rank, None if used is None else used.factors)
+    return scratch_like(y) if residual is None else residual, factors
 
 
 def _residual_of(used: Solved | None, y: Floats) -> Floats | None:

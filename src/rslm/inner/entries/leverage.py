@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm.kernels import Columns, Systems, Unfactored
+from rslm.kernels import Columns, Systems
 from rslm.runtime.types import Floats
 
 BLOCK = 1 << 21  # numbers in memory at a time, instead of entries × rank²
@@ -12,7 +12,7 @@ BLOCK = 1 << 21  # numbers in memory at a time, instead of entries × rank²
 
 def leverages(columns: Columns, X: Floats, factors: Systems, n_threads: int) -> Floats:
     """x_iᵀ M_t⁻¹ x_i of every entry (i, t)."""
-    if isinstance(factors, Unfactored):  # T r² numbers are too many
+    if factors.data is None:  # T r² numbers are too many
         return factors.leverages(n_threads)
     rank, T = X.shape[1], columns.shape[1]
     inverse = np.empty((T, rank, rank))
