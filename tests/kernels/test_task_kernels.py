@@ -108,7 +108,7 @@ def test_shapes(shape, kind):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("rank", [1, 2, 4, 5, 8, 9, 13, 20, 33, 40, 70, 100, 128])
+@pytest.mark.parametrize("rank", [1, 2, 4, 5, 8, 9, 13, 20, 33, 40, 70, 100, 128, 150])
 def test_ranks(rank, dtype):
     c = SHAPES["several tasks"]()
     check(c, features(90, 17, "dense"), rank, dtype)
@@ -149,7 +149,7 @@ def test_the_number_of_threads_does_not_change_a_bit(kind):
         ({"X": np.ones((4, 2), dtype=np.float32)}, "must be float64"),
         ({"y": np.ones(2)}, "one value for every entry"),
         ({"U": np.ones((3, 1))}, "wrong shape"),
-        ({"U": np.ones((2, 129))}, "rank must be between"),
+        ({"U": np.ones((2, 0))}, "rank must be between"),
         ({"ridge": np.ones(3)}, "one ridge for every column"),
     ],
 )

@@ -450,9 +450,9 @@ def test_whole_numbers_of_numpy_are_whole_numbers():
     assert r.n_iter == 2
 
 
-def test_the_largest_rank_of_the_kernels_is_named():
-    with pytest.raises(ValueError, match=r"from 1 to 128, the largest that the kernels support; got 129"):
-        solve(Problem(Square(), Entries(np.eye(140))), 129)
+def test_the_largest_rank_is_named():
+    with pytest.raises(ValueError, match=r"from 1 to 140, the smaller side of the data; got 141"):
+        solve(Problem(Square(), Entries(np.eye(140))), 141)
 
 
 # ---- large C -------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def initial_point(objective: Objective, rank: int, random_state: int | np.random
     usual = usual_size(problem.data.sample(SAMPLE))
     effects = None if problem.location is None else effects_alone(problem, objective.n_threads)
     gram = objective.guess(usual, effects)
-    X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING, 128)))
+    X: Floats = rng.standard_normal((problem.shape[0], min(problem.shape[0], rank + OVERSAMPLING)))
     for _ in range(PASSES):
         raise_if_stopped()
         X = gram(np.linalg.qr(X)[0])

@@ -163,6 +163,20 @@ class Columns:
         threads: int,
         /,
     ) -> float: ...
+    def solve_systems(
+        self,
+        X: Floats,
+        weight: Floats | None,
+        ridge: Floats,
+        rooms: Indices64 | None,
+        factors: Floats | None,
+        known: bool,
+        rhs: Floats,
+        solution: Floats,
+        threads: int,
+        /,
+    ) -> None: ...
+    def leverages(self, X: Floats, weight: Floats | None, ridge: Floats, out: Floats, threads: int, /) -> None: ...
     def scatter(self, s: Floats, V: Floats, by_rows: Floats, threads: int, /) -> None: ...
     def gather(self, s: Floats, X: Floats, by_columns: Floats, threads: int, /) -> None: ...
     def grams(self, X: Floats, weight: Floats | None, grams: Floats, threads: int, /) -> None: ...
@@ -195,7 +209,7 @@ class Columns:
         weight: Floats,
         V: Floats,
         ridge: Floats,
-        factors: Floats,
+        factors: Floats | None,
         step: Floats,
         decrement: Floats,
         /,

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.kernels import _native
-from rslm.kernels.columns import Columns, Factors, _c
+from rslm.kernels.arrays import matrix
+from rslm.kernels.columns import Columns, Factors
 from rslm.runtime.types import Floats, Indices64
 
 RESTLESS = 16  # 1/16 of the rows, those that have moved furthest, is always checked
@@ -72,7 +73,7 @@ def bound(
         Maximum number of violated entries. With more, the work ends early, `excess` is infinite for all columns, and
         the rest of the result is undefined.
     """
-    X, V = _c(X), centre.copy()
+    X, V = matrix(X), centre.copy()
     before = before if before is not None and before.V.shape == V.shape else Bound.nothing(X, V)
     restless, unrest = _movement(before.X, X)
     margin, excess, indptr = before.margin.copy(), np.empty(len(V)), np.empty(len(V) + 1, dtype=np.int64)

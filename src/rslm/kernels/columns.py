@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rslm.kernels import _native
+from rslm.kernels import _native, high_rank
+from rslm.kernels.arrays import integers, matrix
+from rslm.kernels.elementwise import BoxNumbers
+from rslm.kernels.feature_rows import FeatureRows
+from rslm.kernels.high_rank import WIDTH, Unfactored
 from rslm.kernels.scratch import scratch_like
 from rslm.runtime.types import Floats, Indices64
-
-Integer = TypeVar("Integer", np.int32, np.int64)
-
-BoxNumbers = tuple[float, float, bool, float, float]  # lower, upper, mirrored, ε, δ
 
 BLOCK = 1 << 21  # entries
 LANES = 8  # columns whose triangular factors are interleaved
@@ -33,9 +33,9 @@ class Factors:
     rank: int
 
     @classmethod
-    def scratch(cls, columns: int, rank: int, used: Factors | None = None) -> Factors:
+    def scratch(cls, columns: int, rank: int, used: Systems | None = None) -> Factors:
         """Memory for factors: that of `used`, which are no longer needed, if they have the same shape."""
-        if used is not None and (used.columns, used.rank) == (columns, rank):
+        if used is not None and used.data is not None and (used.columns, used.rank) == (columns, rank):
             return used
         return cls(np.empty(-(-columns // LANES) * LANES * rank * (rank + 1) // 2), columns, rank)
 
@@ -73,6 +73,9 @@ class Factors:
         return solution
 
 
+Systems = Factors | Unfactored
+
+
 @dataclass(frozen=True)
 class Solved:
     """Results of the ridge regressions of all columns: v_t minimises Σ weight (y_t − X_t v)² + ridge_t |v|²."""
@@ -81,7 +84,7 @@ class Solved:
     V: Floats  #: (columns, rank)
     residual: Floats  #: weight · (y − X v) at every entry, in the precision of y
     by_rows: Floats  #: (rows, rank): row i is Σ_t residual_it v_t
-    factors: Factors  #: of X_tᵀ diag(weight) X_t + ridge_t
+    factors: Systems  #: X_tᵀ diag(weight) X_t + ridge_t of every column
 
 
 @dataclass(frozen=True)
@@ -104,24 +107,6 @@ class Piece:
     entries: slice
 
 
-class FeatureRows:
-    """The rows of a feature matrix in the form that the kernels for tasks need.
-
-    `values` are those of a dense array in double precision, or of a matrix in compressed rows; they are not copied.
-    """
-
-    def __init__(
-        self,
-        values: Floats,
-        shape: tuple[int, int],
-        pattern: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]] | None = None,
-    ) -> None:
-        self.features = shape[1]
-        indptr, index = (None, None) if pattern is None else (_integers(pattern[0], np.int64), pattern[1])
-        index = None if index is None else _integers(index, np.int32)
-        self._native = _native.Features(indptr, index, values.reshape(-1), *shape)
-
-
 class Columns:
     """The sparsity pattern of a rows × columns matrix in compressed columns.
 
@@ -130,8 +115,8 @@ class Columns:
     """
 
     def __init__(self, indptr: NDArray[np.integer[Any]], index: NDArray[np.integer[Any]], rows: int) -> None:
-        self.indptr = _integers(indptr, np.int64)
-        self.index = _integers(index, np.int32)
+        self.indptr = integers(indptr, np.int64)
+        self.index = integers(index, np.int32)
         self._native = _native.Columns(self.indptr, self.index, rows)
 
     @property
@@ -203,9 +188,16 @@ class Columns:
         """
         rows, columns = self.shape
         rank = U.shape[1]
+        if rank > WIDTH:
+            systems = Unfactored(self, matrix(U), weight, ridge)
+            V = high_rank.solved(self, y, U, systems, threads, weight, pinned)
+            squares, residual, by_rows = self.residuals(y, U, V, threads, _residual_of(scratch, y), weight=weight)
+            return Solved(squares, V, residual, by_rows, systems)
         residual, factors = _scratch_of(scratch, y, columns, rank)
         V, by_rows = np.empty((columns, rank)), np.empty((rows, rank))
-        squares = self._native.evaluate(y, weight, _c(U), ridge, pinned, V, factors.data, residual, by_rows, threads)
+        squares = self._native.evaluate(
+            y, weight, matrix(U), ridge, pinned, V, factors.data, residual, by_rows, threads
+        )
         return Solved(squares, V, residual, by_rows, factors)
 
     def regress(
@@ -220,9 +212,12 @@ class Columns:
         pinned: bool = False,
     ) -> tuple[Floats, Factors]:
         """The first half of `evaluate`: V and the factors; `scratch` are factors that are no longer needed."""
+        if U.shape[1] > WIDTH:
+            factors = self.factorise(U, ridge, threads, weight, scratch)
+            return high_rank.solved(self, y, U, factors, threads, weight, pinned), factors
         V = np.empty((self.shape[1], U.shape[1]))
         factors = Factors.scratch(*V.shape, scratch)
-        self._native.regress(y, weight, _c(U), ridge, pinned, V, factors.data, threads)
+        self._native.regress(y, weight, matrix(U), ridge, pinned, V, factors.data, threads)
         return V, factors
 
     def residuals(
@@ -236,8 +231,12 @@ class Columns:
         weight: Floats | None = None,
     ) -> tuple[float, Floats, Floats]:
         """The second half of `evaluate` for any V: squares, residual (in `scratch`, if given) and by_rows."""
-        residual, by_rows = scratch_like(y) if scratch is None else scratch, np.empty(U.shape)
-        squares = self._native.residuals(y, weight, _c(U), _c(V), residual, by_rows, threads)
+        residual = scratch_like(y) if scratch is None else scratch
+        if U.shape[1] > WIDTH:
+            squares, s = high_rank.errors(self, y, U, V, threads, weight, residual)
+            return squares, residual, self.scatter(s, V, threads)
+        by_rows = np.empty(U.shape)
+        squares = self._native.residuals(y, weight, matrix(U), matrix(V), residual, by_rows, threads)
         return squares, residual, by_rows
 
     def derivative(self, solved: Solved, U: Floats, dU: Floats, threads: int, weight: Floats | None = None) -> Floats:
@@ -250,7 +249,7 @@ class Columns:
         weight: Floats | None,
         U: Floats,
         V: Floats,
-        factors: Factors,
+        factors: Systems,
         dU: Floats,
         threads: int,
         dV: Floats | None = None,
@@ -260,8 +259,11 @@ class Columns:
         `factors` are those of X_tᵀ diag(weight) X_t + ridge_t. If `dV` is given, it is added to the right-hand sides
         of the systems for v̇, and overwritten by v̇.
         """
+        if factors.data is None or factors.rank > WIDTH:
+            moved = high_rank.moved(self, z, weight, U, V, factors, dU, threads, dV)
+            return self.scatter(moved.change, V, threads) - self.scatter(z, moved.V, threads)
         out = np.empty(U.shape)
-        self._native.derivative(z, weight, _c(U), V, factors.data, _c(dU), dV, out, threads)
+        self._native.derivative(z, weight, matrix(U), V, factors.data, matrix(dU), dV, out, threads)
         return out
 
     def evaluate_tasks(
@@ -281,10 +283,16 @@ class Columns:
         If `centred`, the mean over a task is subtracted from its x U; y should have mean zero per task, too.
         """
         columns, rank = self.shape[1], U.shape[1]
+        if rank > WIDTH:
+            apart, F = self._entries_apart, self._lifted(x, U, centred)
+            systems = Unfactored(apart, F, None, ridge)
+            V = high_rank.solved(apart, y, F, systems, threads, None, pinned)
+            squares, s = high_rank.errors(apart, y, F, V, threads, None, residual := scratch_like(y))
+            return Solved(squares, V, residual, x.transposed_times(self.scatter(s, V, threads)), systems)
         residual, factors = _scratch_of(scratch, y, columns, rank)
         V, by_features = np.empty((columns, rank)), np.empty(U.shape)
         squares = self._native.evaluate_tasks(
-            x._native, centred, y, _c(U), ridge, pinned, V, factors.data, residual, by_features, threads
+            x._native, centred, y, matrix(U), ridge, pinned, V, factors.data, residual, by_features, threads
         )
         return Solved(squares, V, residual, by_features, factors)
 
@@ -292,16 +300,39 @@ class Columns:
         self, x: FeatureRows, solved: Solved, U: Floats, dU: Floats, threads: int, *, centred: bool = False
     ) -> Floats:
         """The directional derivative of −`by_rows` of `evaluate_tasks` when U moves along `dU`."""
+        if solved.factors.data is None:
+            F, dF = solved.factors.X, self._lifted(x, dU, centred)
+            apart = self._entries_apart
+            moved = high_rank.moved(apart, solved.residual, None, F, solved.V, solved.factors, dF, threads, None)
+            return x.transposed_times(
+                self.scatter(moved.change, solved.V, threads) - self.scatter(solved.residual, moved.V, threads)
+            )
         out = np.empty(U.shape)
         self._native.derivative_tasks(
-            x._native, centred, solved.residual, _c(U), solved.V, solved.factors.data, _c(dU), out, threads
+            x._native, centred, solved.residual, matrix(U), solved.V, solved.factors.data, matrix(dU), out, threads
         )
         return out
 
+    @cached_property
+    def _entries_apart(self) -> Columns:
+        """The pattern with a row of its own for every entry."""
+        return Columns(self.indptr, np.arange(self.entries), self.entries)
+
+    def _lifted(self, x: FeatureRows, U: Floats, centred: bool) -> Floats:
+        """The rows of x U at the entries, without the mean of their task if `centred`."""
+        F = x.times(U)[self.index]
+        if centred:
+            counts = np.diff(self.indptr)
+            sums = self._entries_apart.gather(np.ones(self.entries), F, 1)
+            F -= np.repeat(sums / np.maximum(counts, 1)[:, None], counts, axis=0)
+        return F
+
     def predict_tasks(self, x: FeatureRows, U: Floats, V: Floats, threads: int) -> Floats:
         """x_iᵀ U v_t at every entry (i, t)."""
+        if U.shape[1] > WIDTH:
+            return self.predict(x.times(U), V, threads)
         prediction = np.empty(self.entries)
-        self._native.predict_tasks(x._native, _c(U), _c(V), prediction, threads)
+        self._native.predict_tasks(x._native, matrix(U), matrix(V), prediction, threads)
         return prediction
 
     def features_of_tasks(self, x: FeatureRows, z: Floats, threads: int) -> Floats:
@@ -325,25 +356,44 @@ class Columns:
         """
         factors = Factors.scratch(self.shape[1], X.shape[1], scratch)
         entries, their_weight = (None, None) if more is None else (more[0]._native, more[1])
-        self._native.factorise(_c(X), weight, entries, their_weight, ridge, factors.data, threads)
+        self._native.factorise(matrix(X), weight, entries, their_weight, ridge, factors.data, threads)
         return factors
+
+    def systems(
+        self, X: Floats, ridge: Floats, threads: int, weight: Floats | None = None, scratch: Systems | None = None
+    ) -> Systems:
+        """The same for solutions alone: with factors, unless at a high rank they would take too much memory."""
+        systems = self.new_systems(X, ridge, weight, scratch)
+        if systems.data is not None:
+            self._native.factorise(matrix(X), weight, None, None, ridge, systems.data, threads)
+        return systems
+
+    def new_systems(self, X: Floats, ridge: Floats, weight: Floats | None, scratch: Systems | None = None) -> Systems:
+        """Unfactored systems, or memory for factors that `newton_step` writes."""
+        if X.shape[1] > WIDTH:
+            return Unfactored(self, matrix(X), weight, ridge)
+        return Factors.scratch(self.shape[1], X.shape[1], scratch)
 
     def scatter(self, s: Floats, V: Floats, threads: int) -> Floats:
         """S V for the sparse matrix S with the values `s`: row i is Σ_t s_it v_t."""
+        if V.shape[1] > WIDTH:
+            return np.hstack([self.scatter(s, V[:, at], threads) for at in high_rank.parts(V.shape[1])])
         by_rows = np.empty((self.shape[0], V.shape[1]))
-        self._native.scatter(s, _c(V), by_rows, threads)
+        self._native.scatter(s, matrix(V), by_rows, threads)
         return by_rows
 
     def gather(self, s: Floats, X: Floats, threads: int) -> Floats:
         """Sᵀ X for the sparse matrix S with the values `s`: row t is Σ_i s_it x_i."""
+        if X.shape[1] > WIDTH:
+            return np.hstack([self.gather(s, X[:, at], threads) for at in high_rank.parts(X.shape[1])])
         by_columns = np.empty((self.shape[1], X.shape[1]))
-        self._native.gather(s, _c(X), by_columns, threads)
+        self._native.gather(s, matrix(X), by_columns, threads)
         return by_columns
 
     def grams(self, X: Floats, threads: int, weight: Floats | None = None) -> Floats:
         """X_tᵀ diag(weight) X_t of every column, (columns, rank, rank)."""
         grams = np.empty((self.shape[1], X.shape[1], X.shape[1]))
-        self._native.grams(_c(X), weight, grams, threads)
+        self._native.grams(matrix(X), weight, grams, threads)
         return grams
 
     def solve_box(
@@ -364,7 +414,7 @@ class Columns:
         rank, columns = U.shape[1], self.shape[1]
         V, value, gap = np.empty((columns, rank)), np.empty(columns), np.empty(columns)
         rounds = np.empty(columns, dtype=np.int32)
-        self._native.box(y, _c(U), c, *box, dual, error, V, value, gap, rounds, threads)
+        self._native.box(y, matrix(U), c, *box, dual, error, V, value, gap, rounds, threads)
         return BoxSolved(V, value, gap, rounds)
 
     # ---- pieces of the columns: these run in the calling thread, and several may run at once --------------------
@@ -390,14 +440,14 @@ class Columns:
         weight: Floats,
         V: Floats,
         ridge: Floats,
-        factors: Factors,
+        factors: Systems,
         step: Floats,
         decrement: Floats,
     ) -> None:
         """Write the Newton steps (X_tᵀ diag(weight) X_t + ridge_t)⁻¹ (X_tᵀ z_t − ridge_t v_t) of a piece's columns.
 
-        Only active groups of eight columns are processed; `x` is `padded(U)`. The factors of the systems are written
-        too, and the Newton decrements: the product of each step with its right-hand side.
+        Only active groups of eight columns are processed; `x` is `padded(U)`. Where there is memory for factors, they
+        are written too, and the Newton decrements: the product of each step with its right-hand side.
         """
         self._native.newton(piece.first, piece.last, active, x, z, weight, V, ridge, factors.data, step, decrement)
 
@@ -407,52 +457,34 @@ class Columns:
 
     def gram(self, s: Floats, X: Floats, threads: int, Y: Floats | None = None) -> Floats:
         """S (Sᵀ X + Y) for the sparse matrix S with the values `s`; Y is overwritten by Sᵀ X + Y."""
+        if X.shape[1] > WIDTH:
+            product = np.empty(X.shape)
+            for at in high_rank.parts(X.shape[1]):
+                rest = None if Y is None else np.ascontiguousarray(Y[:, at])
+                product[:, at] = self.gram(s, X[:, at], threads, rest)
+                if Y is not None:
+                    Y[:, at] = rest
+            return product
         product = np.empty(X.shape)
-        self._native.gram(s, _c(X), Y, product, threads)
+        self._native.gram(s, matrix(X), Y, product, threads)
         return product
 
     def predict(self, U: Floats, V: Floats, threads: int) -> Floats:
         """u_iᵀ v_t at every entry (i, t) of the pattern."""
         prediction = scratch_like(self.index, np.float64)
-        self._native.predict(_c(U), _c(V), prediction, threads)
+        self._native.predict(matrix(U), matrix(V), prediction, threads)
         return prediction
-
-
-def box_curvature(y: Floats, error: Floats, box: BoxNumbers, threads: int, order: Indices64 | None = None) -> Floats:
-    """ℓ'' of a loss defined by its box, δ > 0, at these errors; element k is that of entry order[k] if given."""
-    curvature = scratch_like(error)
-    _native.box_curvature(y, error, order, *box, curvature, threads)
-    return curvature
-
-
-def padded(U: Floats) -> Floats:
-    """The rows of U in the form that the kernels need: padded with zeros, and one row of zeros after the last."""
-    U = _c(U)
-    out = np.empty((U.shape[0] + 1, _native.padded_width(U.shape[1])))
-    _native.padded(U, out)
-    return out
-
-
-def predict_pairs(
-    i: NDArray[np.integer[Any]], t: NDArray[np.integer[Any]], U: Floats, V: Floats, threads: int
-) -> Floats:
-    """u_iᵀ v_t for pairs of indices."""
-    prediction = np.empty(len(i))
-    _native.predict_pairs(_integers(i, np.int64), _integers(t, np.int64), _c(U), _c(V), prediction, threads)
-    return prediction
 
 
 def _scratch_of(used: Solved | None, y: Floats, columns: int, rank: int) -> tuple[Floats, Factors]:
     """Memory for residuals like y and for factors: that of a result which is no longer needed, if it fits."""
-    if used is None or used.V.shape != (columns, rank) or used.residual.dtype != y.dtype:
-        return scratch_like(y), Factors.scratch(columns, rank)
-    return used.residual, used.factors
+    residual = _residual_of(used, y)
+    factors = Factors.scratch(columns, rank, None if used is None else used.factors)
+    return scratch_like(y) if residual is None else residual, factors
 
 
-def _c(a: Floats) -> Floats:
-    if a.ndim != 2:
-        raise ValueError(f"a factor must have two dimensions; got shape {a.shape}")
-    return np.ascontiguousarray(a, dtype=np.float64)
+def _residual_of(used: Solved | None, y: Floats) -> Floats | None:
+    return None if used is None or used.residual.dtype != y.dtype else used.residual
 
 
 def _moved(array: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
@@ -462,12 +494,3 @@ def _moved(array: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
         return array
     scratch[:] = array
     return scratch
-
-
-def _integers(a: NDArray[np.integer[Any]], dtype: type[Integer]) -> NDArray[Integer]:
-    """The integers in another type; an error if they do not fit, instead of wrapping around."""
-    if a.dtype.kind not in "iu":
-        raise TypeError(f"indices must be integers; got {a.dtype}")
-    if a.size and not np.can_cast(a.dtype, dtype) and (a.max() > np.iinfo(dtype).max or a.min() < np.iinfo(dtype).min):
-        raise ValueError(f"an index does not fit into {np.dtype(dtype)}")
-    return np.ascontiguousarray(a, dtype=dtype)

@@ -19,7 +19,6 @@ SAMPLE = 100_000  # rows from which XᵀX is estimated
 MANY = 2000  # with more features only the diagonal of XᵀX is used
 TOO_LARGE = 1e30  # squares of products of larger features with data and C may overflow
 LARGEST = np.iinfo(np.int32).max
-MOST_RANK = 128  # the kernels multiply with at most this many columns
 
 
 class FeatureMatrix:
@@ -63,9 +62,9 @@ class FeatureMatrix:
 
     def times(self, U: Floats, threads: int) -> Floats:
         """X U."""
-        if self.sparse and U.shape[1] <= MOST_RANK:
+        if self.sparse:
             return self._pattern.gather(self.X.data, U, threads)
-        if self.sparse or len(self.X) <= BLOCK:
+        if len(self.X) <= BLOCK:
             return np.asarray(self.X @ U)
         out = np.empty((self.shape[0], U.shape[1]))
         with ThreadPoolExecutor(threads) as pool:
@@ -74,9 +73,9 @@ class FeatureMatrix:
 
     def transposed_times(self, G: Floats, threads: int) -> Floats:
         """Xᵀ G."""
-        if self.sparse and G.shape[1] <= MOST_RANK:
+        if self.sparse:
             return self._pattern.scatter(self.X.data, G, threads)
-        if self.sparse or len(self.X) <= BLOCK:
+        if len(self.X) <= BLOCK:
             return np.asarray(self.X.T @ G)
         with ThreadPoolExecutor(threads) as pool:  # the order of the sum does not depend on the threads
             return np.asarray(sum(pool.map(lambda at: self.X[at].T @ G[at], self._blocks())))

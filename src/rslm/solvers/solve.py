@@ -51,8 +51,6 @@ SOLVERS: dict[str, Callable[[bool, bool], Method]] = {
     "conjugate-gradient": ConjugateGradient,
 }
 
-MOST_RANK = 128
-EFFECTS = 2
 MOST_WITHOUT_GAIN = 2  # the path ends after this many last stages in a row without a better answer
 SHARPER = 1e-2  # relative gradient at which a sharp stage ends, in units of `tol`
 MAY_BE_STATIONARY = (Outcome.STALLED, Outcome.STAGE_LIMIT, Outcome.ITERATIONS)  # a sharp stage may be within `tol`
@@ -211,11 +209,9 @@ def _report_cost(problem: Problem, rank: int, threads: int) -> None:
 def _check(problem: Problem, rank: int, solver: str, max_iter: int, tol: float, max_time: float | None) -> None:
     if not hasattr(problem, "check_conditioning"):
         raise TypeError(f"problem must be a Problem; got {problem!r}")
-    tail = 0 if problem.location is None else EFFECTS  # which the kernels treat as two more columns
-    largest = min(*problem.shape, MOST_RANK - tail)
+    largest = min(problem.shape)
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= largest:
-        why = "the smaller side of the data" if largest < MOST_RANK - tail else "the largest that the kernels support"
-        raise ValueError(f"rank must be a whole number from 1 to {largest}, {why}; got {rank!r}")
+        raise ValueError(f"rank must be a whole number from 1 to {largest}, the smaller side of the data; got {rank!r}")
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}; got {solver!r}")
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:

@@ -36,8 +36,8 @@ from rslm.solvers.result import NEGLIGIBLE
 from rslm.solvers.stopping import Progress, time_left
 from rslm.storage.container import Arrays, Facts
 
-MOST_RANK = 127  # one less than the kernels' limit: intercepts may need a column
-MOST_LOCATED = 126  # a location takes two of the columns that the kernels support
+MOST_RANK = 127  # the largest that is searched
+MOST_LOCATED = 126  # the same with a location
 
 
 class TaskModel(Estimator):

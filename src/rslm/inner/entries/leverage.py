@@ -1,17 +1,19 @@
-"""The leverage of an observation, which is its influence on its own prediction: x_iᵀ M_t⁻¹ x_i, from factors of M_t."""
+"""The leverage of an observation, its influence on its own prediction: x_iᵀ M_t⁻¹ x_i, from the systems M_t."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rslm.kernels import Columns, Factors
+from rslm.kernels import Columns, Systems
 from rslm.runtime.types import Floats
 
 BLOCK = 1 << 21  # numbers in memory at a time, instead of entries × rank²
 
 
-def leverages(columns: Columns, X: Floats, factors: Factors, n_threads: int) -> Floats:
+def leverages(columns: Columns, X: Floats, factors: Systems, n_threads: int) -> Floats:
     """x_iᵀ M_t⁻¹ x_i of every entry (i, t)."""
+    if factors.data is None:  # T r² numbers are too many
+        return factors.leverages(n_threads)
     rank, T = X.shape[1], columns.shape[1]
     inverse = np.empty((T, rank, rank))
     for k in range(rank):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rslm.inner.entries.weighted import WeightedColumns, WeightedSolution
 from rslm.inner.newton_steps import CAUTIOUS, ENOUGH, SETTLED, UPHILL
 from rslm.inner.obstacles import has_kinks, not_entries_alone
-from rslm.kernels import LANES, Factors, Piece, padded
+from rslm.kernels import LANES, Piece, padded
 from rslm.kernels.scratch import scratch_like
 from rslm.losses.checked import CheckedLoss
 from rslm.problem import Problem
@@ -97,10 +97,10 @@ class NewtonPoint:
         if scratch is None or scratch[2].rank != rank:
             # In double precision also for float32 data, because steps are compared with rounding errors.
             s, D = (scratch_like(solver.y, np.float64) for _ in range(2))
-            scratch = s, D, Factors.scratch(T, rank)
+            scratch = s, D, None
         self.s: Floats = scratch[0]
         self.D: Floats = scratch[1]
-        self.factors = scratch[2]
+        self.factors = solver.columns.new_systems(X, solver.ridges(rank), self.D, scratch[2])
         self.step, self.decrement = np.zeros((T, rank)), np.zeros(T)
 
     def solve(self, piece: Piece) -> float:

@@ -19,7 +19,7 @@ from rslm.inner.base import ColumnsSolution
 from rslm.inner.entries.leverage import leverages
 from rslm.inner.entries.weighted import WeightedColumns, sums_by_column
 from rslm.inner.obstacles import not_entries_alone
-from rslm.kernels import Factors, Solved
+from rslm.kernels import Solved, Systems
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
@@ -32,7 +32,7 @@ class Ridge(WeightedColumns):
         super().__init__(problem, n_threads)
         self.unit = 2.0 * self.C  # the systems are divided by ℓ'' = 2
         self.ridge = self.q / self.unit
-        self.spare_factors: list[Factors] = []
+        self.spare_factors: list[Systems] = []
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
@@ -67,7 +67,7 @@ class RidgeSolution(ColumnsSolution):
         self._solver = solver
         self._U = U
         self._solved: Solved | None = solved
-        self._row_factors: Factors | None = None
+        self._row_factors: Systems | None = None
         self.V = solved.V
         self.weighted_square = solver.tail.square(solver.q, self.V)  # ‖UᵀS‖²
         self.value = solver.C * solved.squares + 0.5 * self.weighted_square + solver.tail.cost(self.V)
@@ -90,9 +90,7 @@ class RidgeSolution(ColumnsSolution):
         if self._row_factors is None:
             scratch = s.spare_factors.pop() if s.spare_factors else None
             ridges = s.row_ridges(max(self.weighted_square, np.finfo(float).tiny), self.V.shape[1])
-            self._row_factors = s.columns.by_rows.factorise(
-                self.V, ridges, s.n_threads, s.weights_by_rows, scratch=scratch
-            )
+            self._row_factors = s.columns.by_rows.systems(self.V, ridges, s.n_threads, s.weights_by_rows, scratch)
         return s.solved_rows(self._row_factors)
 
     def column_curvature(self) -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 from rslm.inner.base import ColumnsSolution, InnerSolver
 from rslm.inner.entries.leverage import leverages
 from rslm.inner.tail import FREE, Tail
-from rslm.kernels import Columns, Factors
+from rslm.kernels import Columns, Systems
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
@@ -71,7 +71,7 @@ class WeightedColumns(InnerSolver):
         """p_i · shift/unit for the rows of U, and the ridges of what a location adds."""
         return self.tail.ridges_of_rows(self.p * (shift / self.unit), self.unit, width)
 
-    def solved_rows(self, factors: Factors) -> Callable[[Floats], Floats]:
+    def solved_rows(self, factors: Systems) -> Callable[[Floats], Floats]:
         """η ↦ B⁻¹η, from factors of B · p/unit for every row."""
         if self.tail.width == 0:
             weight = (self.p / self.unit)[:, None]
@@ -98,7 +98,7 @@ class WeightedColumns(InnerSolver):
         return values if self.weights is None else np.asarray(values * self.weights)
 
     def along_offset(
-        self, offset: Floats, D: Floats, X: Floats, V: Floats, s: Floats, factors: Factors
+        self, offset: Floats, D: Floats, X: Floats, V: Floats, s: Floats, factors: Systems
     ) -> tuple[Floats, Floats]:
         """As `InnerSolution.along_offset`, from s and D of every entry: v̇ = −M⁻¹ XᵀD o, ṡ = −D (o + X v̇)."""
         columns, threads = self.columns, self.n_threads
@@ -142,10 +142,10 @@ class WeightedSolution(ColumnsSolution):
         return np.take(D, self.solver.columns.row_order, out=scratch_like(D), mode="clip")
 
     @cached_property
-    def factors(self) -> Factors:
-        """Factors of X_tᵀ D_t X_t + q_t/C."""
+    def factors(self) -> Systems:
+        """X_tᵀ D_t X_t + q_t/C of every column."""
         solver = self.solver
-        return solver.columns.factorise(self.X, solver.ridges(self.X.shape[1]), solver.n_threads, self.curvature)
+        return solver.columns.systems(self.X, solver.ridges(self.X.shape[1]), solver.n_threads, self.curvature)
 
     def derivative(self, xi: Floats) -> Floats:
         solver, s = self.solver, self.s
@@ -159,7 +159,7 @@ class WeightedSolution(ColumnsSolution):
         solver, _ = self.solver, self.s  # raises an error if it has been released
         ridges = solver.row_ridges(max(self.weighted_square, np.finfo(float).tiny), self.V.shape[1])
         D = self.broad_curvature_by_rows()
-        return solver.solved_rows(solver.columns.by_rows.factorise(self.V, ridges, solver.n_threads, D))
+        return solver.solved_rows(solver.columns.by_rows.systems(self.V, ridges, solver.n_threads, D))
 
     def column_curvature(self) -> Floats:
         return sums_by_column(self.solver.columns, self.curvature) * self.solver.C

@@ -168,7 +168,7 @@ class CoupledSolution(ColumnsSolution):
         shift = max(point.square, np.finfo(float).tiny)
         weight = 1.0 / (solver.C * np.maximum(own, np.finfo(float).tiny ** 0.25) ** 2)
         by_rows, order = solver.columns.by_rows, solver.columns.row_order
-        factors = by_rows.factorise(self.G, shift * weight, solver.n_threads, point.D[order])
+        factors = by_rows.systems(self.G, shift * weight, solver.n_threads, point.D[order])
         return lambda eta: weight[:, None] * factors.solve(eta, solver.n_threads)
 
     def left_out(self) -> Floats:
@@ -178,7 +178,7 @@ class CoupledSolution(ColumnsSolution):
         assert solver.side.X is None
         assert own is not None
         ridge = 1.0 / (solver.C * own**2)
-        factors = solver.columns.factorise(point.F, ridge, solver.n_threads, point.D)
+        factors = solver.columns.systems(point.F, ridge, solver.n_threads, point.D)
         h = leverages(solver.columns, point.F, factors, solver.n_threads)
         return point.w - point.s * h / np.maximum(1.0 - point.D * h, 1e-3)
 

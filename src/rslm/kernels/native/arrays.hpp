@@ -40,7 +40,11 @@ template <class A> Values values_of(const A &a, int64_t n) {
 // An optional array.
 template <class A> Values values_or_none(const std::optional<A> &a, int64_t n) { return a ? values_of(*a, n) : Values{nullptr, nullptr}; }
 int64_t factor_size(int64_t columns, int64_t rank) { return (columns + LANES - 1) / LANES * rank * (rank + 1) / 2 * LANES; }
-int rank_of(size_t rank) {
+int any_rank_of(size_t rank) {
+    require(rank >= 1, "the rank must be at least 1");
+    return int(rank);
+}
+int rank_of(size_t rank) { // of a kernel whose width is known at compile time
     require(rank >= 1 && rank <= rslm::MOST_RANK, "the rank must be between 1 and 128");
     return int(rank);
 }

@@ -6,7 +6,7 @@
 // are similar, so it alternates with an exact solution for the free variables (inside their box), the others fixed: a few
 // passes identify the free ones, and then one exact solution is enough. Entries that are clearly at an end of their box are
 // skipped until the others have converged.
-#include "groups.hpp"
+#include "wide.hpp"
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -44,15 +44,19 @@ template <int Q> struct BoxColumn {
     Buffer<double> e;                        // errors y − x v at the last pass over all entries
     Buffer<double> gradient, step, kept;
     Buffer<int32_t> active, face;
-    Gram gram;
+    Gram gram; // of the rows of free entries, for the ranks that have tiles
     Buffer<double> collected;
+    Panel panel; // and for the ranks above
+    Triangle wide;
     Row<Q> v;
     int active_count = 0, face_count = 0;
     double largest_row = 0, largest_target = 0;
 
     BoxColumn(const Box &box, int rank, int64_t n)
         : box(box), rank(rank), x((n + LANES) * width), y(n + LANES), s(n + LANES), lower(n + LANES), upper(n + LANES), h(n + LANES),
-          e(n + LANES), gradient(n + LANES), step(n + LANES), kept(n + LANES), active(n + LANES), face(n + LANES), gram(rank, true), collected(gram.sum_count) {}
+          e(n + LANES), gradient(n + LANES), step(n + LANES), kept(n + LANES), active(n + LANES), face(n + LANES),
+          gram(width > rslm::MOST_RANK ? 1 : rank, true), collected(gram.sum_count),
+          panel(width > rslm::MOST_RANK ? CHUNK * Panel::distance(rank) : 0), wide(width > rslm::MOST_RANK ? rank : 0) {}
 
     RSLM_INLINE const double *row(int i) const { return x + int64_t(i) * width; }
     RSLM_INLINE double error(int i) const { return y[i] - sum(v.product(row(i))); }
@@ -175,6 +179,29 @@ template <int Q> struct BoxColumn {
 
     // (ridge I + Σ x xᵀ) dv = Σ g x + factor · more over the rows of the free entries
     RSLM_APART Row<Q> solve_face(double ridge, double factor, const Row<Q> &more) {
+        if constexpr (4 * Q > rslm::MOST_RANK) return solve_wide_face(ridge, factor, more);
+        else return solve_narrow_face(ridge, factor, more);
+    }
+    Row<Q> solve_wide_face(double ridge, double factor, const Row<Q> &more) {
+        Row<Q> rhs;
+        rhs.clear();
+        rhs.add(factor, more);
+        panel.shape(0, rank);
+        wide.sum(panel);
+        for (int i = 0; i < face_count; i++) {
+            const double *row = x + int64_t(face[i]) * (4 * Q);
+            rhs.add(gradient[i], row);
+            std::memcpy(panel.row(panel.rows++), row, sizeof(double) * size_t(blocks_of(rank) * LANES));
+            if (panel.rows == CHUNK || i + 1 == face_count) wide.add(panel), panel.rows = 0;
+        }
+        alignas(64) double b[8 * Row<Q>::N], ridges[4 * Q];
+        rhs.put(b);
+        for (int k = 0; k < rank; k++) ridges[k] = ridge;
+        wide.factorise(ridges);
+        wide.solve(b);
+        return Row<Q>::of(b, rank);
+    }
+    Row<Q> solve_narrow_face(double ridge, double factor, const Row<Q> &more) {
         constexpr int parts = Row<Q>::N, stride = 8 * parts;
         const int64_t all[2] = {0, face_count};
         const Pattern pattern = {all, face.data, padded, 1, nullptr, 0, 0};
@@ -186,7 +213,7 @@ template <int Q> struct BoxColumn {
         const int used = (rank + 7) / 8; // parts that contain columns
         vec *const m = (vec *)flat;
         std::memset(collected.data, 0, sizeof(double) * size_t(gram.sum_count));
-        gram.template add<false>(column, collected.data);
+        gram.add(column, collected.data);
         walk_sums(rank, true, [&](int k, int i, int j) { (j < rank ? flat[i * stride + j] : b[i]) = collected[k]; });
         for (int p = 0; p < used; p++) store(b + 8 * p, load<vec>(b + 8 * p) + factor * more.x[p]);
         double lowest[4 * Q]; // of the pivots, as in systems.hpp
@@ -443,7 +470,10 @@ void box_columns(const Pattern &p, Workspace &workspace, int threads, const Valu
 
 void run_box(const Pattern &p, Workspace &w, int threads, const Values &y, const double *U, int rank, const double *c, const Box &box,
              const Values &dual, const Values &error, double *V, double *value, double *gap, int32_t *rounds) {
-    with_quads(rank, [&](auto q) { box_columns<decltype(q)::value>(p, w, threads, y, U, rank, c, box, dual, error, V, value, gap, rounds); });
+    const auto solve = [&](auto q) { box_columns<decltype(q)::value>(p, w, threads, y, U, rank, c, box, dual, error, V, value, gap, rounds); };
+    if (rank <= rslm::MOST_RANK) with_quads(rank, solve);
+    else if (rank <= 256) solve(Int<64>{});
+    else solve(Int<rslm::MOST_BOX_RANK / 4>{});
 }
 
 void box_curvature(int64_t n, int threads, const Values &y, const Values &error, const int64_t *order, const Box &box, const Values &out) {

@@ -207,7 +207,7 @@ class Columns {
     }
     void factorise(const Matrix &X, const std::optional<Numbers> &weight, const Columns *more, const std::optional<Numbers> &more_weight,
                    const Coefficients &ridge, const VectorOut &factors, int threads) {
-        const int rank = rank_of(X.shape(1));
+        const int rank = any_rank_of(X.shape(1));
         require(!more || (more->rows() == rows() && more->columns() == columns() && more_weight), "more entries must be of the same shape, with weights");
         const Values more_w = more ? values_of(*more_weight, more->entries()) : Values{nullptr, nullptr};
         threads = useful_threads(threads, (entries() + columns() * rank) * rank * rank);
@@ -218,6 +218,35 @@ class Columns {
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
         chosen->factorise(pattern, workspace, threads, X.data(), rank, w, more ? &more->pattern : nullptr, more_w, r, factors.data());
+    }
+    void solve_systems(const Matrix &X, const std::optional<Numbers> &weight, const Coefficients &ridge, const std::optional<Indptr> &rooms,
+                       const std::optional<VectorOut> &factors, bool known, const Matrix &rhs, const MatrixOut &solution, int threads) {
+        const int rank = any_rank_of(X.shape(1));
+        threads = useful_threads(threads, entries() * rank * 20);
+        const Values w = values_or_none(weight, entries());
+        require_shape(X, rows(), rank), require_shape(rhs, columns(), rank), require_shape(solution, columns(), rank);
+        const rslm::Ridge r = ridge_of(ridge, columns(), rank);
+        require(bool(rooms) == bool(factors), "rooms and factors belong together");
+        if (rooms) {
+            require(int64_t(rooms->shape(0)) == columns() + 1, "rooms must have one number more than there are columns");
+            for (int64_t t = 0; t < columns(); t++) require(rooms->data()[t] <= rooms->data()[t + 1], "rooms must not decrease");
+            require(rooms->data()[0] >= 0 && rooms->data()[columns()] <= int64_t(factors->shape(0)), "the array for the factors is too small");
+        }
+        nb::gil_scoped_release release;
+        const Alone alone(busy, pattern);
+        chosen->solve_systems(pattern, threads, X.data(), rank, w, r, rooms ? rooms->data() : nullptr, factors ? factors->data() : nullptr, known, rhs.data(),
+                              solution.data());
+    }
+    void leverages(const Matrix &X, const std::optional<Numbers> &weight, const Coefficients &ridge, const VectorOut &out, int threads) {
+        const int rank = any_rank_of(X.shape(1));
+        threads = useful_threads(threads, entries() * rank * rank);
+        const Values w = values_or_none(weight, entries());
+        require_shape(X, rows(), rank);
+        require(int64_t(out.shape(0)) == entries(), "one number for every entry of the pattern is needed");
+        const rslm::Ridge r = ridge_of(ridge, columns(), rank);
+        nb::gil_scoped_release release;
+        const Alone alone(busy, pattern);
+        chosen->leverages(pattern, threads, X.data(), rank, w, r, out.data());
     }
     void scatter(const Numbers &s, const Matrix &V, const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(V.shape(1));
@@ -238,7 +267,7 @@ class Columns {
         chosen->gather(pattern, workspace, threads, in, X.data(), rank, by_columns.data());
     }
     void grams(const Matrix &X, const std::optional<Numbers> &weight, const Array<double, 3> &grams, int threads) {
-        const int rank = rank_of(X.shape(1));
+        const int rank = any_rank_of(X.shape(1));
         threads = useful_threads(threads, entries() * rank * rank);
         const Values w = values_or_none(weight, entries());
         require_shape(X, rows(), rank), require_shape(grams, columns(), rank);
@@ -249,7 +278,8 @@ class Columns {
     }
     void box(const Numbers &y, const Matrix &U, const Vector &c, double lower, double upper, bool mirrored, double epsilon, double smoothing,
              const NumbersOut &dual, const NumbersOut &error, const MatrixOut &V, const VectorOut &value, const VectorOut &gap, const CountsOut &rounds, int threads) {
-        const int rank = rank_of(U.shape(1));
+        const int rank = any_rank_of(U.shape(1));
+        require(rank <= rslm::MOST_BOX_RANK, "the rank must be at most 1024 with a loss that is not smooth: round its kinks, or choose another loss");
         threads = useful_threads(threads, entries() * rank * 20);
         const Values in = values_of(y, entries()), inout = values_of(dual, entries()), out = values_of(error, entries());
         require_shape(U, rows(), rank), require_shape(V, columns(), rank);
@@ -273,20 +303,21 @@ class Columns {
         require_shape(x, rows() + 1, chosen->padded_width(rank));
     }
     void newton(int64_t first, int64_t last, const Flags &active, const Matrix &x, const Numbers &z, const Numbers &weight, const Matrix &V,
-                const Coefficients &ridge, const VectorOut &factors, const MatrixOut &step, const VectorOut &decrement) {
-        const int rank = rank_of(V.shape(1));
+                const Coefficients &ridge, const std::optional<VectorOut> &factors, const MatrixOut &step, const VectorOut &decrement) {
+        const int rank = any_rank_of(V.shape(1));
         require_groups(first, last, active, x, rank);
         const Values in = values_of(z, entries()), w = values_of(weight, entries());
         require_shape(V, columns(), rank), require_shape(step, columns(), rank);
         const rslm::Ridge r = ridge_of(ridge, columns(), rank);
         require(int64_t(decrement.shape(0)) == columns(), "one number for every column is needed");
-        require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
+        require(factors || rank > rslm::MOST_RANK, "an array for the factors is needed");
+        require(!factors || int64_t(factors->shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
-        chosen->newton(pattern, first, last, active.data(), x.data(), rank, in, w, V.data(), r, factors.data(), step.data(),
+        chosen->newton(pattern, first, last, active.data(), x.data(), rank, in, w, V.data(), r, factors ? factors->data() : nullptr, step.data(),
                        decrement.data());
     }
     void products(int64_t first, int64_t last, const Flags &active, const Matrix &x, const Matrix &R, const VectorOut &product) {
-        const int rank = rank_of(R.shape(1));
+        const int rank = any_rank_of(R.shape(1));
         require_groups(first, last, active, x, rank);
         require_shape(R, columns(), rank);
         const auto at = [&](int64_t group) { return pattern.indptr[std::min(group * LANES, pattern.columns)]; };

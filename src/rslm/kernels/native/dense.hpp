@@ -79,14 +79,14 @@ struct Dense {
     // Reads A = RᵀR from one of eight interleaved factors, and writes a factor back.
     void take(const double *factors, int lane) {
         std::fill(a.begin(), a.end(), 0.0);
-        alignas(64) double top[rslm::MOST_RANK] = {};
+        List<double> top(size_t(padded), 0.0);
         for (int k = 0; k < r; k++) {
-            if (k > 0) top[k - 1] = 0.0;
-            for (int j = k; j < r; j++) top[j] = factors[packed(r, k, j) * LANES + lane];
-            top[k] = 1.0 / top[k];
-            least[size_t(k)] = std::max(top[k] * top[k], TINY); // later additions to A only increase them
+            if (k > 0) top[size_t(k - 1)] = 0.0;
+            for (int j = k; j < r; j++) top[size_t(j)] = factors[packed(r, k, j) * LANES + lane];
+            top[size_t(k)] = 1.0 / top[size_t(k)];
+            least[size_t(k)] = std::max(top[size_t(k)] * top[size_t(k)], TINY); // later additions to A only increase them
             for (int i = k; i < r; i++)
-                for (int j = i / LANES * LANES; j < padded; j += LANES) store(row(i) + j, load<vec>(row(i) + j) + top[i] * load<vec>(top + j));
+                for (int j = i / LANES * LANES; j < padded; j += LANES) store(row(i) + j, load<vec>(row(i) + j) + top[size_t(i)] * load<vec>(top.data() + j));
         }
         for (int i = 0; i < r; i++)
             for (int j = 0; j < i; j++) row(i)[j] = row(j)[i];

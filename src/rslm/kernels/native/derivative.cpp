@@ -3,10 +3,11 @@
 
 namespace {
 
-template <int Q, bool WEIGHTED>
+template <int Q>
 void derivative(const Pattern &c, Workspace &workspace, int threads, const Values &residual, const Values &weight, const double *U,
                 int rank, const double *V, const double *factors, const double *dU, double *dV, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
+    const bool weighted = weight.f64 || weight.f32;
     double *u = workspace.reserve(2 * size_t(c.rows + 1) * width + size_t(c.sum_count() * c.rows) * width);
     double *du = u + width; // the rows of U and dU are interleaved, as they are used together
     pad<Q>(U, c.rows, rank, u, 2 * width);
@@ -27,7 +28,7 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
                     const Batch<Q> batch(c, p, end);
                     vec products = batch.template products<2>(du, v);
                     store(a, products);
-                    if constexpr (WEIGHTED) products *= load_values(weight, p, batch.n);
+                    if (weighted) products *= load_values(weight, p, batch.n);
                     const Spilled e = Spilled::of(load_values(residual, p, batch.n)), b = Spilled::of(products);
 #pragma GCC unroll 8
                     for (int i = 0; i < LANES; i++) {
@@ -54,7 +55,7 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
                 for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
                     const Batch<Q> batch(c, p, end);
                     vec products = load<vec>(a) + batch.template products<2>(u, dv);
-                    if constexpr (WEIGHTED) products *= load_values(weight, p, batch.n);
+                    if (weighted) products *= load_values(weight, p, batch.n);
                     const Spilled b = Spilled::of(products);
                     const Spilled e = Spilled::of(load_values(residual, p, batch.n));
                     for (int i = 0; i < batch.n; i++) {
@@ -73,9 +74,7 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
 void run_derivative(const Pattern &c, Workspace &w, int threads, const Values &residual, const Values &weight, const double *U, int rank,
                     const double *V, const double *factors, const double *dU, double *dV, double *by_rows) {
     with_quads(rank, [&](auto q) {
-        constexpr int Q = decltype(q)::value;
-        const bool weighted = weight.f64 || weight.f32;
-        (weighted ? derivative<Q, true> : derivative<Q, false>)(c, w, threads, residual, weight, U, rank, V, factors, dU, dV, by_rows);
+        derivative<decltype(q)::value>(c, w, threads, residual, weight, U, rank, V, factors, dU, dV, by_rows);
     });
 }
 

@@ -6,10 +6,11 @@ namespace {
 
 using rslm::Part;
 
-template <int Q, bool WEIGHTED>
+template <int Q>
 double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, const Values &y, const Values &weight, const double *U, int rank,
                 const rslm::Ridge &ridge, bool pinned, double *V, double *factors, const Values &residual, double *by_rows) {
     constexpr int width = 4 * Q, padded = 8 * Row<Q>::N;
+    const bool weighted = weight.f64 || weight.f32;
     double *sums = workspace.reserve(size_t(c.sum_count() * c.rows) * width + 8 + size_t(c.rows + 1) * width);
     double *u = sums + c.sum_count() * c.rows * width;
     pad<Q>(U, c.rows, rank, u);
@@ -21,7 +22,7 @@ double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, 
             if (part != Part::FOLLOW) {
                 for (int l = 0; l < group.lanes; l++) {
                     const int64_t t = group.column(l);
-                    systems.template collect<WEIGHTED>(Column<Q>{c, u, y, c.indptr[t], c.indptr[t + 1], weight, true}, l);
+                    systems.collect(Column<Q>{c, u, y, c.indptr[t], c.indptr[t + 1], weight, true}, l);
                 }
                 systems.turn_and_factorise(group, ridge, pinned);
                 systems.solve(pinned);
@@ -40,7 +41,7 @@ double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, 
                     const Batch<Q> batch(c, p, end);
                     const vec e = load_values(y, p, batch.n) - batch.products(u, v);
                     vec s = e;
-                    if constexpr (WEIGHTED) s *= load_values(weight, p, batch.n);
+                    if (weighted) s *= load_values(weight, p, batch.n);
                     store_values(residual, p, batch.n, s);
                     square += s * e;
                     const Spilled each = Spilled::of(s);
@@ -135,9 +136,7 @@ double run_evaluate(Part part, const Pattern &c, Workspace &w, int threads, cons
                     const rslm::Ridge &ridge, bool pinned, double *V, double *factors, const Values &residual, double *by_rows) {
     double squares = 0;
     with_quads(rank, [&](auto q) {
-        constexpr int Q = decltype(q)::value;
-        squares = (weight.f64 || weight.f32 ? evaluate<Q, true> : evaluate<Q, false>)(part, c, w, threads, y, weight, U, rank, ridge, pinned, V,
-                                                                                     factors, residual, by_rows);
+        squares = evaluate<decltype(q)::value>(part, c, w, threads, y, weight, U, rank, ridge, pinned, V, factors, residual, by_rows);
     });
     return squares;
 }
@@ -153,7 +152,7 @@ const rslm::Kernels *rslm::RSLM_ISA::kernels() {
         k.name = RSLM_NAME;
         k.evaluate = run_evaluate, k.solve = solve_columns;
         k.gram = run_gram, k.predict = predict, k.predict_pairs = predict_pairs;
-        add_derivative(k), add_weighted(k), add_box(k), add_bounds(k), add_tasks(k);
+        add_derivative(k), add_weighted(k), add_box(k), add_bounds(k), add_tasks(k), add_high_rank(k);
         return k;
     }();
     return &kernels;

@@ -9,7 +9,8 @@
 namespace rslm {
 
 constexpr int LANES = 8; // columns that are factorised together, entries that are processed together
-constexpr int MOST_RANK = 128;
+constexpr int MOST_RANK = 128; // of the kernels whose width is known at compile time
+constexpr int MOST_BOX_RANK = 1024; // of `box`, which has more widths
 
 // Numbers in single or double precision; arithmetic is in double precision either way.
 struct Values {
@@ -172,6 +173,13 @@ struct Kernels {
     void (*padded)(const double *U, int64_t rows, int rank, double *out);
     // One right-hand side and solution of `rank` numbers for every column.
     void (*solve)(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution);
+    // (XᵀWX + ridge)⁻¹ times the right-hand side of every column, for any rank. The residuals are at most 1e-13 of the right-hand sides,
+    // in the scale of the diagonal. Column t has room for a factor from factors[rooms[t]] to factors[rooms[t + 1]]: if that is enough, it
+    // is written, or read if it is `known`; the other columns, or all if `rooms` is null, are solved anew.
+    void (*solve_systems)(const Pattern &, int threads, const double *X, int rank, const Values &weight, const Ridge &, const int64_t *rooms,
+                          double *factors, bool known, const double *rhs, double *solution);
+    // x(XᵀWX + ridge)⁻¹x of every entry, for any rank.
+    void (*leverages)(const Pattern &, int threads, const double *X, int rank, const Values &weight, const Ridge &, double *out);
     // S (Sᵀ X + Y) for the sparse matrix S with these values; Y is overwritten by Sᵀ X + Y, and may be null.
     void (*gram)(const Pattern &, Workspace &, int threads, const Values &s, const double *X, int rank, double *Y, double *product);
     // u_iᵀ v_t at the entries of the pattern.
@@ -200,6 +208,7 @@ struct Kernels {
     void add_box(Kernels &);                                                                                                          \
     void add_bounds(Kernels &);                                                                                                       \
     void add_tasks(Kernels &);                                                                                                        \
+    void add_high_rank(Kernels &);                                                                                                    \
     }
 RSLM_DECLARE(baseline)
 RSLM_DECLARE(avx2)

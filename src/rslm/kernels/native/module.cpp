@@ -39,7 +39,7 @@ void rslm::out_of_memory() { throw std::bad_alloc(); }
 namespace {
 
 void solve(const Vector &factors, const Matrix &rhs, const MatrixOut &solution, int threads) {
-    const int rank = rank_of(rhs.shape(1));
+    const int rank = any_rank_of(rhs.shape(1));
     threads = useful_threads(threads, int64_t(rhs.shape(0)) * rank * rank);
     require_shape(solution, int64_t(rhs.shape(0)), rank);
     require(int64_t(factors.shape(0)) >= factor_size(int64_t(rhs.shape(0)), rank), "the array of the factors is too small");
@@ -57,7 +57,7 @@ template <class T> auto owned(T *&data, size_t n) { // takes ownership
 nb::tuple bound(const Matrix &X, const MatrixOut &V, const VectorOut &factors, const Plane &lower, const Plane &upper, double stiffness,
                 const Indptr &warm_indptr, const Index &warm_rows, const Indptr &shift_indptr, const Index &shift_rows, const Vector &shift, const Matrix &before, const VectorOut &margin, double unrest,
                 const Index &restless, const VectorOut &excess, const Array<int64_t, 1> &indptr, int64_t most, int threads) {
-    const int rank = rank_of(X.shape(1));
+    const int rank = any_rank_of(X.shape(1));
     const int64_t rows = int64_t(X.shape(0)), columns = int64_t(V.shape(0));
     threads = useful_threads(threads, rows * columns * rank);
     require_shape(V, columns, rank), require_shape(before, columns, rank);
@@ -115,7 +115,7 @@ void box_curvature(const Numbers &y, const Numbers &error, const std::optional<P
 }
 
 void padded(const Matrix &U, const MatrixOut &out) {
-    const int rank = rank_of(U.shape(1));
+    const int rank = any_rank_of(U.shape(1));
     require_shape(out, int64_t(U.shape(0)) + 1, chosen->padded_width(rank));
     chosen->padded(U.data(), int64_t(U.shape(0)), rank, out.data());
 }
@@ -156,7 +156,7 @@ NB_MODULE(_native, m) {
     m.def("instruction_sets", &instruction_sets);
     m.def("limit_threads", [](int most) { most_threads = std::clamp(most, 1, 256); }, nb::arg("most"));
     m.def("use_instruction_set", &use_instruction_set, nb::arg("name"));
-    m.def("padded_width", [](int rank) { return chosen->padded_width(rank_of(size_t(rank))); }, nb::arg("rank"));
+    m.def("padded_width", [](int rank) { return chosen->padded_width(any_rank_of(size_t(rank))); }, nb::arg("rank"));
     m.def("padded", &padded, IN, OUT);
     m.def("box_curvature", &box_curvature, IN, IN, nb::arg().none(), IN, IN, IN, IN, IN, OUT, IN);
     m.def("solve", &solve, IN, IN, OUT, IN);
@@ -181,11 +181,14 @@ NB_MODULE(_native, m) {
         .def("predict_tasks", watched(&Columns::predict_tasks), IN, IN, IN, OUT, IN)
         .def("features_of_tasks", watched(&Columns::features_of_tasks), IN, IN, OUT, IN)
         .def("factorise", watched(&Columns::factorise), IN, nb::arg().none(), nb::arg().none(), nb::arg().none(), IN, OUT, IN)
+        .def("solve_systems", watched(&Columns::solve_systems), IN, nb::arg().none(), IN, nb::arg().none(), nb::arg().none().noconvert(), IN, IN,
+             OUT, IN)
+        .def("leverages", watched(&Columns::leverages), IN, nb::arg().none(), IN, OUT, IN)
         .def("scatter", watched(&Columns::scatter), IN, IN, OUT, IN)
         .def("gather", watched(&Columns::gather), IN, IN, OUT, IN)
         .def("grams", watched(&Columns::grams), IN, nb::arg().none(), OUT, IN)
         .def("box", watched(&Columns::box), IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, OUT, OUT, IN)
-        .def("newton", &Columns::newton, IN, IN, IN, IN, IN, IN, IN, IN, OUT, OUT, OUT)
+        .def("newton", &Columns::newton, IN, IN, IN, IN, IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, OUT)
         .def("products", &Columns::products, IN, IN, IN, IN, IN, OUT)
         .def("gram", watched(&Columns::gram), IN, IN, nb::arg().none().noconvert(), OUT, IN)
         .def("predict", &Columns::predict, IN, IN, OUT, IN);

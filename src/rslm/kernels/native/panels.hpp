@@ -10,7 +10,7 @@ namespace {
 
 template <class T> struct Buffer {
     T *data;
-    explicit Buffer(int64_t n) : data((T *)rslm::allocate(size_t(n) * sizeof(T))) {}
+    explicit Buffer(int64_t n) : data(n ? (T *)rslm::allocate(size_t(n) * sizeof(T)) : nullptr) {}
     ~Buffer() { rslm::release(data); }
     Buffer(const Buffer &) = delete;
     T &operator[](int64_t i) const { return data[i]; }
@@ -52,12 +52,8 @@ template <class V> constexpr void walk_tiles(int r, V &&visit) {
     }
 }
 constexpr bool one_tile(int r) { return r <= 2 * WIDTH; }
-// With AVX-512 few tiles are needed, and reading the rows where they are is faster: by a tenth at ranks 20 and 40.
-#if defined(__AVX512F__)
-constexpr bool IN_PANELS = false;
-#else
-constexpr bool IN_PANELS = true;
-#endif
+// Whether rows of Q quadruples are gathered. With AVX-512 few tiles are needed, and up to rank 32 it is faster to read the rows where they are.
+template <int Q> constexpr bool IN_PANELS = 4 * Q > 4 * WIDTH || (WIDTH < LANES && !one_tile(4 * Q));
 
 // Whether the last tile can have so many rows, for a rank that is padded to Q quadruples, or to any number if Q is 0.
 template <int Q> constexpr bool is_rest(int rows) {
@@ -164,15 +160,20 @@ struct Gram {
           panel(int64_t(most) * full_width(r)), weights(most) {}
 
     // Adds XᵀX of the entries of a column, or XᵀWX, and Xᵀy, to the sums.
-    template <bool WEIGHTED, int Q> void add(const Column<Q> &column, double *out) {
+    template <int Q> void add(const Column<Q> &column, double *out) {
+        if (column.weight.f64 || column.weight.f32) add_some<true>(column, out);
+        else add_some<false>(column, out);
+    }
+
+  private:
+    template <bool WEIGHTED, int Q> void add_some(const Column<Q> &column, double *out) {
         double *const rhs = with_rhs ? out + sum_count - r : nullptr;
-        if constexpr (!IN_PANELS || one_tile(4 * Q)) add_tiles<WEIGHTED, Q>(EntryRows<Q>{column, column.c.entries() - 1}, out, rhs);
+        if constexpr (!IN_PANELS<Q>) add_tiles<WEIGHTED, Q>(EntryRows<Q>{column, column.c.entries() - 1}, out, rhs);
         else
             for (int64_t p = column.p; p < column.end; p += most)
                 add_tiles<WEIGHTED, 0>(gather<WEIGHTED>(column, p, p + most < column.end ? p + most : column.end, rhs), out, nullptr);
     }
 
-  private:
     // The rows at the entries first … last − 1, one after the other; those of weight 0 are left out. Adds Xᵀy to `rhs`.
     template <bool WEIGHTED, int Q> PanelRows gather(const Column<Q> &column, int64_t first, int64_t last, double *rhs) {
         constexpr int width = 8 * Row<Q>::N;

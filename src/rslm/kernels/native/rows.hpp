@@ -105,7 +105,7 @@ template <int Q> struct Row {
         for (int v = 1; v < N; v++) s += x[v] * part(p, v);
 #else
         reg s = x[0].part[0] * load<reg>(p);
-#pragma GCC unroll 64
+#pragma GCC unroll 16
         for (int k = 1; k < 4 * Q / WIDTH; k++) s += x[k / REGISTERS].part[k % REGISTERS] * load<reg>(p + WIDTH * k);
 #endif
         return s;

@@ -20,7 +20,9 @@ constexpr double ROUNDED = 0x1p-50; // relative size of the rounding errors in a
 // set to the smallest value that keeps the rest of the matrix positive: r²/d for an r in its row and d on the diagonal below. With an
 // infinite number on the diagonal, the inverse of M is zero in that row and column.
 RSLM_INLINE void factorise(int r, vec *m, const vec *least) {
-    vec lowest[rslm::MOST_RANK];
+    vec few[rslm::MOST_RANK];
+    const Buffer<vec> many(r > rslm::MOST_RANK ? r : 0);
+    vec *lowest = r > rslm::MOST_RANK ? many.data : few;
     for (int k = 0; k < r; k++) {
         const vec noise = ROUNDED * m[packed(r, k, k)];
         lowest[k] = pick(noise > least[k], noise, least[k]);
@@ -85,13 +87,13 @@ struct Systems {
     vec *rhs() { return lanes + triangle(r); }
     const double *factors() { return (const double *)lanes.data; }
 
-    template <bool WEIGHTED, int Q> void collect(const Column<Q> &column, int lane) {
+    template <int Q> void collect(const Column<Q> &column, int lane) {
         double *out = collected + int64_t(lane) * stride;
         std::memset(out, 0, sizeof(double) * size_t(stride));
-        gram.template add<WEIGHTED>(column, out);
+        gram.add(column, out);
     }
     // Adds further entries of the same column.
-    template <int Q> void collect_more(const Column<Q> &column, int lane) { gram.template add<true>(column, collected + int64_t(lane) * stride); }
+    template <int Q> void collect_more(const Column<Q> &column, int lane) { gram.add(column, collected + int64_t(lane) * stride); }
     void turn() {
         const double *row[LANES];
         vec four[4];

@@ -153,7 +153,7 @@ double evaluate_tasks(const Pattern &c, const FeatureRows &rows_of_x, bool centr
                 first[l + 1] = first[l] + n + 1;
                 const int64_t ends[2] = {0, n};
                 const Pattern own{ends, counting.data, n, 1, nullptr, 0, 0, false};
-                systems.template collect<false>(Column<Q>{own, f, shifted(y, start), 0, n, NO_VALUES}, l);
+                systems.collect(Column<Q>{own, f, shifted(y, start), 0, n, NO_VALUES}, l);
             }
             systems.turn_and_factorise(group, ridge, pinned);
             systems.solve(pinned);

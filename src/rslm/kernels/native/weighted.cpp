@@ -16,7 +16,7 @@ void newton(const Pattern &c, int64_t first, int64_t last, const uint8_t *active
         const Group group(c, g);
         for (int l = 0; l < group.lanes; l++) {
             const int64_t t = group.column(l);
-            systems.template collect<true>(Column<Q>{c, x, z, c.indptr[t], c.indptr[t + 1], weight}, l);
+            systems.collect(Column<Q>{c, x, z, c.indptr[t], c.indptr[t + 1], weight}, l);
         }
         systems.turn_and_factorise(group, ridge);
         for (int k = 0; k < rank; k++) {
@@ -58,7 +58,7 @@ void products(const Pattern &c, int64_t first, int64_t last, const uint8_t *acti
     }
 }
 
-template <int Q, bool WEIGHTED>
+template <int Q>
 void factorise(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const Values &weight, const Pattern *more,
                const Values &more_weight, const rslm::Ridge &ridge, double *factors) {
     double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
@@ -69,7 +69,7 @@ void factorise(const Pattern &c, Workspace &workspace, int threads, const double
             const Group group(c, g);
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);
-                systems.template collect<WEIGHTED>(Column<Q>{c, x, NO_VALUES, c.indptr[t], c.indptr[t + 1], weight}, l);
+                systems.collect(Column<Q>{c, x, NO_VALUES, c.indptr[t], c.indptr[t + 1], weight}, l);
                 if (more && more->indptr[t] < more->indptr[t + 1])
                     systems.collect_more(Column<Q>{*more, x, NO_VALUES, more->indptr[t], more->indptr[t + 1], more_weight}, l);
             }
@@ -124,7 +124,7 @@ template <int Q> void gather(const Pattern &c, Workspace &workspace, int threads
     });
 }
 
-template <int Q, bool WEIGHTED>
+template <int Q>
 void grams(const Pattern &c, Workspace &workspace, int threads, const double *X, int rank, const Values &weight, double *grams) {
     double *x = workspace.reserve(size_t(c.rows + 1) * 4 * Q);
     pad<Q>(X, c.rows, rank, x);
@@ -134,7 +134,7 @@ void grams(const Pattern &c, Workspace &workspace, int threads, const double *X,
             const Group group(c, g);
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l);
-                systems.template collect<WEIGHTED>(Column<Q>{c, x, NO_VALUES, c.indptr[t], c.indptr[t + 1], weight}, l);
+                systems.collect(Column<Q>{c, x, NO_VALUES, c.indptr[t], c.indptr[t + 1], weight}, l);
             }
             systems.turn();
             for (int l = 0; l < group.lanes; l++) {
@@ -159,9 +159,7 @@ void run_products(const Pattern &c, int64_t first, int64_t last, const uint8_t *
 void run_factorise(const Pattern &c, Workspace &w, int threads, const double *X, int rank, const Values &weight, const Pattern *more,
                    const Values &more_weight, const rslm::Ridge &ridge, double *factors) {
     with_quads(rank, [&](auto q) {
-        constexpr int Q = decltype(q)::value;
-        (weight.f64 || weight.f32 ? factorise<Q, true> : factorise<Q, false>)(c, w, threads, X, rank, weight, more, more_weight, ridge,
-                                                                                      factors);
+        factorise<decltype(q)::value>(c, w, threads, X, rank, weight, more, more_weight, ridge, factors);
     });
 }
 void run_scatter(const Pattern &c, Workspace &w, int threads, const Values &s, const double *V, int rank, double *by_rows) {
@@ -172,8 +170,7 @@ void run_gather(const Pattern &c, Workspace &w, int threads, const Values &s, co
 }
 void run_grams(const Pattern &c, Workspace &w, int threads, const double *X, int rank, const Values &weight, double *out) {
     with_quads(rank, [&](auto q) {
-        constexpr int Q = decltype(q)::value;
-        (weight.f64 || weight.f32 ? grams<Q, true> : grams<Q, false>)(c, w, threads, X, rank, weight, out);
+        grams<decltype(q)::value>(c, w, threads, X, rank, weight, out);
     });
 }
 void run_padded(const double *U, int64_t rows, int rank, double *out) {
