@@ -18,7 +18,8 @@ double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, 
     std::memset(squares.data, 0, sizeof(double) * size_t(c.shard_count));
 
     const auto make = [&] {
-        return [&, systems = Systems(rank, true), rows = Buffer<double>(LANES * padded)](int64_t shard, const Group &group, double *sum) mutable {
+        // Everything else is captured by value, so that it stays in registers despite stores.
+        return [=, squares = squares.data, systems = Systems(rank, true), rows = Buffer<double>(LANES * padded)](int64_t shard, const Group &group, double *sum) mutable {
             if (part != Part::FOLLOW) {
                 for (int l = 0; l < group.lanes; l++) {
                     const int64_t t = group.column(l);

@@ -52,8 +52,8 @@ template <class V> constexpr void walk_tiles(int r, V &&visit) {
     }
 }
 constexpr bool one_tile(int r) { return r <= 2 * WIDTH; }
-// Whether rows of Q quadruples are gathered. With AVX-512 few tiles are needed, and up to rank 32 it is faster to read the rows where they are.
-template <int Q> constexpr bool IN_PANELS = 4 * Q > 4 * WIDTH || (WIDTH < LANES && !one_tile(4 * Q));
+// Whether rows of Q quadruples are gathered. With AVX-512 few tiles are needed, and up to rank 40 it is faster to read the rows where they are.
+template <int Q> constexpr bool IN_PANELS = WIDTH < LANES ? !one_tile(4 * Q) : Q > 10;
 
 // Whether the last tile can have so many rows, for a rank that is padded to Q quadruples, or to any number if Q is 0.
 template <int Q> constexpr bool is_rest(int rows) {
