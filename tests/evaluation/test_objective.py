@@ -221,7 +221,7 @@ def test_one_entry():
 
 def test_one_inner_solve_a_point(monkeypatch):
     calls = []
-    for name in ("evaluate", "derivative", "factorise"):
+    for name in ("evaluate", "derivative", "systems"):
         original = getattr(Columns, name)
 
         def counted(self, *args, name=name, original=original, **options):
@@ -237,7 +237,7 @@ def test_one_inner_solve_a_point(monkeypatch):
         e.preconditioner(e.gradient)
         e.dual()
         _ = e.value, e.gradient, e.V
-    assert sorted(calls) == ["derivative"] * 3 + ["evaluate", "factorise"]
+    assert sorted(calls) == ["derivative"] * 3 + ["evaluate", "systems"]
     assert (objective.evaluations, objective.hessian_products) == (1, 3)
 
 

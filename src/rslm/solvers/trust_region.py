@@ -8,8 +8,8 @@ conjugate-gradient steps, of one evaluation each, come first: on MovieLens-1M th
 kinks the Hessian changes much from step to step; then there are more of these steps, until the gradient is smaller, and
 rejected steps teach the model what it misses.
 
-The model is minimised as accurately as it has proved to be: to the factor by which the last step has reduced the
-gradient. Near a solution that is the usual superlinear rule; where the Hessian changes much, accuracy would be wasted.
+The model is minimised as accurately as it has proved to be: to the square of the factor by which the last step has
+reduced the gradient (Eisenstat and Walker). Where the Hessian changes much, accuracy would be wasted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rslm.solvers.missed import MissedCurvature, StiffPoint
 from rslm.solvers.point import Evaluate, Point
 
 ACCEPT = 0.1  # least ratio of actual to predicted decrease for which a step is accepted
-KAPPA = 0.1  # the inner iteration stops at a residual of min(KAPPA, gradient / gradient before the last step)
+KAPPA = 0.1  # the inner iteration stops at a residual of min(KAPPA, (gradient / gradient before the last step)²)
 MOST_INNER = 500
 LONG = 2.0  # length of a step, in radii of the sphere, above which retraction makes its length almost irrelevant
 SHORTEST = 0.02  # least fraction of a rejected step that is tried next
@@ -98,7 +98,7 @@ class TrustRegion:
         if not accepted:
             return point
         self.missed.fade()
-        self.tolerance = min(KAPPA, trial.gradient_norm / point.gradient_norm)
+        self.tolerance = min(KAPPA, (trial.gradient_norm / point.gradient_norm) ** 2)
         return trial
 
 

@@ -132,7 +132,7 @@ def test_the_same_seed_gives_the_same_answer():
 def test_other_losses(loss, given_settings):
     X, A, B, W = table(shape=(35, 28))
     given = np.where(np.isnan(X), np.nan, X > 3.0) if loss == "logistic" else X
-    model = InductiveCompletion(**given_settings, loss=loss, max_time=20.0, random_state=0)
+    model = InductiveCompletion(**given_settings, loss=loss, max_time=5.0, random_state=0)
     model.fit(given, row_features=A, column_features=B)
     assert model.held_out_["model"] < 0.95 * model.held_out_["effects"]
     if loss == "logistic":

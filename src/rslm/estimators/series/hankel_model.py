@@ -260,7 +260,8 @@ class HankelModel(Estimator):
         self.C_ = result.problem.C
         self._describe(self._scale * h.reshape(Y.shape), ~np.isnan(Y), self._rank_of(h, order, len(Y)))
         self._warn_if_not_converged()
-        if self.converged_ and self.structure_error_ > TOO_ROUGH:
+        ended = self.converged_ or self.outcome_ == Outcome.STALLED.value  # by itself, not because it was stopped
+        if ended and self.structure_error_ > TOO_ROUGH:
             warn_caller(
                 f"the signal differs by {self.structure_error_:.1%} from one of order {self.rank_}: C="
                 f"{self.C_:g} is so large that the signal follows the noise; lower C"
