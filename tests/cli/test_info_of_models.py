@@ -11,7 +11,13 @@ from rslm.report import plot_convergence, plot_path
 
 RNG = np.random.default_rng(0)
 X, TASKS = RNG.standard_normal((360, 5)), np.repeat(np.arange(12), 30)
-Y = X @ RNG.standard_normal(5) + 0.3 * RNG.standard_normal(360)
+NOISE = RNG.standard_normal((12, 30))
+for e, x in zip(
+    NOISE, X.reshape(12, 30, 5), strict=True
+):  # nothing in the noise of a task speaks for coefficients of its own
+    x = np.column_stack([np.ones(30), x])
+    e -= x @ np.linalg.lstsq(x, e)[0]
+Y = X @ RNG.standard_normal(5) + 0.3 * NOISE.ravel()
 M = np.where(RNG.random((20, 12)) < 0.6, RNG.standard_normal((20, 12)), np.nan)
 
 
