@@ -71,9 +71,8 @@ def convex_optimum(problem, loss):
     return convex.solve(solver=cp.CLARABEL)
 
 
-@pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("C", [0.3, 3.0])
+@pytest.mark.parametrize(("C", "intercept"), [(0.3, True), (3.0, False)])
 def test_full_rank_reaches_the_convex_optimum(loss, intercept, C):
     problem = problem_of(loss, C, intercept=intercept)
     if isinstance(loss, Huber):

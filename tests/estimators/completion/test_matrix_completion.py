@@ -63,8 +63,7 @@ NOT_OF_SAMPLES = {
 @parametrize_with_checks(
     [
         plain_completion(rank=1),
-        plain_completion(rank=1, solver="conjugate-gradient"),
-        plain_completion(rank=1, weighting=0.5),
+        plain_completion(rank=1, solver="conjugate-gradient", weighting=0.5),
         MatrixCompletion(rank=1, C=10.0, effects=RIDGES),
         MatrixCompletion(),
     ],
