@@ -14,6 +14,8 @@ RANKS = [1, 2, 3, 5, 8, 10, 12, 16, 17, 20, 24, 31, 32, 33, 40, 64, 65, 100, 128
 
 # The systems below have condition numbers under 100: rounding, about rank × condition × 2⁻⁵³, stays below 2e-12.
 DOUBLE = 1e-11
+# Sums of dozens of products in single precision, each rounded by 2⁻²⁴, and systems with condition numbers under 100.
+COARSE = 1e-5
 # Values in single precision are rounded once when they are stored, by at most 2⁻²⁴ = 6e-8 of themselves.
 SINGLE = 1e-7
 
@@ -117,6 +119,22 @@ def check_all(c, rank, dtype=np.float64, threads=2, change=lambda U: U):
     assert_close(s.by_rows, by_rows, DOUBLE)
     # The derivative reads the stored residual; it multiplies both signs of it, hence some cancellation.
     assert_close(c.derivative(s, U, dU, threads), reference.derivative(c, exact, U, ridge, dU), 10 * stored)
+
+    if rank <= kernels.WIDTH:  # arithmetic in single precision, weighted and not
+        short, weight = y.astype(np.float32), np.random.default_rng(6).uniform(0, 2, c.entries)
+        for weights in (None, weight):
+            rough = c.evaluate(short, U, ridge, threads, weight=weights, single=True)
+            for found, expected in zip(
+                (rough.squares, rough.V, rough.residual, rough.by_rows),
+                reference.evaluate(c, exact, U, ridge, weights),
+                strict=True,
+            ):
+                assert_close(found, expected, COARSE)
+            assert_close(
+                c.derivative(rough, U, dU, threads, weights, single=True),
+                reference.derivative(c, exact, U, ridge, dU, weights),
+                10 * COARSE,
+            )
 
     rhs = np.random.default_rng(2).normal(size=V.shape)
     solution = reference.solve_with_factors(c, U, ridge, rhs)

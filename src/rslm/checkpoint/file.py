@@ -57,6 +57,7 @@ class Present:
     U: Floats
     method: State
     patience: list[tuple[float, float]]  #: the state of `NoProgress`
+    single: bool  #: whether points are still evaluated in single precision
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def _packed(snapshot: Snapshot, settings: Settings) -> tuple[Facts, Arrays]:
     }
     if (present := snapshot.present) is not None:
         method = {name: value for name, value in present.method.items() if not isinstance(value, np.ndarray)}
-        facts["present"] = {"method": method, "patience": present.patience}
+        facts["present"] = {"method": method, "patience": present.patience, "single": present.single}
         arrays["U"] = present.U
         arrays |= {f"method_{k}": v for k, v in present.method.items() if isinstance(v, np.ndarray)}
     return facts, arrays
@@ -198,6 +199,7 @@ def _method(facts: Facts, arrays: Arrays, shape: tuple[int, ...], trust_region: 
         state["opening_steps"] = parts.whole(facts, "opening_steps")
         state["radius"] = None if facts["radius"] is None else parts.number(facts, "radius", least=TINY)
         state["tolerance"] = parts.number(facts, "tolerance", least=0.0)
+        state["rough"] = parts.flag(facts, "rough")
         known = "method_missed" in arrays
         state["missed"] = parts.floats(arrays, "method_missed", None, *shape) if known else None
         if not state["opening_steps"]:
@@ -229,7 +231,7 @@ def _unpacked(facts: Facts, arrays: Arrays, settings: Settings, recorded: int) -
         U = point("U")
         method = _method(now["method"], arrays, U.shape, settings["solver"] == "trust-region")
         patience = [(parts.number(pair, 0), parts.number(pair, 1)) for pair in now["patience"]]
-        present = Present(U, method, patience)
+        present = Present(U, method, patience, parts.flag(now, "single"))
     records = parts.floats(arrays, "records", *((None, recorded) if arrays["records"].size else (None,)), finite=False)
     work = parts.whole(facts["work"], 0), parts.whole(facts["work"], 1)
     done = parts.whole(facts, "iteration"), parts.number(facts, "seconds", least=0.0), work

@@ -53,6 +53,15 @@ class Evaluation:
         self._objective.hessian_products += 1
         return self.solution.derivative(xi)
 
+    @property
+    def rough(self) -> bool:
+        """Whether Hessian products may be in single precision, where that is faster."""
+        return self.solution.rough
+
+    @rough.setter
+    def rough(self, value: bool) -> None:
+        self.solution.rough = value and self._objective.gains(self.point)
+
     @cached_property
     def preconditioner(self) -> Callable[[Floats], Floats]:
         """η ↦ B⁻¹η with a row-wise approximation B of the Hessian."""
@@ -203,6 +212,19 @@ class Objective:
     def tightens(self) -> bool:
         """Whether the accuracy of an evaluation depends on the previous one."""
         return self.inner.tightens
+
+    @property
+    def single(self) -> bool:
+        """Whether the next evaluations are in single precision: right to about six digits, at half of the cost."""
+        return self.inner.single
+
+    @single.setter
+    def single(self, value: bool) -> None:
+        self.inner.single = value
+
+    def gains(self, point: Floats) -> bool:
+        """Whether evaluations at such points are noticeably faster in single precision."""
+        return self.inner.gains(point.shape[1])
 
     def forget(self) -> None:
         """Let the next evaluation depend on U alone."""

@@ -37,6 +37,7 @@ class InnerSolution(ABC):
     parameters: Floats | None = None  #: w of a linear structure
     effects: Effects | None = None  #: the values of the location
     structured_dual: StructuredDual | None = None  #: S of a linear structure; None where S = M*z + multipliers
+    rough: bool = False  #: whether `derivative` may be in single precision; set by the outer solver
 
     @abstractmethod
     def derivative(self, xi: Floats) -> Floats:
@@ -125,6 +126,8 @@ class InnerSolver(ABC):
     offset: Floats | None = None
     #: Whether the accuracy of a solution depends on the gradient at the previous one.
     tightens: ClassVar[bool] = False
+    #: Whether the next solutions may be in single precision; set by the outer solver, if it `gains`.
+    single: bool = False
 
     @abstractmethod
     def __init__(self, problem: Problem, n_threads: int) -> None: ...
@@ -136,6 +139,10 @@ class InnerSolver(ABC):
 
     @abstractmethod
     def solve(self, U: Floats) -> InnerSolution: ...
+
+    def gains(self, width: int) -> bool:
+        """Whether solutions at points of `width` columns are noticeably faster in single precision."""
+        return False
 
     def begin_at(self, U: Floats, V: Floats) -> None:  # noqa: B027
         """Warm-start the next solution from V, if the solver supports that."""

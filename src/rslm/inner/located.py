@@ -61,6 +61,17 @@ class Located(InnerSolver):
         elif value[0] is type(self.solver):
             self.solver.warm = value[1]
 
+    @property
+    def single(self) -> bool:
+        return self.solver.single
+
+    @single.setter
+    def single(self, value: bool) -> None:
+        self.solver.single = value
+
+    def gains(self, width: int) -> bool:
+        return self.solver.gains(width - 1 + self.tail.width)  # a point has one column for the row effects
+
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
         return None if problem.location is not None else "needs a location"
@@ -142,7 +153,7 @@ class LocatedSolution(ColumnsSolution):
         return self._inner
 
     def derivative(self, xi: Floats) -> Floats:
-        solver = self._solver
+        solver, self._inner.rough = self._solver, self.rough
         moved = self._inner.derivative(solver.extended(xi, direction=True))
         out = solver.reduced(moved, solver.packing.parts(xi)[1])
         if solver.location.covariates is None:

@@ -8,7 +8,7 @@ from rslm.kernels.bounded import Bound, bound
 from rslm.kernels.columns import LANES, BoxSolved, Columns, Factors, Piece, Solved, Systems
 from rslm.kernels.elementwise import BoxNumbers, box_curvature, padded, predict_pairs
 from rslm.kernels.feature_rows import FeatureRows
-from rslm.kernels.high_rank import Unfactored
+from rslm.kernels.high_rank import WIDTH, Unfactored
 
 _wanted = os.environ.get("RSLM_INSTRUCTION_SET")
 if _wanted:  # by default the best one is used
@@ -25,6 +25,7 @@ if hasattr(os, "register_at_fork"):
 
 __all__ = [
     "LANES",
+    "WIDTH",
     "Bound",
     "BoxNumbers",
     "BoxSolved",

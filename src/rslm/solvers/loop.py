@@ -24,6 +24,7 @@ from rslm.solvers.stopping import Criterion, NoProgress, Progress
 COLD_START_EVERY = 25  # iterations; with a checkpoint, a fit can continue exactly only from a cold start
 STAGE_DONE = (Outcome.STATIONARY, Outcome.STALLED, Outcome.STAGE_LIMIT)  # after these the path continues
 FIRST_GAP, TIME_FOR_GAP = 2.0, 0.05  # seconds until a callback gets the gap; share of the time to compute it
+SINGLE = 1e-3  # relative gradient down to which points are evaluated in single precision
 PATIENCE_AT_KINKS = 20  # iterations without progress, with effects and rounded kinks
 
 RECORDED = ("gradient_norm", "value", "relative_gradient", "seconds", "evaluations", "hessian_products", "C")
@@ -98,8 +99,10 @@ class Loop:
                     before.free()
                 rounded, softened = (0 < stage.amount(of) < math.inf for of in ("loss", "bounds"))
                 self.method = self.make_method(rounded and not stage.last, rounded or softened)
+                self.objective.single = self._begins_single(known, present, U)
                 self.point, self.problem = self._cold_start(U), problem
             elif known is not None:
+                self.objective.single = self._begins_single(known, present, U)
                 self._replace(self._cold_start(U))
             if ended is not None:
                 outcome, self.iteration = ended.outcome, ended.iteration
@@ -120,8 +123,11 @@ class Loop:
         else:
             self._restore(known)
         while (outcome := self._stop(criteria)) is None:
+            before = self.point
             self._replace(self.method.step(self.point, self._evaluate))
             self.iteration += 1
+            if self.objective.single and (self.point is before or self.point.relative_gradient <= SINGLE):
+                self._in_double()
             if not self._depends_on_path:
                 self._note()
             elif self.iteration % COLD_START_EVERY == 0:
@@ -129,7 +135,20 @@ class Loop:
                 self._note()
         if outcome in STAGE_DONE and self._depends_on_path:
             self._replace(self._cold_start(self.point.x))
+        elif self.objective.single:
+            self._in_double()
         return outcome
+
+    def _begins_single(self, known: Ended | Present | None, present: Present | None, U: Floats) -> bool:
+        """Whether the first point is evaluated in single precision: as before, if the checkpoint has it."""
+        if present is not None:
+            return present.single
+        return known is None and self.objective.gains(U)
+
+    def _in_double(self) -> None:
+        """Continue in double precision: rounding errors would soon decide which steps are accepted."""
+        self.objective.single = False
+        self._replace(Point(self.objective.evaluate(self.point.x)))
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -171,7 +190,8 @@ class Loop:
 
     def _note(self) -> None:
         if self.checkpoint is not None:
-            self.checkpoint.note(self._snapshot(Present(self.point.x, self.method.state(), self.patience.state())))
+            state = self.point.x, self.method.state(), self.patience.state(), self.objective.single
+            self.checkpoint.note(self._snapshot(Present(*state)))
 
     def _snapshot(self, present: Present | None) -> Snapshot:
         seconds = time.perf_counter() - self.began

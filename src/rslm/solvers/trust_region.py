@@ -34,7 +34,8 @@ SHORTEST = 0.02  # least fraction of a rejected step that is tried next
 SHORTEST_AT_KINKS = 0.5  # the same if the model has learned from it
 OPENING, FAR = 4, 0.1  # number of conjugate-gradient steps first, and the relative gradient above which they are made
 OPENING_IF_ROUGH, FAR_IF_ROUGH = 25, 0.01
-REMEMBERED = ("radius", "tolerance", "opening_steps")
+REMEMBERED = ("radius", "tolerance", "opening_steps", "rough")
+ROUGH = 1e-3  # accuracy of the inner iteration for which Hessian products in single precision are good enough
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class TrustRegion:
     def __init__(self, rough: bool = False, kinks: bool = False) -> None:
         self.radius: float | None = None
         self.tolerance = KAPPA
+        self.rough = True  # whether Hessian products may be rough: not after a step that was rejected
         self.kinks, self.missed = kinks, MissedCurvature()
         self.opening = ConjugateGradient()
         self.opening_steps, self.far = (OPENING_IF_ROUGH, FAR_IF_ROUGH) if rough else (OPENING, FAR)
@@ -82,12 +84,14 @@ class TrustRegion:
             self.opening_steps = 0 if after is point else self.opening_steps - 1  # the next search would fail as well
             return after
         self.opening_steps = 0
+        point.evaluation.rough = self.rough and self.tolerance >= ROUGH
         step = truncated_cg(self.missed.model(point), self.radius, self.tolerance)
         if self.radius is None:
             self.radius = step.length
         trial = evaluate(point.tangent.retract(step.eta))
         ratio = agreement(point.value, trial.value, step.decrease, point.evaluation.noise)
         accepted = ratio > ACCEPT
+        self.rough = bool(accepted)
         if not ratio >= 0.25:  # also if it is NaN
             part = shortening(point, trial, step.eta)
             if self.kinks and (accepted or self.missed.learn(point, trial, step.eta, step.h_eta)):

@@ -10,6 +10,7 @@ The value is the primal one. In exact arithmetic it equals ½⟨y, z⟩, which w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -19,10 +20,12 @@ from rslm.inner.base import ColumnsSolution
 from rslm.inner.entries.leverage import leverages
 from rslm.inner.entries.weighted import WeightedColumns, sums_by_column
 from rslm.inner.obstacles import not_entries_alone
-from rslm.kernels import Solved, Systems
+from rslm.kernels import WIDTH, Solved, Systems
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
+
+MANY = 1_000_000  # entries times rank: below this, an evaluation takes about a millisecond in any precision
 
 
 class Ridge(WeightedColumns):
@@ -33,6 +36,7 @@ class Ridge(WeightedColumns):
         self.unit = 2.0 * self.C  # the systems are divided by ℓ'' = 2
         self.ridge = self.q / self.unit
         self.spare_factors: list[Systems] = []
+        self._short: Floats | None = None  # y in single precision
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
@@ -47,17 +51,40 @@ class Ridge(WeightedColumns):
             return None
         return np.take(self.weights, self.columns.row_order, out=scratch_like(self.weights), mode="clip")
 
+    def gains(self, width: int) -> bool:
+        return width <= WIDTH and self.offset is None and self.columns.entries * width >= MANY
+
     def free(self) -> None:
         super().free()
         self.spare_factors.clear()
+        self._short = None
 
     def solve(self, U: Floats) -> RidgeSolution:
         scratch = self.spare.pop() if self.spare else None
-        how = {"weight": self.weights, "pinned": self.tail.pinned}
+        how = {"weight": self.weights, "pinned": self.tail.pinned, "single": self.single}
         X, ridges = self.scaled(U), self.ridges(U.shape[1])
-        y = self.y if self.offset is None else self.y - self.offset
+        y = self._targets()
         solved = self.columns.evaluate(y, X, ridges, self.n_threads, scratch, **how)  # type: ignore[arg-type]
         return RidgeSolution(self, U, solved)
+
+    def _targets(self) -> Floats:
+        """y, without the offset, in the precision that is asked for."""
+        if not self.single:
+            self._short = None
+            return self.y if self.offset is None else self.y - self.offset
+        if self._short is None:
+            self._short = self.y
+            if self.y.dtype != np.float32:
+                self._short = scratch_like(self.y, np.float32)
+                self._short[:] = self.y
+        return self._short
+
+    @cached_property
+    def size_of_targets(self) -> float:
+        """(Σ weight y²)^½."""
+        if self.weights is None:
+            return float(np.linalg.norm(self.y))
+        return math.sqrt(float(np.einsum("i,i,i->", self.weights, self.y, self.y)))  # without a temporary array
 
 
 class RidgeSolution(ColumnsSolution):
@@ -72,6 +99,9 @@ class RidgeSolution(ColumnsSolution):
         self.weighted_square = solver.tail.square(solver.q, self.V)  # ‖UᵀS‖²
         self.value = solver.C * solved.squares + 0.5 * self.weighted_square + solver.tail.cost(self.V)
         self.gradient: Floats = solver.of_rows(solved.by_rows, -2.0 * solver.C)
+        if solver.single:  # predictions are rounded; the errors of different entries are independent
+            change = float(np.finfo(np.float32).eps) * math.sqrt(solved.squares) * solver.size_of_targets
+            self.noise = 2.0 * solver.C * change / math.sqrt(solver.columns.entries)
 
     @property
     def solved(self) -> Solved:
@@ -81,7 +111,8 @@ class RidgeSolution(ColumnsSolution):
 
     def derivative(self, xi: Floats) -> Floats:
         s = self._solver
-        moved = s.columns.derivative(self.solved, s.scaled(self._U), s.scaled(xi), s.n_threads, s.weights)
+        how = {"weight": s.weights, "single": self.rough}
+        moved = s.columns.derivative(self.solved, s.scaled(self._U), s.scaled(xi), s.n_threads, **how)  # type: ignore[arg-type]
         return s.of_rows(moved, 2.0 * s.C)
 
     def preconditioner(self) -> Callable[[Floats], Floats]:

@@ -111,7 +111,7 @@ class Columns {
         require(!each || int64_t(ridge.shape(1)) == rank, "one ridge for every coordinate is needed");
         return {ridge.data(), each ? rank : 1};
     }
-    double evaluate(const Numbers &y, const std::optional<Numbers> &weight, const Matrix &U, const Coefficients &ridge, bool pinned,
+    double evaluate(const Numbers &y, const std::optional<Numbers> &weight, const Matrix &U, const Coefficients &ridge, bool pinned, bool single,
                     const MatrixOut &V, const VectorOut &factors, const NumbersOut &residual, const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(U.shape(1));
         threads = useful_threads(threads, entries() * rank * rank);
@@ -121,8 +121,8 @@ class Columns {
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
-        return chosen->evaluate(Part::ALL, pattern, workspace, threads, in, w, U.data(), rank, r, pinned, V.data(), factors.data(), out,
-                                by_rows.data());
+        return chosen->evaluate(Part::ALL, pattern, workspace, threads, in, w, U.data(), rank, r, pinned, single, V.data(), factors.data(),
+                                out, by_rows.data());
     }
     void regress(const Numbers &y, const std::optional<Numbers> &weight, const Matrix &U, const Coefficients &ridge, bool pinned,
                  const MatrixOut &V, const VectorOut &factors, int threads) {
@@ -134,7 +134,7 @@ class Columns {
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
-        chosen->evaluate(Part::SOLVE, pattern, workspace, threads, in, w, U.data(), rank, r, pinned, V.data(), factors.data(), {}, nullptr);
+        chosen->evaluate(Part::SOLVE, pattern, workspace, threads, in, w, U.data(), rank, r, pinned, false, V.data(), factors.data(), {}, nullptr);
     }
     double residuals(const Numbers &y, const std::optional<Numbers> &weight, const Matrix &U, const Matrix &V, const NumbersOut &residual,
                      const MatrixOut &by_rows, int threads) {
@@ -145,10 +145,10 @@ class Columns {
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
         double *v = const_cast<double *>(V.data()); // only read in this part
-        return chosen->evaluate(Part::FOLLOW, pattern, workspace, threads, in, w, U.data(), rank, {nullptr, 1}, false, v, nullptr, out, by_rows.data());
+        return chosen->evaluate(Part::FOLLOW, pattern, workspace, threads, in, w, U.data(), rank, {nullptr, 1}, false, false, v, nullptr, out, by_rows.data());
     }
-    void derivative(const Numbers &residual, const std::optional<Numbers> &weight, const Matrix &U, const Matrix &V, const Vector &factors,
-                    const Matrix &dU, const std::optional<MatrixOut> &dV, const MatrixOut &by_rows, int threads) {
+    void derivative(const Numbers &residual, const std::optional<Numbers> &weight, const Matrix &U, bool single, const Matrix &V,
+                    const Vector &factors, const Matrix &dU, const std::optional<MatrixOut> &dV, const MatrixOut &by_rows, int threads) {
         const int rank = rank_of(U.shape(1));
         threads = useful_threads(threads, entries() * rank * 5);
         const Values in = values_of(residual, entries()), w = values_or_none(weight, entries());
@@ -157,7 +157,7 @@ class Columns {
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array of the factors is too small");
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
-        chosen->derivative(pattern, workspace, threads, in, w, U.data(), rank, V.data(), factors.data(), dU.data(),
+        chosen->derivative(pattern, workspace, threads, in, w, U.data(), rank, single, V.data(), factors.data(), dU.data(),
                            dV ? dV->data() : nullptr, by_rows.data());
     }
     double evaluate_tasks(const Features &x, bool centred, const Numbers &y, const Matrix &U, const Coefficients &ridge, bool pinned,

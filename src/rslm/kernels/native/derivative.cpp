@@ -72,7 +72,12 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
 }
 
 void run_derivative(const Pattern &c, Workspace &w, int threads, const Values &residual, const Values &weight, const double *U, int rank,
-                    const double *V, const double *factors, const double *dU, double *dV, double *by_rows) {
+                    bool single, const double *V, const double *factors, const double *dU, double *dV, double *by_rows) {
+#if defined(__AVX2__)
+    if (single) return rslm::RSLM_ISA::derivative_in_single(c, w, threads, residual, weight, U, rank, V, factors, dU, dV, by_rows);
+#else
+    (void)single; // without wide registers there is nothing to gain
+#endif
     with_quads(rank, [&](auto q) {
         derivative<decltype(q)::value>(c, w, threads, residual, weight, U, rank, V, factors, dU, dV, by_rows);
     });

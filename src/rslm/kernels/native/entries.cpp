@@ -1,5 +1,6 @@
 // The kernels for a matrix that is observed at some of its entries. Compiled once per instruction set;
 // RSLM_ISA is the namespace that they are put into.
+#include "coordinates.hpp"
 #include "groups.hpp"
 
 namespace {
@@ -28,7 +29,7 @@ double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, 
                 systems.turn_and_factorise(group, ridge, pinned);
                 systems.solve(pinned);
                 const size_t size = size_t(triangle(rank)) * LANES;
-                std::memcpy(factors + size_t(group.g) * size, systems.factors(), sizeof(double) * size);
+                copy_out(factors + size_t(group.g) * size, systems.factors(), int64_t(size), int64_t(size) * c.groups() * 8 > MANY);
                 lanes_to_rows(systems.rhs(), rank, rows.data, padded);
                 for (int l = 0; l < group.lanes; l++) std::memcpy(V + group.column(l) * rank, rows + l * padded, sizeof(double) * size_t(rank));
             }
@@ -134,7 +135,9 @@ void predict_pairs(const int64_t *i, const int64_t *t, int64_t n, int threads, c
 }
 
 double run_evaluate(Part part, const Pattern &c, Workspace &w, int threads, const Values &y, const Values &weight, const double *U, int rank,
-                    const rslm::Ridge &ridge, bool pinned, double *V, double *factors, const Values &residual, double *by_rows) {
+                    const rslm::Ridge &ridge, bool pinned, bool single, double *V, double *factors, const Values &residual, double *by_rows) {
+    if (part != Part::FOLLOW && (single || rank <= MOST_BY_COORDINATES))
+        return rslm::RSLM_ISA::evaluate_by_coordinates(part, c, w, threads, y, weight, U, rank, ridge, pinned, single, V, factors, residual, by_rows);
     double squares = 0;
     with_quads(rank, [&](auto q) {
         squares = evaluate<decltype(q)::value>(part, c, w, threads, y, weight, U, rank, ridge, pinned, V, factors, residual, by_rows);

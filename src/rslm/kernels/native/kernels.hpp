@@ -132,14 +132,15 @@ struct Kernels {
     // For every column t, with x the rows of U at its entries: v minimises (y − X v)ᵀ W (y − X v) + ridge_t |v|², with a weight W of
     // every entry, or W = 1 if there is none; if `pinned`, the last coordinate of v is 1 instead. Writes v, the factors of
     // XᵀWX + ridge, s = W (y − X v), and Σ_t s_i v by rows i; returns Σ (y − X v)ᵀ W (y − X v).
-    // Part SOLVE computes only v and the factors, part FOLLOW the rest for a given v.
+    // Part SOLVE computes only v and the factors, part FOLLOW the rest for a given v. If `single`, all but the systems and their solution is in
+    // single precision, which is not supported for part FOLLOW.
     double (*evaluate)(Part, const Pattern &, Workspace &, int threads, const Values &y, const Values &weight, const double *U, int rank,
-                       const Ridge &, bool pinned, double *V, double *factors, const Values &residual, double *by_rows);
+                       const Ridge &, bool pinned, bool single, double *V, double *factors, const Values &residual, double *by_rows);
     // The derivative of the above along dU: v̇ = factor⁻¹(dXᵀ residual − Xᵀ W dX v), rows Σ_t W (dX v + X v̇)_i v − residual_i v̇,
     // with a weight W of every entry, or W = 1 if there is none. If `dV` is given, its content is added to the right-hand side of v̇,
-    // and it is overwritten by v̇.
+    // and it is overwritten by v̇. If `single`, all but the solution of the systems is in single precision.
     void (*derivative)(const Pattern &, Workspace &, int threads, const Values &residual, const Values &weight, const double *U,
-                       int rank, const double *V, const double *factors, const double *dU, double *dV, double *by_rows);
+                       int rank, bool single, const double *V, const double *factors, const double *dU, double *dV, double *by_rows);
     // Factors of XᵀWX + ridge for every column, with a weight W of every entry, or W = 1 if there is none. `more`, if given, are
     // further entries of the same columns, with weights.
     void (*factorise)(const Pattern &, Workspace &, int threads, const double *X, int rank, const Values &weight, const Pattern *more,
@@ -203,6 +204,12 @@ struct Kernels {
 #define RSLM_DECLARE(isa)                                                                                                             \
     namespace isa {                                                                                                                   \
     const Kernels *kernels();                                                                                                         \
+    double evaluate_by_coordinates(Part, const Pattern &, Workspace &, int threads, const Values &y, const Values &weight,            \
+                                   const double *U, int rank, const Ridge &, bool pinned, bool single, double *V, double *factors,    \
+                                   const Values &residual, double *by_rows);                                                          \
+    void derivative_in_single(const Pattern &, Workspace &, int threads, const Values &residual, const Values &weight,                \
+                              const double *U, int rank, const double *V, const double *factors, const double *dU, double *dV,        \
+                              double *by_rows);                                                                                       \
     void add_derivative(Kernels &);                                                                                                   \
     void add_weighted(Kernels &);                                                                                                     \
     void add_box(Kernels &);                                                                                                          \

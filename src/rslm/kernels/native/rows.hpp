@@ -35,10 +35,10 @@ RSLM_INLINE int padded_width(int rank) {
 
 // Copies rows × rank numbers to rows of 4 Q numbers at distances of `stride` numbers, padded with zeros, and adds one zero
 // row after the last.
-template <int Q> void pad(const double *from, int64_t rows, int rank, double *to, int stride = 4 * Q) {
+template <int Q, class F> void pad(const double *from, int64_t rows, int rank, F *to, int stride = 4 * Q) {
     for (int64_t i = 0; i <= rows; i++) {
         const int filled = i < rows ? rank : 0;
-        for (int k = 0; k < filled; k++) to[i * stride + k] = from[i * rank + k];
+        for (int k = 0; k < filled; k++) to[i * stride + k] = F(from[i * rank + k]);
         for (int k = filled; k < 4 * Q; k++) to[i * stride + k] = 0;
     }
 }
@@ -61,6 +61,12 @@ template <int Q> struct Row {
         Row row;
 #pragma GCC unroll 16
         for (int v = 0; v < N; v++) row.x[v] = part(p, v);
+        return row;
+    }
+    static RSLM_INLINE Row at(const float *p) {
+        Row row;
+#pragma GCC unroll 16
+        for (int v = 0; v < N; v++) row.x[v] = 2 * v + 1 < Q ? load_floats(p + 8 * v) : load_half_floats(p + 8 * v);
         return row;
     }
     static RSLM_INLINE Row of(const double *p, int rank) { // from a row that is not padded

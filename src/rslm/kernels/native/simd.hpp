@@ -107,6 +107,10 @@ RSLM_INLINE vec load_floats(const float *p) {
     return v;
 #endif
 }
+RSLM_INLINE vec load_half_floats(const float *p) {
+    const float some[LANES] = {p[0], p[1], p[2], p[3], 0, 0, 0, 0};
+    return load_floats(some);
+}
 RSLM_INLINE void store_floats(float *p, const vec &v) {
 #if defined(__AVX512F__)
     store(p, __builtin_convertvector(v, vec32));
@@ -133,6 +137,31 @@ RSLM_INLINE void store_values(const Values &y, int64_t p, int n, const vec &v) {
             if (y.f64) y.f64[p + i] = some[i];
             else y.f32[p + i] = float(some[i]);
     }
+}
+
+// Copies n numbers. If they are `many`, whole lines bypass the caches: they are not needed soon, and a line that is overwritten need not be
+// read first. They are visible to other threads after a `fence`.
+template <class F> RSLM_INLINE void copy_out(F *to, const F *from, int64_t n, bool many) {
+    int64_t i = 0;
+#if defined(__AVX2__)
+    constexpr int64_t LINE = 64 / int64_t(sizeof(F));
+    if (many) {
+        for (; i < n && (uintptr_t(to + i) & 63); i++) to[i] = from[i];
+        for (; i + LINE <= n; i += LINE) {
+            const __m256i *line = (const __m256i *)(from + i);
+            const __m256i low = _mm256_loadu_si256(line), high = _mm256_loadu_si256(line + 1);
+            _mm256_stream_si256((__m256i *)(to + i), low);
+            _mm256_stream_si256((__m256i *)(to + i) + 1, high);
+        }
+    }
+#endif
+    std::memcpy(to + i, from + i, sizeof(F) * size_t(n - i));
+}
+constexpr int64_t MANY = 8 << 20; // bytes of output that do not stay in a cache
+RSLM_INLINE void fence() {
+#if defined(__AVX2__)
+    _mm_sfence();
+#endif
 }
 
 // Eight numbers that are used one by one. They are kept in memory, because a broadcast from memory is a plain load, while

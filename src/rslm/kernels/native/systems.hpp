@@ -27,13 +27,16 @@ RSLM_INLINE void factorise(int r, vec *m, const vec *least) {
         const vec noise = ROUNDED * m[packed(r, k, k)];
         lowest[k] = pick(noise > least[k], noise, least[k]);
     }
-    for (int k = 0; k < r; k++) {
+    // Scales row k of R. `above`, if given, is the row before, which has not been subtracted from the rows below yet.
+    const auto scale = [&](int k, const vec *above) {
         vec *row = m + packed(r, k, k);
         const mask lost = row[0] < lowest[k];
         if (bits(lost)) {
             vec pivot = lowest[k];
             for (int j = 1; j < r - k; j++) {
-                const vec d = m[packed(r, k + j, k + j)], needed = row[j] * row[j] / pick(d < lowest[k + j], lowest[k + j], d);
+                vec d = m[packed(r, k + j, k + j)];
+                if (above) d -= above[j] * above[j];
+                const vec needed = row[j] * row[j] / pick(d < lowest[k + j], lowest[k + j], d);
                 pivot = pick(needed > pivot, needed, pivot);
             }
             row[0] = pick(lost, pivot, row[0]);
@@ -41,10 +44,19 @@ RSLM_INLINE void factorise(int r, vec *m, const vec *least) {
         const vec inverse = 1.0 / square_root(row[0]);
         row[0] = inverse;
         for (int j = 1; j < r - k; j++) row[j] *= inverse;
-        for (int i = 1; i < r - k; i++) {
-            const vec f = row[i];
-            vec *target = m + packed(r, k + i, k + i);
-            for (int j = i; j < r - k; j++) target[j - i] -= f * row[j];
+        return row;
+    };
+    // Two rows at a time, so that what is below them is read and written half as often.
+    for (int k = 0; k < r; k += 2) {
+        const vec *a = scale(k, nullptr);
+        if (k + 1 == r) return;
+        vec *next = m + packed(r, k + 1, k + 1);
+        for (int j = 1; j < r - k; j++) next[j - 1] -= a[1] * a[j];
+        const vec *b = scale(k + 1, a + 1) - 1;
+        for (int i = 2; i < r - k; i++) {
+            const vec f = a[i], g = b[i];
+            vec *target = m + packed(r, k + i, k + i) - i;
+            for (int j = i; j < r - k; j++) target[j] = target[j] - f * a[j] - g * b[j];
         }
     }
 }
@@ -65,27 +77,46 @@ RSLM_INLINE void solve(int r, const double *factors, vec *b) {
     }
 }
 
-// The systems of one group of columns: computed column by column, then transposed so that a lane is a column.
-struct Systems {
+// The systems of one group of columns, a lane of a register each: a packed triangle, followed by the right-hand side.
+struct Lanes {
+    int r;
+    Buffer<vec> lanes;  // and padding, whose first element receives unused numbers
+    Buffer<vec> shifts; // of the diagonal
+
+    explicit Lanes(int r) : r(r), lanes(triangle(r) + r + LANES), shifts(r) {}
+    vec *rhs() { return lanes + triangle(r); }
+    const double *factors() { return (const double *)lanes.data; }
+
+    // Adds the ridge of the columns of a group to the diagonals and factorises. If the last coordinate is `pinned`, it is 1: its part of the
+    // right-hand side is moved to the other side.
+    template <class Group> void shift_and_factorise(const Group &group, const rslm::Ridge &ridge, bool pinned = false) {
+        for (int k = 0; k < r; k++) lanes[packed(r, k, k)] += shifts[k] = group.shifts(ridge, k);
+        if (pinned)
+            for (int k = 0; k < r - 1; k++) rhs()[k] -= lanes[packed(r, k, r - 1)];
+        factorise(r, lanes.data, shifts.data);
+    }
+    // The solution of the systems, in the place of the right-hand side.
+    void solve(bool pinned = false) {
+        ::solve(r, factors(), rhs());
+        if (pinned) rhs()[r - 1] = vec{} + 1.0;
+    }
+};
+
+// The systems of a group from rows of a factor: computed column by column, then transposed so that a lane is a column.
+struct Systems : Lanes {
     struct Four { // destinations of four adjacent sums
         int to[4];
     };
-    int r;
     Gram gram;
     int stride;
     Buffer<double> collected;
-    Buffer<vec> lanes;  // packed triangle, right-hand side, padding (whose first element receives unused numbers)
-    Buffer<vec> shifts; // of the diagonal
     Buffer<Four> fours;
 
     Systems(int r, bool with_rhs)
-        : r(r), gram(r, with_rhs), stride((gram.sum_count + 3) / 4 * 4), collected(int64_t(LANES) * stride), lanes(triangle(r) + r + LANES), shifts(r),
-          fours(stride / 4) {
+        : Lanes(r), gram(r, with_rhs), stride((gram.sum_count + 3) / 4 * 4), collected(int64_t(LANES) * stride), fours(stride / 4) {
         for (int k = 0; k < stride; k++) fours[k / 4].to[k % 4] = triangle(r) + r;
         walk_sums(r, with_rhs, [&](int k, int i, int j) { fours[k / 4].to[k % 4] = j == r ? triangle(r) + i : packed(r, i, j); });
     }
-    vec *rhs() { return lanes + triangle(r); }
-    const double *factors() { return (const double *)lanes.data; }
 
     template <int Q> void collect(const Column<Q> &column, int lane) {
         double *out = collected + int64_t(lane) * stride;
@@ -103,19 +134,9 @@ struct Systems {
             for (int k = 0; k < 4; k++) lanes[fours[f].to[k]] = four[k];
         }
     }
-    // Adds the ridge of the columns of a group to the diagonals. If the last coordinate is `pinned`, it is 1: its part of the
-    // right-hand side is moved to the other side.
     template <class Group> void turn_and_factorise(const Group &group, const rslm::Ridge &ridge, bool pinned = false) {
         turn();
-        for (int k = 0; k < r; k++) lanes[packed(r, k, k)] += shifts[k] = group.shifts(ridge, k);
-        if (pinned)
-            for (int k = 0; k < r - 1; k++) rhs()[k] -= lanes[packed(r, k, r - 1)];
-        factorise(r, lanes.data, shifts.data);
-    }
-    // The solution of the systems, in the place of the right-hand side.
-    void solve(bool pinned = false) {
-        ::solve(r, factors(), rhs());
-        if (pinned) rhs()[r - 1] = vec{} + 1.0;
+        shift_and_factorise(group, ridge, pinned);
     }
 };
 
