@@ -11,11 +11,13 @@ namespace {
 constexpr int BYTES = 8 * WIDTH; // of a register
 
 template <class F> struct Lane {
-    typedef F reg __attribute__((vector_size(BYTES)));
-    static constexpr int N = BYTES / int(sizeof(F)); // entries in a register
+    // With more than eight entries at a time, the addresses of their rows would not fit the registers.
+    static constexpr int N = BYTES / int(sizeof(F)) < 8 ? BYTES / int(sizeof(F)) : 8; // entries in a register
+    typedef F reg __attribute__((vector_size(N * sizeof(F))));
 };
 template <class F> using lane = typename Lane<F>::reg;
-typedef float half __attribute__((vector_size(BYTES / 2))); // as many numbers as a register of doubles has
+typedef float narrow __attribute__((vector_size(4 * WIDTH))); // as many numbers as a register of doubles has
+constexpr int NARROW = Lane<float>::N / WIDTH;                // parts of a register of floats that have this size
 
 // Quadruples of a padded row in single precision: 32 bytes or a multiple, so that few rows cross a cache line.
 constexpr int in_single(int quads) { return quads + quads % 2; }
@@ -48,10 +50,12 @@ template <class V> void walk_blocks(int n, V &&visit) {
 // The lanes of a register of partial sums in double precision.
 RSLM_INLINE reg partial(const lane<double> &a) { return (reg)a; }
 RSLM_INLINE reg partial(const lane<float> &a) {
-    half low, high;
-    std::memcpy(&low, &a, sizeof low);
-    std::memcpy(&high, (const char *)&a + sizeof low, sizeof high);
-    return __builtin_convertvector(low, reg) + __builtin_convertvector(high, reg);
+    narrow part[NARROW];
+    std::memcpy(part, &a, sizeof part);
+    reg sum = __builtin_convertvector(part[0], reg);
+#pragma GCC unroll 2
+    for (int k = 1; k < NARROW; k++) sum += __builtin_convertvector(part[k], reg);
+    return sum;
 }
 
 // Adds the sums of a tile over some blocks of a panel to `out`, or writes them if they are the `first`: one register per product.
@@ -114,19 +118,7 @@ RSLM_INLINE void transpose_four(const double *const row[], double *out) {
 #endif
 }
 RSLM_INLINE void transpose_four(const float *const row[], float *out) {
-#if defined(__AVX512F__)
-    const auto join = [&](int k) {
-        __m512 z = _mm512_castps128_ps512(_mm_loadu_ps(row[k]));
-        z = _mm512_insertf32x4(z, _mm_loadu_ps(row[k + 4]), 1);
-        z = _mm512_insertf32x4(z, _mm_loadu_ps(row[k + 8]), 2);
-        return _mm512_insertf32x4(z, _mm_loadu_ps(row[k + 12]), 3);
-    };
-    const __m512 a = join(0), b = join(1), c = join(2), d = join(3);
-    const __m512d ab0 = _mm512_castps_pd(_mm512_unpacklo_ps(a, b)), ab1 = _mm512_castps_pd(_mm512_unpackhi_ps(a, b));
-    const __m512d cd0 = _mm512_castps_pd(_mm512_unpacklo_ps(c, d)), cd1 = _mm512_castps_pd(_mm512_unpackhi_ps(c, d));
-    _mm512_storeu_pd(out, _mm512_unpacklo_pd(ab0, cd0)), _mm512_storeu_pd(out + 16, _mm512_unpackhi_pd(ab0, cd0));
-    _mm512_storeu_pd(out + 32, _mm512_unpacklo_pd(ab1, cd1)), _mm512_storeu_pd(out + 48, _mm512_unpackhi_pd(ab1, cd1));
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
     const auto join = [&](int k) {
         return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row[k])), _mm_loadu_ps(row[k + 4]), 1);
     };
@@ -145,12 +137,13 @@ RSLM_INLINE void transpose_four(const float *const row[], float *out) {
 // A full register of values from position p on.
 template <class F> lane<F> lane_of(const Values &y, int64_t p);
 template <> RSLM_INLINE lane<double> lane_of<double>(const Values &y, int64_t p) {
-    return y.f64 ? load<reg>(y.f64 + p) : __builtin_convertvector(load<half>(y.f32 + p), reg);
+    return y.f64 ? load<reg>(y.f64 + p) : __builtin_convertvector(load<narrow>(y.f32 + p), reg);
 }
 template <> RSLM_INLINE lane<float> lane_of<float>(const Values &y, int64_t p) {
     if (y.f32) return load<lane<float>>(y.f32 + p);
-    const half two[2] = {__builtin_convertvector(load<reg>(y.f64 + p), half), __builtin_convertvector(load<reg>(y.f64 + p + WIDTH), half)};
-    return load<lane<float>>(two);
+    narrow part[NARROW];
+    for (int k = 0; k < NARROW; k++) part[k] = __builtin_convertvector(load<reg>(y.f64 + p + k * WIDTH), narrow);
+    return load<lane<float>>(part);
 }
 RSLM_INLINE lane<double> root(const lane<double> &a) {
     lane<double> b;
