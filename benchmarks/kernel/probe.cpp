@@ -25,9 +25,8 @@ template <class F> F multiply_add(int64_t rounds) {
     for (int64_t i = 0; i < rounds; i++) {
 #pragma GCC unroll 12
         for (int k = 0; k < SUMS; k++) sum[k] = sum[k] * factor + term;
-        // The compiler must not know the sums, else it could compute several rounds at once.
-#pragma GCC unroll 12
-        for (int k = 0; k < SUMS; k++) asm volatile("" : "+" REGISTER(sum[k]));
+        // The compiler must not know the factors, else it could compute several rounds at once.
+        asm volatile("" : "+" REGISTER(factor), "+" REGISTER(term));
     }
     F total = 0;
     for (int k = 0; k < SUMS; k++) total += sum[k][0];
