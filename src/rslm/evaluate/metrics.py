@@ -182,4 +182,9 @@ def mean_at_k(
     """The mean of the metric of this name over the users who have relevant items."""
     first, metric = place(k, ranking), OF_USERS[name]
     (values,) = per_user(ranking, held_out, lambda judged: [metric(judged, first)], relevant_from, gain)
-    return float(np.nanmean(values))
+    return mean_of_users(values)
+
+
+def mean_of_users(values: Floats) -> float:
+    """The mean, but for users without a relevant item, whose values are NaN; they do not change its rounding either."""
+    return float(values[~np.isnan(values)].mean())

@@ -9,7 +9,7 @@ import numpy as np
 
 from rslm.evaluate.catalogue import coverage_at_k, novelty_at_k
 from rslm.evaluate.judged import Gain, Judged, per_user
-from rslm.evaluate.metrics import OF_USERS, place
+from rslm.evaluate.metrics import OF_USERS, mean_of_users, place
 from rslm.evaluate.ranking import Ranking
 from rslm.runtime.types import Floats
 
@@ -45,7 +45,7 @@ def ranking_report(
     places = _places(at, ranking)
     users = ranking_per_user(ranking, held_out, places, relevant_from=relevant_from, gain=gain)
     found: dict[str, float] = {"users": int(np.count_nonzero(~np.isnan(next(iter(users.values())))))}
-    found |= {name: float(np.nanmean(values)) for name, values in users.items()}
+    found |= {name: mean_of_users(values) for name, values in users.items()}
     found |= {f"coverage@{k}": coverage_at_k(ranking, k) for k in places}
     return found | ({} if train is None else {f"novelty@{k}": novelty_at_k(ranking, train, k) for k in places})
 

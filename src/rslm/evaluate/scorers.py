@@ -12,7 +12,7 @@ from rslm.data import ObservedMatrix
 from rslm.evaluate.errors import mean_absolute, predictions, root_mean_square
 from rslm.evaluate.metrics import OF_USERS, mean_at_k
 from rslm.evaluate.ranking import rank_items, rank_new_users
-from rslm.evaluate.splits import holdout_per_user
+from rslm.evaluate.splits import check_fraction, holdout_per_user
 from rslm.runtime.types import Floats
 
 ERRORS: dict[str, Callable[[Any, Any], float]] = {"rmse": root_mean_square, "mae": mean_absolute}
@@ -47,6 +47,8 @@ class RankingScorer:
     def __post_init__(self) -> None:
         if self.metric not in OF_USERS:
             raise ValueError(f"metric must be one of {', '.join(map(repr, OF_USERS))}; got {self.metric!r}")
+        if self.fold_in is not None:
+            check_fraction(self.fold_in, "fold_in")
 
     def __call__(self, model: Any, X: Any, y: object = None) -> float:
         """The metric, averaged over the users of X who have relevant items.
@@ -90,6 +92,8 @@ class ErrorScorer:
     def __post_init__(self) -> None:
         if self.metric not in ERRORS:
             raise ValueError(f"metric must be one of {', '.join(map(repr, ERRORS))}; got {self.metric!r}")
+        if self.fold_in is not None:
+            check_fraction(self.fold_in, "fold_in")
 
     def __call__(self, model: Any, X: Any, y: object = None) -> float:
         """Minus the error at the entries of X.

@@ -36,7 +36,7 @@ def holdout_per_user(data: Any, fraction: float, random_state: Seed = None) -> P
     train, held_out : ObservedMatrix
         Both have the shape of `data`.
     """
-    _check_fraction(fraction, "fraction")
+    check_fraction(fraction, "fraction")
     data = ObservedMatrix.from_any(data)
     counts = data.row_counts()
     held = np.clip(np.rint(fraction * counts), 1, np.maximum(counts - 1, 0)).astype(np.int64)
@@ -121,8 +121,8 @@ def holdout_users(
         `train` has the other rows; `fold_in` and `held_out` have those of the new users. Rows keep their ids; if there
         are none, their positions in `data` become ids.
     """
-    _check_fraction(fraction, "fraction")
-    _check_fraction(fold_in, "fold_in")
+    check_fraction(fraction, "fraction")
+    check_fraction(fold_in, "fold_in")
     data = ObservedMatrix.from_any(data)
     able = np.flatnonzero(data.row_counts() >= 2)
     count = min(round(fraction * data.shape[0]), len(able))
@@ -188,6 +188,7 @@ def _times(data: ObservedMatrix, given: Any) -> NDArray[Any]:
     return times
 
 
-def _check_fraction(value: float, name: str) -> None:
+def check_fraction(value: float, name: str) -> None:
+    """An error unless the value is between 0 and 1."""
     if not 0 < value < 1:
         raise ValueError(f"{name} is {value!r}, but a number between 0 and 1, such as 0.2, is needed.")
