@@ -74,7 +74,7 @@ def test_a_table_for_people(files, monkeypatch, capsys):
     assert run(monkeypatch, "evaluate", "model", "test.csv", "--ranking", "--at", "3") == 0
     said = capsys.readouterr().out
     assert "capped recall@3" in said
-    assert "left out" not in said
+    assert "Left out" not in said
 
 
 def test_what_cannot_be_evaluated_is_left_out(files, tmp_path, monkeypatch, capsys):
@@ -84,8 +84,8 @@ def test_what_cannot_be_evaluated_is_left_out(files, tmp_path, monkeypatch, caps
         facts, said = found(monkeypatch, capsys, "model", "more.csv", *options)
         assert facts == found(monkeypatch, capsys, "model", "test.csv", *options)[0]
         said = " ".join(said.split())
-        assert f"2 of {len(TEST) + 3} entries, of rows or columns that the model does not know, are left out" in said
-        assert f"1 of {len(TEST) + 3} entries, that it was fitted to, are left out" in said
+        assert f"Left out: 2 of {len(TEST) + 3} entries, of rows or columns that the model does not know." in said
+        assert f"Left out: 1 of {len(TEST) + 3} entries, that it was fitted to." in said
 
 
 def test_a_model_without_known_entries(files, monkeypatch, capsys):

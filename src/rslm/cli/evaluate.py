@@ -75,7 +75,7 @@ def evaluate(
         )
     for count, why in ((unknown, "of rows or columns that the model does not know"), (seen, "that it was fitted to")):
         if count:
-            console.print(f"Note: {count} of {len(source.data)} entries, {why}, are left out.")
+            console.print(f"Left out: {count} of {len(source.data)} entries, {why}.")
     facts: dict[str, Any] = {"entries": len(held_out)}
     facts |= ranking_facts(fitted, held_out, at, relevant_from) if ranking else error_facts(fitted, held_out)
     if ranking and fitted.known_ is None:

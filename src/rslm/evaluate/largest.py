@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.data import ObservedMatrix
 from rslm.runtime.threads import in_threads, single_threaded_blas
 from rslm.runtime.types import Floats, Indices32, Indices64
 
 CELLS = 1 << 19  # entries of the product that are computed at a time: 4 MB in double precision
 
 
-class Pattern(Protocol):
-    """Which entries of a matrix are known, row by row: an `ObservedMatrix`, for instance."""
-
-    @property
-    def indptr(self) -> Indices64: ...
-
-    @property
-    def index(self) -> Indices32: ...
-
-
 def largest(
-    left: Floats, right: Floats, top: int, known: Pattern | None, rows: Indices64, threads: int
+    left: Floats, right: Floats, top: int, known: ObservedMatrix | None, rows: Indices64, threads: int
 ) -> tuple[Indices32, Floats]:
     """The columns of the largest entries of some rows of `left @ right.T`, best first, and the entries.
 
@@ -72,10 +63,9 @@ def best_of(values: Floats, top: int) -> tuple[NDArray[Any], Floats]:
     least = highest.min(axis=1, keepdims=True)
     chosen = values >= least
     if np.count_nonzero(chosen) > rows * top:  # more entries equal the least one than are needed
-        for row in np.flatnonzero(np.count_nonzero(chosen, axis=1) > top):
-            equal = np.flatnonzero(values[row] == least[row])
-            above = np.count_nonzero(values[row] > least[row])
-            chosen[row, equal[top - above :]] = False
+        equal = values == least
+        needed = top - np.count_nonzero(chosen & ~equal, axis=1, keepdims=True)
+        chosen &= ~equal | (np.cumsum(equal, axis=1) <= needed)
     columns = np.nonzero(chosen)[1].reshape(rows, top)  # ascending, so that a stable sort keeps the smaller one first
     found = values[chosen].reshape(rows, top)
     order = np.argsort(-found, axis=1, kind="stable")

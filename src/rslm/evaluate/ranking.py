@@ -170,11 +170,10 @@ def rank_new_users(model: Any, fold_in: Any, k: int) -> Ranking:
     data = ObservedMatrix.from_any(fold_in, allow_empty=True)
     check_k(k, data.shape[1])
     lists: Sequence[NDArray[Any]] = model.recommend_for(data, k)[0]
-    counts = [len(listed) for listed in lists]
+    counts = np.array([len(listed) for listed in lists])
+    columns = Labels("column", data.shape[1], getattr(model, "col_ids_", None))
     items = np.full((len(lists), int(k)), -1, dtype=np.int32)
-    flat = np.concatenate([*lists, np.zeros(0, dtype=lists[0].dtype if lists else int)])
-    ids = getattr(model, "col_ids_", None)
-    items[np.arange(int(k)) < np.array(counts)[:, None]] = Labels("column", data.shape[1], ids).positions(flat)
+    items[np.arange(int(k)) < counts[:, None]] = columns.positions(np.concatenate(lists))
     return Ranking(items, np.arange(len(lists)), data.shape, data, data.row_ids, data.col_ids)
 
 
