@@ -98,9 +98,11 @@ def known_to_arrays(known: ObservedMatrix) -> dict[str, NDArray[Any]]:
 
 
 def known_from_arrays(arrays: dict[str, NDArray[Any]], rows: Labels, cols: Labels) -> ObservedMatrix | None:
+    """The known entries that a file keeps; None if it keeps none."""
     if "known_indptr" not in arrays:
         return None
     index = parts.positions(arrays, "known_index", None, cols.count)
     indptr = parts.starts(arrays, "known_indptr", rows.count + 1, len(index))
     values = np.ones(len(index), dtype=np.float32)
-    return ObservedMatrix(indptr, index, values, (rows.count, cols.count), rows.ids, cols.ids)
+    shape = rows.count, cols.count
+    return ObservedMatrix(indptr.astype(np.int64), index.astype(np.int32), values, shape, rows.ids, cols.ids)
