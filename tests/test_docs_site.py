@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 REFERENCE = [p for p in PAGES if p.parent.name == "reference" and p.stem != "problem"]  # which describes in the page
-PACKAGES = ["estimators", "data", "losses", "structures", "measurements", "report", "datasets", "testing"]
+PACKAGES = ["estimators", "data", "losses", "structures", "measurements", "report", "datasets", "evaluate", "testing"]
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 
 

@@ -29,6 +29,7 @@ def run() -> None:
     from rslm.cli.complete import complete
     from rslm.cli.demo import demo
     from rslm.cli.denoise import denoise
+    from rslm.cli.evaluate import evaluate
     from rslm.cli.info import certify, info
     from rslm.cli.multitask import multitask
     from rslm.cli.predict import predict, recommend
@@ -57,7 +58,7 @@ def run() -> None:
         ),
     ) -> None: ...
 
-    for command in (complete, prepare, predict, recommend, denoise, multitask, certify, info, demo):
+    for command in (complete, prepare, predict, recommend, evaluate, denoise, multitask, certify, info, demo):
         app.command()(ready(command, computes=command not in (prepare, info)))
     app(prog_name="rslm")
 

@@ -9,8 +9,11 @@ import numpy as np
 from rslm.data import ObservedMatrix
 from rslm.estimators.completion import Completion
 from rslm.estimators.completion.learned import effects_entries, learned_entries
+from rslm.evaluate import rank_items, ranking_report
+from rslm.evaluate.errors import mean_absolute, root_mean_square
 
 RMSE, ACCURACY = "held_out_RMSE", "held_out_accuracy"
+TOP = 10  # places of a ranking that count if nothing is said
 
 
 def rmse(model: Any, data: ObservedMatrix) -> float:
@@ -19,12 +22,6 @@ def rmse(model: Any, data: ObservedMatrix) -> float:
 
 def accuracy(model: Any, data: ObservedMatrix) -> float:
     return right(learned_entries(model, data), data)
-
-
-def root_mean_square(errors: Any, weights: Any = None) -> float:
-    """The root mean square, also if squares overflow."""
-    size = float(np.abs(errors).max(initial=0.0))
-    return size * float(np.sqrt(np.average((errors / size) ** 2, weights=weights))) if size > 0 else 0.0
 
 
 def right(found: Any, data: ObservedMatrix) -> float:
@@ -46,6 +43,26 @@ def held_out_facts(model: Completion, train: ObservedMatrix, test: ObservedMatri
     if model.loss != "square":  # a few gross errors may dominate the RMSE
         facts["held_out_median_error"] = float(np.median(np.abs(learned_entries(model, test) - test.values)))
     return facts
+
+
+def error_facts(model: Completion, test: ObservedMatrix) -> dict[str, float]:
+    """The errors of the model on entries of its own rows and columns, or its accuracy if there are two classes."""
+    if model.classes_ is not None:
+        return {"accuracy": accuracy(model, test)}
+    errors = learned_entries(model, test) - test.values
+    return {"RMSE": root_mean_square(errors, test.weights), "MAE": mean_absolute(errors, test.weights)}
+
+
+def ranking_facts(
+    model: Completion, test: ObservedMatrix, at: list[int] | None, relevant_from: float | None
+) -> dict[str, float]:
+    """The metrics of the model's rankings for the rows of the test entries."""
+    places = at or [min(TOP, test.shape[1])]
+    rows = np.flatnonzero(test.row_counts())
+    users = rows if model.row_ids_ is None else model.row_ids_[rows]
+    known = None if model.known_ is None else "fitted"
+    ranking = rank_items(model, max(places), known=known, users=users, n_threads=model.n_threads)
+    return ranking_report(ranking, test, places, train=model.known_, relevant_from=relevant_from)
 
 
 def better_guess(facts: dict[str, Any]) -> str | None:

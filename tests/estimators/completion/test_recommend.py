@@ -8,7 +8,7 @@ from plain import WITH_EFFECTS, plain_completion
 from rslm import ObservedMatrix
 from rslm.data import holdout
 from rslm.datasets import make_ratings
-from rslm.estimators.completion import recommend
+from rslm.evaluate import largest
 
 MADE = make_ratings(60, 45, 900, rank=2, noise=0.3, random_state=0).data
 TRAIN, TEST = holdout(MADE, 0.2, 0)
@@ -34,7 +34,7 @@ def assert_same(found, wanted, **tolerance):
 
 @pytest.mark.parametrize("cells", [1, 100, 1 << 22])  # a row, two rows, all rows at a time
 def test_the_best_unknown_columns_in_order(monkeypatch, cells):
-    monkeypatch.setattr(recommend, "CELLS", cells)
+    monkeypatch.setattr(largest, "CELLS", cells)
     rows = np.array([7, 3, 7, 59, 0])
     columns, scores = MODEL.recommend(rows, 6)
     order, values = expected(rows, 6, TRAIN)

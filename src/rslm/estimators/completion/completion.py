@@ -16,7 +16,7 @@ from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import OWN, as_loss, is_auto
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
-from rslm.estimators.completion.recommend import Known, Recommending
+from rslm.estimators.completion.recommend import Recommending, known_from_arrays, known_to_arrays
 from rslm.estimators.completion.residuals import outlier_scores, residuals
 from rslm.estimators.persistence import ids_from_array, ids_to_array, save
 from rslm.estimators.warn import warn_caller
@@ -118,7 +118,7 @@ class Completion(Recommending):
         check_is_fitted(self)
         if known is not None:
             self._check_known(known)
-        save(self, path, {} if known is None else Known.of(known).to_arrays())
+        save(self, path, {} if known is None else known_to_arrays(known))
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
@@ -163,7 +163,7 @@ class Completion(Recommending):
         counts = {"counts": arrays["counts"].astype(np.float64)} if "counts" in arrays else None
         model._counts = np.full(shape[1], rows) if counts is None else parts.floats(counts, "counts", shape[1])
         model._seen = FittedSamples.from_arrays(arrays, shape)
-        model._known = Known.from_arrays(arrays, shape)
+        model._known = known_from_arrays(arrays, model._rows, model._cols)
         model._rounding = parts.number({"rounding": model.certificate_.relaxed("loss")}, "rounding", least=0.0)
         model._read_features(arrays, facts, shape[1], rank)
         return model

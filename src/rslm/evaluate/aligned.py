@@ -1,0 +1,99 @@
+"""Matrices of the same users and items: checks, and how one matrix is arranged like another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rslm.data import Labels, ObservedMatrix
+from rslm.data.labels import hashable
+from rslm.runtime.types import Indices64
+
+Ids = NDArray[Any] | None
+
+
+def arranged(
+    given: Any, shape: tuple[int, int], row_ids: Ids = None, col_ids: Ids = None, what: str = "held_out"
+) -> ObservedMatrix:
+    """A matrix of any kind that `fit` accepts, checked to have these rows and columns."""
+    data = ObservedMatrix.from_any(given, allow_empty=True)
+    if data.shape != shape:
+        raise ValueError(
+            f"{what} has shape {data.shape}, but there are {shape[0]} users and {shape[1]} items; a row for every user "
+            "and a column for every item are needed, as the functions holdout… return them"
+        )
+    for kind, wanted, ids in (("row", row_ids, data.row_ids), ("column", col_ids, data.col_ids)):
+        if wanted is not None and ids is not None and not Labels(kind, len(wanted), wanted).same(ids):
+            raise ValueError(f"{what} has other {kind} ids than the model, or in another order; use align(…) first")
+    return data
+
+
+def align(data: ObservedMatrix, model: Any) -> ObservedMatrix:
+    """Entries in a matrix with the rows and columns of a model; those of rows and columns unknown to it are left out.
+
+    For data that were read from a file of their own. Where neither has ids, rows and columns are matched by position.
+
+    Parameters
+    ----------
+    data : ObservedMatrix
+    model : a fitted model with `row_factors_` and `col_factors_`, and `row_ids_` and `col_ids_` if it has ids
+
+    Returns
+    -------
+    ObservedMatrix
+    """
+    shape = len(model.row_factors_), len(model.col_factors_)
+    row_ids, col_ids = getattr(model, "row_ids_", None), getattr(model, "col_ids_", None)
+    rows = _places("row", data.row_ids, row_ids, data.shape[0], shape[0])[data.rows_of_entries()]
+    cols = _places("column", data.col_ids, col_ids, data.shape[1], shape[1])[data.index]
+    kept = np.flatnonzero((rows >= 0) & (cols >= 0))
+    order = kept[np.lexsort((cols[kept], rows[kept]))]
+    ends = np.cumsum(np.bincount(rows[order], minlength=shape[0]))
+    return replace(
+        data,
+        indptr=np.concatenate([[0], ends]).astype(np.int64),
+        index=cols[order].astype(np.int32),
+        values=data.values[order],
+        weights=None if data.weights is None else data.weights[order],
+        shape=shape,
+        row_ids=row_ids,
+        col_ids=col_ids,
+    )
+
+
+def unseen(data: ObservedMatrix, known: ObservedMatrix) -> ObservedMatrix:
+    """The entries of a matrix at which another one, of the same shape, has none.
+
+    Parameters
+    ----------
+    data, known : ObservedMatrix
+    """
+    if data.shape != known.shape:
+        raise ValueError(f"data has shape {data.shape} and known {known.shape}, but the same shape is needed")
+    return data.subset(~found_in(entry_keys(known), entry_keys(data))[0])
+
+
+def entry_keys(data: ObservedMatrix) -> Indices64:
+    """The entries as ascending numbers, row · n_columns + column."""
+    return data.rows_of_entries().astype(np.int64) * data.shape[1] + data.index
+
+
+def found_in(keys: Indices64, wanted: Indices64) -> tuple[NDArray[np.bool_], Indices64]:
+    """Which of the wanted numbers are among the ascending `keys`, and where."""
+    at = np.searchsorted(keys, wanted)
+    at[at == len(keys)] = 0
+    found = keys[at] == wanted if len(keys) else np.zeros(wanted.shape, dtype=np.bool_)
+    return found, at
+
+
+def _places(kind: str, ids: Ids, wanted: Ids, count: int, size: int) -> Indices64:
+    """The position among `wanted` of every id, −1 for those that are not there; of every position without ids."""
+    if (ids is None) != (wanted is None):
+        raise ValueError(f"only one of the data and the model has {kind} ids, so that they cannot be matched")
+    if ids is None or wanted is None:
+        return np.where(np.arange(count) < size, np.arange(count), -1)
+    table = {name: at for at, name in enumerate(hashable(wanted))}
+    return np.array([table.get(name, -1) for name in hashable(ids)], dtype=np.int64)
