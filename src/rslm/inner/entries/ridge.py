@@ -11,7 +11,6 @@ The value is the primal one. In exact arithmetic it equals ½⟨y, z⟩, which w
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 
@@ -39,13 +38,6 @@ class Ridge(WeightedColumns):
         if problem.loss.quadratic:
             return not_entries_alone(problem)
         return f"needs a quadratic loss, {problem.loss!r} is not"
-
-    @cached_property
-    def weights_by_rows(self) -> Floats | None:
-        """The weights in the order of `columns.by_rows`."""
-        if self.weights is None:
-            return None
-        return np.take(self.weights, self.columns.row_order, out=scratch_like(self.weights), mode="clip")
 
     def free(self) -> None:
         super().free()
