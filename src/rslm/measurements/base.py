@@ -219,7 +219,8 @@ class Measurement(ABC):
         return None
 
     def validate(self, loss: Any, structure: Any, location: Any) -> None:
-        """Raise an error if a method is wrong, or if the measurement cannot be combined with these parts.
+        """Raise an error if a method is wrong, or if the measurement cannot be combined with a `loss`, `structure` or
+        `location`.
 
         Only measurements from outside this package are tried out; its own have tests.
         """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from rslm.data import ObservedMatrix, parts
+from rslm.data import Labels, ObservedMatrix, parts
 from rslm.estimators.choices import is_whole
 from rslm.estimators.completion.bounds import clipped
 from rslm.estimators.completion.predicting import Predicting
@@ -84,21 +84,31 @@ class Recommending(Predicting):
 
     def _listed(self, rows: Indices64, columns: Indices64, scores: Floats) -> tuple[list[NDArray[Any]], list[Floats]]:
         """The unknown columns of each row, by id, and their predictions, clipped to the bounds."""
-        left = np.isfinite(scores)
         if self._box is not None:
+            left = np.isfinite(scores)
             at = np.broadcast_to(rows[:, None], columns.shape)[left]
             scores[left] = clipped(scores[left], self._box, at, columns[left])
-        named = columns if self._cols.ids is None else np.asarray(self._cols.ids)[columns]
-        counts = left.sum(axis=1)
-        return [a[:n] for a, n in zip(named, counts, strict=True)], [a[:n] for a, n in zip(scores, counts, strict=True)]
+        return listed(columns, scores, self._cols)
 
     def _check_known(self, known: ObservedMatrix) -> None:
-        shape = len(self.row_factors_), len(self.col_factors_)
-        if known.shape != shape:
-            raise ValueError(f"known must have the shape that fit was given, {shape}; got {known.shape}")
-        pairs = ((self._rows, known.row_ids), (self._cols, known.col_ids))
-        if any(labels.ids is not None and ids is not None and not labels.same(ids) for labels, ids in pairs):
-            raise ValueError("known has other ids than fit was given, or in another order")
+        check_known(known, self._rows, self._cols)
+
+
+def check_known(known: ObservedMatrix, rows: Labels, cols: Labels) -> None:
+    """Raise an error unless `known` has the shape and the ids that `fit` was given."""
+    shape = rows.count, cols.count
+    if known.shape != shape:
+        raise ValueError(f"known must have the shape that fit was given, {shape}; got {known.shape}")
+    pairs = ((rows, known.row_ids), (cols, known.col_ids))
+    if any(labels.ids is not None and ids is not None and not labels.same(ids) for labels, ids in pairs):
+        raise ValueError("known has other ids than fit was given, or in another order")
+
+
+def listed(columns: Indices64, scores: Floats, labels: Labels) -> tuple[list[NDArray[Any]], list[Floats]]:
+    """What `largest` has found, row by row and by id, without those of −∞."""
+    named = columns if labels.ids is None else np.asarray(labels.ids)[columns]
+    counts = np.isfinite(scores).sum(axis=1)
+    return [a[:n] for a, n in zip(named, counts, strict=True)], [a[:n] for a, n in zip(scores, counts, strict=True)]
 
 
 def largest(
