@@ -170,6 +170,7 @@ def test_what_is_allowed_passes(path, source):
 VALIDATION = {
     ("problem.py", "Location"): "the parts of a problem",
     ("cli/lookup.py", "Completion"): "the model file that a user names",
+    ("cli/lookup.py", "ImplicitCompletion"): "the model file that a user names",
     ("data/observed.py", "ObservedMatrix"): "data in any form",
     ("distributed/matrix.py", "DistributedMatrix"): "data in any form",
     ("estimators/completion/bounds.py", "Box"): "bounds=(0, 5) or a Box",

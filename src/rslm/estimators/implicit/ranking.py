@@ -12,7 +12,6 @@ from rslm.data import ObservedMatrix
 from rslm.estimators.completion.recommend import Known, largest
 from rslm.runtime.types import Floats
 
-SHARE = 0.2  # of the items of every user that are held out
 BLOCK = 1024  # users at a time
 
 
@@ -53,10 +52,12 @@ class Metric:
         return total / max(len(asked), 1)
 
 
-def held_out_items(data: ObservedMatrix, rng: np.random.Generator) -> tuple[ObservedMatrix, ObservedMatrix]:
+def held_out_items(
+    data: ObservedMatrix, rng: np.random.Generator, share: float = 0.2
+) -> tuple[ObservedMatrix, ObservedMatrix]:
     """Hold out a share of the items of every user, at least one of those with two or more: (train, held out)."""
     counts = data.row_counts()
-    count = np.where(counts >= 2, np.maximum(np.floor(SHARE * counts), 1), 0)
+    count = np.where(counts >= 2, np.maximum(np.floor(share * counts), 1), 0)
     rows = data.rows_of_entries()
     order = np.lexsort((rng.random(len(data)), rows))  # a random order within every row
     held = np.zeros(len(data), dtype=np.bool_)
