@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -327,6 +328,8 @@ def test_wrong_settings(given, message):
 def test_other_mistakes():
     with pytest.raises(NotFittedError):
         ImplicitCompletion().recommend([0])
+    with pytest.raises(TypeError, match="need the data in this process"):
+        ImplicitCompletion().fit(SimpleNamespace(map_partitions=None))
     with pytest.raises(ValueError, match="top must be a whole number"):
         MODEL.recommend([0], 0)
     with pytest.raises(ValueError, match="top must be a whole number ≥ 1 or None"):

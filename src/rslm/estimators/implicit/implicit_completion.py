@@ -16,7 +16,7 @@ from rslm.data import Labels, ObservedMatrix, parts
 from rslm.data.splits import as_generator
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import is_auto, is_whole
-from rslm.estimators.completion.observed_input import ObservedInput, refuse_sparse
+from rslm.estimators.completion.observed_input import ObservedInput, on_cluster, refuse_sparse
 from rslm.estimators.completion.recommend import Known, check_known, largest, listed
 from rslm.estimators.implicit.confidence import check_confidence, interactions
 from rslm.estimators.implicit.item_space import ItemSpace
@@ -208,6 +208,11 @@ class ImplicitCompletion(ObservedInput):
         return Asked(None if is_auto(self.rank) else int(self.rank), **numbers)
 
     def _interactions(self, X: Any, *, fitting: bool) -> ObservedMatrix:
+        if on_cluster(X):
+            raise TypeError(
+                f"{type(X).__name__} is on the workers of a cluster, and zeros at all entries need the data in this "
+                "process; give an array, a sparse matrix or a path"
+            )
         return interactions(self._observed(X, fitting=fitting), self.confidence)
 
     def _set(self, attributes: dict[str, Any]) -> None:
