@@ -42,7 +42,14 @@ def optimum(C, alpha0, weighted):
     return float(task.solve(solver=cp.CLARABEL, **tight))
 
 
-CASES = [(0.02, 0.05, True), (0.5, 1.0, False), (5.0, 0.05, False), (5.0, 1.0, True), (200.0, 0.05, True)]
+CASES = [
+    (5.0, 1e-9, False),
+    (0.02, 0.05, True),
+    (0.5, 1.0, False),
+    (5.0, 0.05, False),
+    (5.0, 1.0, True),
+    (200.0, 0.05, True),
+]
 
 
 @pytest.mark.parametrize(("C", "alpha0", "weighted"), CASES)

@@ -57,12 +57,13 @@ class AllEntriesDuals(Duals):
             return np.asarray(z[at].astype(np.float64) - self._pull * w[at])
 
         def linear(at: slice) -> Floats:
-            return dual(at) * best_part(problem, at) * y[at]
+            omega = observed_weights(problem, at)
+            return np.asarray(dual(at) * y[at] * (omega / (omega + alpha0)))
 
         def square(at: slice) -> Floats:
-            # Where an entry is not observed, s is −2C α₀ w: s²/4Cα₀ is C α₀ w², which is subtracted here from all.
-            own = dual(at) ** 2 * (1.0 - best_part(problem, at)) / (4.0 * C * alpha0)
-            return np.asarray(own - C * alpha0 * w[at] ** 2)
+            # The sum over all entries counts an observed one like the others, whose s²/4Cα₀ is C α₀ w².
+            a = C * (observed_weights(problem, at) + alpha0)
+            return np.asarray(dual(at) ** 2 / (4.0 * a) - C * alpha0 * w[at] ** 2)
 
         everywhere = C * alpha0 * product_squared(self._A, self._B)
         return sum_in_blocks(linear, len(y)), everywhere + sum_in_blocks(square, len(y))
@@ -81,27 +82,29 @@ def product_squared(A: Floats, B: Floats) -> float:
     return max(float(np.vdot(A.T @ A, B.T @ B)), 0.0)  # a rounding error may be below 0
 
 
-def best_part(problem: Problem, at: slice) -> Floats | float:
-    """ω/(ω + α₀) of observed entries: what the best w of an entry is relative to y; α₀/(ω + α₀) is the rest of 1."""
-    weights, alpha0 = problem.data.weights, problem.data.background
-    return 1.0 / (1.0 + alpha0) if weights is None else np.asarray(weights[at] / (weights[at] + alpha0))
+def observed_weights(problem: Problem, at: slice) -> Floats:
+    """ω of observed entries."""
+    weights = problem.data.weights
+    return np.ones(1) if weights is None else weights[at]
 
 
 def best_entries(problem: Problem) -> Floats:
-    """The best value of every observed entry by itself."""
+    """The best value of every observed entry by itself, y ω/(ω + α₀)."""
     y = problem.data.values
     best = np.empty(len(y))
     for start in range(0, len(y), BLOCK):
         at = slice(start, start + BLOCK)
-        best[at] = y[at] * best_part(problem, at)
+        omega = observed_weights(problem, at)
+        best[at] = y[at] * (omega / (omega + problem.data.background))
     return best
 
 
 def least_loss(problem: Problem) -> float:
     """C Σ min_w (ω (y − w)² + α₀ w²) = C α₀ Σ y² ω/(ω + α₀) over the observed entries."""
-    y = problem.data.values
+    y, alpha0 = problem.data.values, problem.data.background
 
     def of_block(at: slice) -> Floats:
-        return np.asarray(best_part(problem, at) * y[at].astype(np.float64) ** 2)
+        omega = observed_weights(problem, at)
+        return np.asarray(y[at].astype(np.float64) ** 2 * (omega / (omega + alpha0)))
 
-    return problem.C * problem.data.background * sum_in_blocks(of_block, len(y))
+    return problem.C * alpha0 * sum_in_blocks(of_block, len(y))

@@ -242,6 +242,29 @@ def test_large_data_are_searched_by_some_users(monkeypatch):
     assert model.C_ not in model.path_["C"]  # corrected for the number of users
 
 
+def test_a_C_that_is_given_stays_as_it_is(monkeypatch):
+    from rslm.estimators.implicit import search
+
+    monkeypatch.setattr(search, "ENTRIES", 200)
+    assert ImplicitCompletion(rank=3, C=5.3, weighting=0.5, random_state=0).fit(X).C_ == 5.3
+
+
+def test_the_search_keeps_to_its_time():
+    """No time for more than one trial; the fit has the best model so far."""
+    model = ImplicitCompletion(random_state=0, max_time=1e-6).fit(X)
+    assert len(model.path_["C"]) == 1
+    assert model.outcome_ == "time"
+    assert len(model.recommend([0], 3)[0][0]) == 3
+
+
+def test_a_rank_above_the_width_of_the_kernels():
+    wide = clicks(150, 140)
+    model = ImplicitCompletion(rank=132, C=50.0, alpha0=0.2, weighting=0.0, random_state=0, tol=1e-6).fit(wide)
+    items, contributions = model.explain(3, 0, top=None)
+    assert len(items) == wide[[3]].nnz
+    assert contributions.sum() == pytest.approx(model.predict([3], [0])[0], abs=1e-4)  # at a gradient of 1e-6
+
+
 def test_progress_is_logged(caplog):
     with caplog.at_level(logging.INFO, logger=logger.name):
         ImplicitCompletion(rank=2, weighting=0.5, random_state=0, verbose=1).fit(X)

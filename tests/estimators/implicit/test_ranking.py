@@ -40,7 +40,7 @@ def test_blocks_change_nothing(monkeypatch):
     users, items = rng.standard_normal((30, 2)), rng.standard_normal((5, 2))
     known, held_out = held_out_items(observed([np.flatnonzero(row) for row in rng.random((30, 5)) < 0.6]), rng)
     whole = Metric.of("ndcg@3").score(users, items, known, held_out)
-    monkeypatch.setattr(ranking, "BLOCK", 7)
+    monkeypatch.setattr(ranking, "CELLS", 7 * 5)
     assert Metric.of("ndcg@3").score(users, items, known, held_out) == pytest.approx(whole, rel=1e-12)  # other sums
 
 

@@ -9,10 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from rslm.data import ObservedMatrix
-from rslm.estimators.completion.recommend import Known, largest
+from rslm.estimators.completion.recommend import CELLS, Known, largest
 from rslm.runtime.types import Floats
-
-BLOCK = 1024  # users at a time
 
 
 @dataclass(frozen=True)
@@ -41,12 +39,11 @@ class Metric:
         top = min(self.k, len(items))
         discount = 1.0 / np.log2(np.arange(2.0, top + 2.0)) if self.name == "ndcg" else np.ones(top)
         best, total = np.cumsum(discount), 0.0
-        for start in range(0, len(asked), BLOCK):
-            rows = asked[start : start + BLOCK]
+        wanted, step = held_out.to_csr(), max(1, CELLS // len(items))
+        for start in range(0, len(asked), step):
+            rows = asked[start : start + step]
             columns, scores = largest(rows, users, items, top, Known.of(known))
-            taken = np.zeros((len(rows), len(items)), dtype=np.bool_)
-            for i, row in enumerate(rows):
-                taken[i, held_out.index[held_out.indptr[row] : held_out.indptr[row + 1]]] = True
+            taken = wanted[rows].toarray() != 0
             hits = np.take_along_axis(taken, columns, axis=1) & np.isfinite(scores)
             total += float(((hits @ discount) / best[np.minimum(counts[rows], top) - 1]).sum())
         return total / max(len(asked), 1)

@@ -9,8 +9,9 @@ rank. Of more than 2 million entries, whole users are sampled, and C is correcte
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.log import logger
 from rslm.runtime.types import Floats, Indices64
 from rslm.solvers import solve
+from rslm.solvers.stopping import LEAST_TIME
 
 PER_SIZE = 0.05  # C, relative to √(n_users · n_items)
 PER_CONFIDENCE = 0.2  # α₀, relative to the mean confidence
@@ -81,10 +83,15 @@ class Search:
     metric: Metric
     n_threads: int
     seed: int
-    over: Callable[[], bool]  #: whether the search has to end
+    interrupt: Interrupt
+    deadline: float  #: on the clock of `time.perf_counter`; infinite for none
     score: float = -1.0  #: of the best setting so far
     path: list[dict[str, float]] = field(default_factory=list)
     starts: dict[int, Floats] = field(default_factory=dict)  #: the best U of every rank
+
+    def over(self) -> bool:
+        """Whether the search has to end."""
+        return self.interrupt.pending or time.perf_counter() >= self.deadline
 
     def of_popularity(self) -> float:
         """The metric of recommending to everyone what most users took."""
@@ -100,6 +107,7 @@ class Search:
             setting.rank,
             tol=ROUGH,
             max_iter=MOST_STEPS,
+            max_time=None if math.isinf(self.deadline) else max(self.deadline - began, LEAST_TIME),
             start=self.starts.get(setting.rank),
             random_state=self.seed,
             n_threads=self.n_threads,
@@ -192,14 +200,15 @@ def found_settings(
     train, held_out = held_out_items(sample, np.random.default_rng(seed))
     if not len(held_out):  # no user took two items
         return Found(asked.first(data))
-    search = Search(
-        train, held_out, metric, n_threads, seed, lambda: interrupt.pending or time.perf_counter() > deadline
-    )
-    setting = search.best(asked, asked.first(sample))
+    # The best C of all users, relative to that of the sample.
+    more = C_of_more_rows(data.shape[1], data.shape[0], sample.shape[0])
+    first = asked.first(sample)
+    search = Search(train, held_out, metric, n_threads, seed, interrupt, deadline)
+    setting = search.best(asked, first if asked.C is None else replace(first, C=asked.C / more))
     compared = {"popularity": search.of_popularity(), "model": search.score}
     path = {name: np.array([float(trial[name]) for trial in search.path]) for name in search.path[0]}
-    more = C_of_more_rows(data.shape[1], data.shape[0], sample.shape[0]) if asked.C is None else 1.0
-    return Found(replace(setting, C=more * setting.C), path, compared, search.starts.get(setting.rank))
+    setting = replace(setting, C=more * setting.C if asked.C is None else asked.C)
+    return Found(setting, path, compared, search.starts.get(setting.rank))
 
 
 def layout_of(data: ObservedMatrix, setting: Setting) -> ImplicitLayout:
