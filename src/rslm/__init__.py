@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rslm.data import ObservedMatrix
     from rslm.estimators import (
         HankelModel,
+        ImplicitCompletion,
         InductiveCompletion,
         MatrixCompletion,
         MultiTaskClassifier,
@@ -48,6 +49,7 @@ else:  # a type checker that sees `__getattr__` would accept any name
 
 __all__ = [
     "HankelModel",
+    "ImplicitCompletion",
     "InductiveCompletion",
     "MatrixCompletion",
     "MultiTaskClassifier",

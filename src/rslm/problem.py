@@ -4,7 +4,8 @@
 
 with a loss ℓ, a measurement M with weights ω of its observations, and a structure D; p and q are the row and column
 weights; all weights are 1 unless given. With a location, mean, effects and covariates are added to the predictions and
-their ridges to the objective (`rslm.location`); then D holds the predictions, location included.
+their ridges to the objective (`rslm.location`); then D holds the predictions, location included. A measurement with
+zeros at all entries adds C α₀ Σ W² over all of them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Problem:
     loss : Loss
         For instance ``Square()``.
     data : Measurement
-        What was observed: Entries, Samples, Tasks, Bilinear or one of your own.
+        What was observed: Entries, AllEntries, Samples, Tasks, Bilinear or one of your own.
     structure : Structure, optional
         The set that W lies in, such as Box or Hankel, or a penalty on W, such as Smooth; None for all matrices, which
         becomes ``Free()``.
@@ -84,7 +85,7 @@ class Problem:
                 f"structure must be None or a Structure such as Box, Smooth or Hankel; got {self.structure!r}"
             )
         self.structure.check_form()
-        self.data.validate(self.structure)
+        self.data.validate(self.loss, self.structure, self.location)
         self.structure.check(self.data)
         if self.location is not None:
             self._check_location(self.location)

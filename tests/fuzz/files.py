@@ -365,6 +365,7 @@ def models() -> list[bytes]:
         rslm.MatrixCompletion(**plain).partial_fit(X),
         rslm.MatrixCompletion(random_state=0, max_iter=20).fit(X),
         rslm.InductiveCompletion(**given).fit(X, row_features=rows, column_features=cols),
+        rslm.ImplicitCompletion(2, random_state=0, max_iter=20).fit(np.abs(np.nan_to_num(X))),
         rslm.MultiTaskRegressor(2, 1.0).fit(Z, y, tasks=tasks),
         rslm.MultiTaskClassifier(2, 1.0).fit(Z, np.arange(len(y)) % 2, tasks=tasks),
         rslm.MultiTaskClassifier(2, 1.0).fit(Z, np.arange(len(y)) % 3),
@@ -401,6 +402,11 @@ def use_model(model: Any, path: Path) -> None:
         if len(model.col_factors_) == X.shape[1] and named == [None, None]:
             signs = np.where(np.isnan(X), np.nan, np.sign(X))
             model.transform(signs if model.classes_ is not None else X)
+    elif isinstance(model, rslm.ImplicitCompletion):
+        found = model.predict([0], [0])
+        model.recommend([0], 3)
+        model.explain(0, 0)
+        model.similar_items([0], 2)
     elif isinstance(model, rslm.HankelModel):
         found = np.concatenate([model.forecast(3), model.signal_[:3]])
     elif isinstance(model, rslm.ReducedRankRegressor):

@@ -33,6 +33,15 @@ def complete(
     weighting: Annotated[
         float | None, typer.Option(help="Exponent of the weighted trace norm; 0 for the plain one. Found if not given.")
     ] = None,
+    implicit: Annotated[
+        bool, typer.Option("--implicit", help="The values are counts of what rows took: clicks, plays, purchases.")
+    ] = False,
+    alpha0: Annotated[
+        float | None, typer.Option(help="With --implicit: weight of what was not taken. Found if not given.")
+    ] = None,
+    confidence: Annotated[
+        str | None, typer.Option(help="With --implicit: weight of a count, log (default), linear or ones.")
+    ] = None,
     held: Annotated[
         float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of the entries to test on.")
     ] = 0.1,
@@ -68,13 +77,19 @@ def complete(
 
     Rank, C and weighting are found by held-out entries; --rank, --C and --weighting fix them.
 
+    With --implicit, entries are what people took, and everything else is a zero that counts a little: the held-out part
+    is ranked. Repeated entries are summed, and the model is fitted to all entries in the end.
+
     Example: rslm complete ratings.csv --lower 1 --upper 5 --model ratings.rslm
+
+    Example: rslm complete plays.csv --implicit --model plays.rslm
     """
-    from rslm import MatrixCompletion
+    from rslm import ImplicitCompletion, MatrixCompletion
     from rslm.cli.cluster import complete_on_cluster
     from rslm.cli.completed import result, write_filled
     from rslm.cli.found import in_words
     from rslm.cli.held_out import accuracy, better_guess, rmse
+    from rslm.cli.implicit import complete_implicit
     from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
     from rslm.cli.progress import FitProgress
     from rslm.data import holdout, read_source
@@ -92,6 +107,14 @@ def complete(
     shared: dict[str, Any] = {"loss": loss, "effects": AUTO if effects else None}
     shared |= {"weighting": AUTO if weighting is None else weighting, "random_state": seed, "max_time": max_time}
     shared["bounds"] = None if lower is None and upper is None else (lower, upper)
+    if not implicit and (alpha0 is not None or confidence is not None):
+        raise ValueError("--alpha0 and --confidence need --implicit")
+    if implicit:
+        others: dict[str, Any] = {"--lower": lower, "--upper": upper, "--fill": fill, "--report": report}
+        others |= {"--loss": None if loss == "square" else loss, "--no-effects": None if effects else True}
+        others |= {"--checkpoint": checkpoint, "--scheduler": scheduler}
+        if given := [name for name, value in others.items() if value is not None]:
+            raise ValueError(f"{', '.join(given)} cannot be combined with --implicit; leave that out")
     if scheduler is not None:
         here = {"--fill": fill, "--report": report, "--rows": rows, "--cols": cols, "--values": values}
         if given := [name for name, value in here.items() if value]:
@@ -113,11 +136,17 @@ def complete(
             values=values,
             weights=weight,
             variable=variable,
-            duplicates=duplicates,  # type: ignore[arg-type]
+            duplicates="sum" if implicit and duplicates == "error" else duplicates,  # type: ignore[arg-type]
         )
     matrix = source.data
     console.print(f"{data}: {source.how}")
     console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.3g} %)")
+    if implicit:
+        limit = AUTO if rank is None else min(rank, *matrix.shape)
+        asked = limit, AUTO if c is None else c, AUTO if alpha0 is None else alpha0, shared["weighting"]
+        chosen = ImplicitCompletion(*asked, confidence=confidence or "log", random_state=seed, max_time=max_time)
+        complete_implicit(console, chosen, matrix, held, model, json)
+        return
     if line := cost_in_words(shared["bounds"], matrix.shape, rank or USUAL_RANK):
         console.print(line)
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > FEW else (matrix, None)

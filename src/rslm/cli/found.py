@@ -23,6 +23,8 @@ def search_facts(model: Any) -> dict[str, Any]:
     """For --json: how many settings were tried, and the errors of the held-out entries of the search."""
     if model.path_ is None:
         return {}
+    if "popularity" in model.held_out_:
+        return {"search": {"settings": len(model.path_["C"]), "measure": model.metric, **model.held_out_}}
     errors = {f"error_of_{name}": float(value) for name, value in model.held_out_.items()}
     return {"search": {"settings": len(model.path_["C"]), "measure": measure(model), **errors}}
 
@@ -44,6 +46,8 @@ def in_words(model: Any) -> list[str]:
         return []
     if "pooled" in model.held_out_:
         return [_of_tasks(model)]
+    if "popularity" in model.held_out_:
+        return [_of_ranking(model)]
     errors = model.held_out_
     tried, count = len(model.path_["C"]), len(np.unique(model.path_["rank"]))
     ranks = f"{count} ranks" if count > 1 else "one rank"
@@ -74,6 +78,16 @@ def _of_tasks(model: Any) -> str:
     what = f"rank {model.rank_}, C = {model.C_:.3g}" if known is None else known[0]
     tried = len(model.path_["C"])
     return f"Settings found: {what}; the best of {tried}, by rows held out of those to learn from: {errors}."
+
+
+def _of_ranking(model: Any) -> str:
+    """The same for what people took, which is compared with the most popular items."""
+    found = model.held_out_
+    return (
+        f"Settings found: rank {model.rank_}, C = {model.C_:.3g}, alpha0 {model.alpha0_:.3g}, weighting "
+        f"{model.weighting_:g}; the best of {len(model.path_['C'])}, by items held out of those to learn from: "
+        f"{model.metric} {found['model']:.4g}, the most popular items {found['popularity']:.4g}."
+    )
 
 
 def verdict(model: Any) -> str:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm import load
+from rslm import ImplicitCompletion, load
 from rslm.data import ObservedMatrix
 from rslm.data.numbers import plain_number
 from rslm.estimators.completion import Completion
+
+Recommender = Completion | ImplicitCompletion
 
 
 def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArray[Any]:
@@ -25,7 +27,7 @@ def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArra
     return numbers - 1
 
 
-def known_ids(model: Completion, row: Any, col: Any) -> bool:
+def known_ids(model: Recommender, row: Any, col: Any) -> bool:
     """Whether one of the two is an id of the model."""
     pairs = ((row, model.row_ids_), (col, model.col_ids_))
     return any(ids is None or plain_number(given) in ids.tolist() for given, ids in pairs)
@@ -35,6 +37,16 @@ def completion(path: Path) -> Completion:
     fitted = load(path)
     if not isinstance(fitted, Completion):
         raise ValueError(f"{path} holds a {type(fitted).__name__}; a MatrixCompletion is needed")
+    return fitted
+
+
+def recommender(path: Path) -> Recommender:
+    """A model with factors of rows and columns."""
+    fitted = load(path)
+    if not isinstance(fitted, Completion | ImplicitCompletion):
+        raise ValueError(
+            f"{path} holds a {type(fitted).__name__}; a MatrixCompletion or an ImplicitCompletion is needed"
+        )
     return fitted
 
 
@@ -50,7 +62,7 @@ def position(ids: NDArray[Any] | None, wanted: str, count: int) -> int:
     return at[0]
 
 
-def known_of_row(model: Completion, at: int, data: ObservedMatrix, path: str) -> ObservedMatrix:
+def known_of_row(model: Recommender, at: int, data: ObservedMatrix, path: str) -> ObservedMatrix:
     """The entries of the data in this row, as a matrix of the model's shape; `path` is for messages."""
     columns = np.unique(seen_by(model, at, data, path)).astype(np.int32)
     rows, cols = len(model.row_factors_), len(model.col_factors_)
@@ -58,7 +70,7 @@ def known_of_row(model: Completion, at: int, data: ObservedMatrix, path: str) ->
     return ObservedMatrix(indptr, columns, np.ones(len(columns)), (rows, cols))
 
 
-def seen_by(model: Completion, at: int, data: ObservedMatrix, path: str) -> Any:
+def seen_by(model: Recommender, at: int, data: ObservedMatrix, path: str) -> Any:
     """The columns in which the data have an entry in this row."""
     if (model.row_ids_ is None) != (data.row_ids is None) or (model.col_ids_ is None) != (data.col_ids is None):
         raise ValueError(f"{path} has no ids where the model has some, or vice versa; they cannot be compared")
@@ -76,7 +88,7 @@ def seen_by(model: Completion, at: int, data: ObservedMatrix, path: str) -> Any:
     return np.array([table[n] for n in data.col_ids[columns].tolist() if n in table], dtype=np.int64)
 
 
-def most_similar(model: Completion, at: int, top: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def most_similar(model: Recommender, at: int, top: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """The rows whose factors have the smallest angles to those of one row, and the cosines."""
     length = np.linalg.norm(model.row_factors_, axis=1)
     score = model.row_factors_ @ model.row_factors_[at] / np.maximum(length * length[at], np.finfo(float).tiny)

@@ -30,7 +30,7 @@ def predict(
 
     Example: rslm predict ratings.rslm wanted.csv --out predicted.csv
     """
-    from rslm.cli.lookup import completion, counted, known_ids
+    from rslm.cli.lookup import counted, known_ids, recommender
     from rslm.cli.output import claim, screen
     from rslm.data.files import read_pairs
     from rslm.data.files.roles import names_ids
@@ -38,7 +38,7 @@ def predict(
     from rslm.storage.atomic import atomic_text
 
     claim(force, out, read=[model, pairs])
-    fitted = completion(model)
+    fitted = recommender(model)
     first, second, how = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
     pair = first[0], second[0]
     if header is None and len(first) > 1 and names_ids(*map(str, pair)) and not known_ids(fitted, *pair):
@@ -83,7 +83,7 @@ def recommend(
     """
     from rich.table import Table
 
-    from rslm.cli.lookup import completion, known_of_row, most_similar, position
+    from rslm.cli.lookup import known_of_row, most_similar, position, recommender
     from rslm.cli.output import as_json, screen
     from rslm.data import read_source
     from rslm.data.numbers import plain_number
@@ -103,7 +103,7 @@ def recommend(
         raise ValueError(f"{', '.join(given)}: only for the data of --known, but none are read here; leave it out")
     if known is not None and similar:
         raise ValueError("--known leaves out columns, and --similar lists rows; give one of them")
-    fitted = completion(model)
+    fitted = recommender(model)
     at = position(fitted.row_ids_, whom, len(fitted.row_factors_))
     if similar:
         if not fitted.row_factors_.any():

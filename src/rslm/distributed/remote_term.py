@@ -97,7 +97,7 @@ class Shards(Measurement):
     def shape(self) -> tuple[int, int]:
         return self._shape
 
-    def validate(self, structure: Structure) -> None:
+    def validate(self, loss: Any, structure: Structure, location: Any) -> None:
         if self.tasks is not None and structure.box is not None:
             raise TypeError(
                 "tasks with bounds cannot be distributed over processes: to keep the bounds, all columns are moved "

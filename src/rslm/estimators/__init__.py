@@ -1,12 +1,14 @@
 """Estimators: thin compositions of a problem, a solver and scikit-learn's conventions."""
 
 from rslm.estimators.completion import InductiveCompletion, MatrixCompletion
+from rslm.estimators.implicit import ImplicitCompletion
 from rslm.estimators.persistence import load
 from rslm.estimators.series import HankelModel
 from rslm.estimators.tasks import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
 
 __all__ = [
     "HankelModel",
+    "ImplicitCompletion",
     "InductiveCompletion",
     "MatrixCompletion",
     "MultiTaskClassifier",

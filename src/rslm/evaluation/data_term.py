@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rslm.evaluation.all_entries import AllEntriesDuals, best_entries, least_loss, product_squared
 from rslm.evaluation.dual import (
     BLOCK,
     Duals,
@@ -136,6 +137,25 @@ class LocalTerm:
         return lambda X: linear.whole_times(w, linear.whole_transposed_times(w, X))
 
 
+class AllEntriesTerm(LocalTerm):
+    """Observations in this process, and zeros of weight α₀ at all entries."""
+
+    def value(self, W: Factored) -> float:
+        of_zeros = self.problem.data.background * product_squared(W.U * self.problem.row_scale, W.V)
+        return super().value(W) + self.problem.C * of_zeros
+
+    def least_loss(self) -> float:
+        return least_loss(self.problem)
+
+    def uncorrected_duals(self, W: Factored) -> Duals:
+        assert W.solution is not None
+        A = W.U * self.problem.row_scale
+        return AllEntriesDuals(self.problem, W.solution.dual(), self.n_threads, A, W.V, self.predictions(W))
+
+    def guess(self, usual: float, effects: Effects | None = None) -> Callable[[Floats], Floats]:
+        return dual_gram(self.problem, best_entries(self.problem), self.n_threads)
+
+
 def residual_duals(problem: Problem, effects: Effects, n_threads: int) -> Floats:
     """−ω ℓ' of every observation where W is 0."""
     (d, T), y, weights, loss = problem.shape, problem.data.values, problem.data.weights, CheckedLoss(problem.loss)
@@ -148,8 +168,13 @@ def residual_duals(problem: Problem, effects: Effects, n_threads: int) -> Floats
     return z
 
 
+def local_term(problem: Problem, n_threads: int) -> LocalTerm:
+    """The data term of observations in this process."""
+    return (LocalTerm if problem.data.background == 0.0 else AllEntriesTerm)(problem, n_threads)
+
+
 def term_of(problem: Problem, n_threads: int) -> DataTerm:
     """The data term of a problem."""
     remote: Any = problem.data.remote_term(problem)
-    term: DataTerm = LocalTerm(problem, n_threads) if remote is None else remote
+    term: DataTerm = local_term(problem, n_threads) if remote is None else remote
     return term

@@ -101,7 +101,7 @@ class Duals:
             return _frobenius_squared(self.gram, self.problem.shape[0])
         parts = [(self.problem.data.columns, self.z)]  # type: ignore[attr-defined]
         parts += [] if self.multipliers is None else [(self.multipliers.entries, self.multipliers.values)]
-        return sum(math.sqrt(_squares_of_entries(self.problem, *part)) for part in parts) ** 2
+        return sum(math.sqrt(squares_of_entries(self.problem, *part)) for part in parts) ** 2
 
     def conjugate_part(self, alpha: float) -> float:
         return conjugate_part(self.problem, self.z, alpha)
@@ -254,7 +254,7 @@ def _frobenius_squared(gram: Callable[[Floats], Floats], d: int) -> float:
     return total
 
 
-def _squares_of_entries(problem: Problem, columns: Columns, values: Floats) -> float:
+def squares_of_entries(problem: Problem, columns: Columns, values: Floats) -> float:
     """‖diag(1/√p) · values · diag(1/√q)‖_F² of a sparse matrix."""
     p, total = problem.row_weights, 0.0
     values = columns.divided(values, problem.column_weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rslm.inner.base import InnerSolver
 from rslm.inner.entries.active_set import ActiveSet
+from rslm.inner.entries.all_entries import AllEntriesRidge
 from rslm.inner.entries.coordinate_descent import CoordinateDescent
 from rslm.inner.entries.newton import Newton
 from rslm.inner.entries.ridge import Ridge
@@ -17,6 +18,7 @@ from rslm.problem import Problem
 #: The first one without an obstacle is used: specialised solvers come first, the generic one last.
 CANDIDATES: tuple[type[InnerSolver], ...] = (
     Ridge,
+    AllEntriesRidge,
     CoordinateDescent,
     Newton,
     ActiveSet,

@@ -52,6 +52,20 @@ class Quadratic:
 
 
 @dataclass(frozen=True)
+class LowRank:
+    """A Bᵀ with thin A and B."""
+
+    A: Floats
+    B: Floats
+
+    def times(self, Y: Floats) -> Floats:
+        return np.asarray(self.A @ (self.B.T @ Y))
+
+    def transposed_times(self, X: Floats) -> Floats:
+        return np.asarray(self.B @ (self.A.T @ X))
+
+
+@dataclass(frozen=True)
 class ColumnScaled:
     """Another matrix with column t multiplied by scale[t]; `scale` is an array of shape (T, 1)."""
 

@@ -29,7 +29,9 @@ class Measurement(ABC):
     weights: Floats | None = None  #: the weight of every observation in the loss; None where all are 1
     #: Every column has an intercept, which is added to its predictions and not penalised.
     intercept: bool = False
-    #: What specialised inner solvers can rely on: "entries", "features", "tasks", "sides".
+    #: Weight of a zero at every entry of W, the observed ones included: background · Σ W² is added to the loss.
+    background: float = 0.0
+    #: What specialised inner solvers can rely on: "entries", "all entries", "features", "tasks", "sides".
     traits: frozenset[str] = frozenset()
     #: Whether an observation may depend on several columns of W.
     couples_columns: bool = True
@@ -216,8 +218,9 @@ class Measurement(ABC):
         """The data term of a `problem` with observations in other processes; None where they are at hand."""
         return None
 
-    def validate(self, structure: Any) -> None:
-        """Raise an error if a method is wrong, or if the measurement cannot be combined with a `structure`.
+    def validate(self, loss: Any, structure: Any, location: Any) -> None:
+        """Raise an error if a method is wrong, or if the measurement cannot be combined with a `loss`, `structure` or
+        `location`.
 
         Only measurements from outside this package are tried out; its own have tests.
         """

@@ -12,7 +12,7 @@ import numpy as np
 from rslm.certificate import Certificate, bare_certificate, certify, no_certificate
 from rslm.continuation.path import stand_in
 from rslm.continuation.stage import Stage
-from rslm.evaluation.data_term import LocalTerm
+from rslm.evaluation.data_term import local_term
 from rslm.evaluation.objective import Evaluation, Objective, primal, value_at
 from rslm.inner.kept_location import Inside, moved_inside
 from rslm.kernels import Stopped
@@ -122,7 +122,7 @@ def answer_after_stop(
     try:
         with interrupt.ending():
             if problem.data.at_hand:
-                least = LocalTerm(problem, loop.n_threads).least_loss()
+                least = local_term(problem, loop.n_threads).least_loss()
             if wanted and bounds and loop.problem is not None:
                 # Dual variables of the problem without bounds are feasible too, with multipliers of 0.
                 free = None if stage is not None else Objective(replace(problem, structure=Free()), loop.n_threads)
@@ -154,7 +154,7 @@ class Candidate:
     solution: None = None
 
     def _of_data(self, problem: Problem) -> float:
-        return LocalTerm(problem, self.n_threads).value(self)
+        return local_term(problem, self.n_threads).value(self)
 
     def objective(self, problem: Problem) -> float:
         """C·L(W) + ½‖V‖² + penalty, as in g(U)."""

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.base import Estimator
 from rslm.estimators.choices import checked_data
 
 
-class ObservedInput(TransformerMixin, Estimator):  # type: ignore[misc]
+class ObservedInput(Estimator):
     """An estimator of a samples × features matrix with missing entries."""
 
     _rows: Labels
@@ -64,17 +64,6 @@ class ObservedInput(TransformerMixin, Estimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._cols.ids
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """The names of the input features.
-
-        Parameters
-        ----------
-        input_features : sequence of str, optional
-            The names, if `fit` was given none; otherwise they must equal those that `fit` was given.
-        """
-        check_is_fitted(self)
-        return _check_feature_names_in(self, input_features)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -101,6 +90,12 @@ def with_sample_weight(data: ObservedMatrix, sample_weight: Any) -> ObservedMatr
             "Give those of entries by X.weighted(…) of an ObservedMatrix X, or a matrix of weights"
         )
     return data.weighted(sample_weight)
+
+
+def refuse_sparse(X: Any, instead: str) -> None:
+    """Raise an error if `predict` is given sparse data; `instead` says what to call."""
+    if sparse.issparse(X) or isinstance(X, ObservedMatrix):
+        raise ValueError(f"predict(X) would give a dense result for sparse data; {instead}")
 
 
 def on_cluster(X: Any) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from rslm.certificate import Certificate
 from rslm.data import ObservedMatrix
@@ -17,7 +17,7 @@ from rslm.estimators.choices import as_loss
 from rslm.estimators.completion.bounds import clipped
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
-from rslm.estimators.completion.observed_input import ObservedInput
+from rslm.estimators.completion.observed_input import ObservedInput, refuse_sparse
 from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.scaling import extreme_scale
 from rslm.evaluation.dual import sum_in_blocks
@@ -30,7 +30,7 @@ from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box
 
 
-class Predicting(ObservedInput):
+class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
     """A learned matrix: the products of row and column factors."""
 
     row_factors_: Floats
@@ -75,6 +75,17 @@ class Predicting(ObservedInput):
         """Factors of the columns, followed by 1 for the row effects, and by the column effects and the intercept."""
         return np.column_stack([col_factors, np.ones(len(col_factors)), self.col_effects_ + self.intercept_])
 
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """The names of the input features.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            The names, if `fit` was given none; otherwise they must equal those that `fit` was given.
+        """
+        check_is_fitted(self)
+        return _check_feature_names_in(self, input_features)
+
     def _entries(self, left: Floats, i: Indices64, right: Floats, j: Indices64) -> Floats:
         """The predictions of entries at these positions in the factors."""
         if i.shape != j.shape:
@@ -82,11 +93,7 @@ class Predicting(ObservedInput):
         return clipped(predict_pairs(i, j, left, right, thread_count(self.n_threads)), self._box, i, j)
 
     def _dense_samples(self, X: Any) -> ObservedMatrix:
-        if sparse.issparse(X) or isinstance(X, ObservedMatrix):
-            raise ValueError(
-                "predict(X) would give a dense result for sparse data; use predict(rows, cols) for single entries "
-                "or transform(X) for a filled matrix"
-            )
+        refuse_sparse(X, "use predict(rows, cols) for single entries or transform(X) for a filled matrix")
         return self._observed(X, fitting=False)
 
     def _reconstructed(self, data: ObservedMatrix, row_features: Any = None) -> Floats:

@@ -68,28 +68,44 @@ class Recommending(Predicting):
     def _recommended(
         self, rows: Indices64, left: Floats, right: Floats, top: int, known: ObservedMatrix | None
     ) -> tuple[list[NDArray[Any]], list[Floats]]:
-        if not is_whole(top, least=1):
-            raise ValueError(f"top must be a whole number ≥ 1; got {top!r}")
-        top = min(int(top), len(right))
-        return self._listed(rows, *largest(left, right, top, known, rows, thread_count(self.n_threads)))
+        return self._listed(rows, *recommended(rows, left, right, top, known, thread_count(self.n_threads)))
 
     def _listed(self, rows: Indices64, columns: Indices32, scores: Floats) -> tuple[list[NDArray[Any]], list[Floats]]:
         """The unknown columns of each row, by id, and their predictions, clipped to the bounds."""
-        left = np.isfinite(scores)
         if self._box is not None:
+            left = np.isfinite(scores)
             at = np.broadcast_to(rows[:, None], columns.shape)[left]
             scores[left] = clipped(scores[left], self._box, at, columns[left])
-        named = columns.astype(np.int64) if self._cols.ids is None else np.asarray(self._cols.ids)[columns]
-        counts = left.sum(axis=1)
-        return [a[:n] for a, n in zip(named, counts, strict=True)], [a[:n] for a, n in zip(scores, counts, strict=True)]
+        return listed(columns, scores, self._cols)
 
     def _check_known(self, known: ObservedMatrix) -> None:
-        shape = len(self.row_factors_), len(self.col_factors_)
-        if known.shape != shape:
-            raise ValueError(f"known must have the shape that fit was given, {shape}; got {known.shape}")
-        pairs = ((self._rows, known.row_ids), (self._cols, known.col_ids))
-        if any(labels.ids is not None and ids is not None and not labels.same(ids) for labels, ids in pairs):
-            raise ValueError("known has other ids than fit was given, or in another order")
+        check_known(known, self._rows, self._cols)
+
+
+def check_known(known: ObservedMatrix, rows: Labels, cols: Labels) -> None:
+    """Raise an error unless `known` has the shape and the ids that `fit` was given."""
+    shape = rows.count, cols.count
+    if known.shape != shape:
+        raise ValueError(f"known must have the shape that fit was given, {shape}; got {known.shape}")
+    pairs = ((rows, known.row_ids), (cols, known.col_ids))
+    if any(labels.ids is not None and ids is not None and not labels.same(ids) for labels, ids in pairs):
+        raise ValueError("known has other ids than fit was given, or in another order")
+
+
+def recommended(
+    rows: Indices64, left: Floats, right: Floats, top: int, known: ObservedMatrix | None, threads: int
+) -> tuple[Indices32, Floats]:
+    """The columns of the largest entries of some rows of `left @ right.T` that are not known, and the entries."""
+    if not is_whole(top, least=1):
+        raise ValueError(f"top must be a whole number ≥ 1; got {top!r}")
+    return largest(left, right, min(int(top), len(right)), known, rows, threads)
+
+
+def listed(columns: Indices32, scores: Floats, labels: Labels) -> tuple[list[NDArray[Any]], list[Floats]]:
+    """What was found, row by row and by id, without entries of −∞, which are known."""
+    named = columns.astype(np.int64) if labels.ids is None else np.asarray(labels.ids)[columns]
+    counts = np.isfinite(scores).sum(axis=1)
+    return [a[:n] for a, n in zip(named, counts, strict=True)], [a[:n] for a, n in zip(scores, counts, strict=True)]
 
 
 def known_to_arrays(known: ObservedMatrix) -> dict[str, NDArray[Any]]:

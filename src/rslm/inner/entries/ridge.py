@@ -44,13 +44,6 @@ class Ridge(WeightedColumns):
             return not_entries_alone(problem)
         return f"needs a quadratic loss, {problem.loss!r} is not"
 
-    @cached_property
-    def weights_by_rows(self) -> Floats | None:
-        """The weights in the order of `columns.by_rows`."""
-        if self.weights is None:
-            return None
-        return np.take(self.weights, self.columns.row_order, out=scratch_like(self.weights), mode="clip")
-
     def gains(self, width: int) -> bool:
         return width <= WIDTH and self.offset is None and self.columns.entries * width >= MANY
 

@@ -47,6 +47,13 @@ class WeightedColumns(InnerSolver):
         self.free_ridge = 0.0 if problem.loss.quadratic else FREE
         self.spare: list[Any] = []  # memory of released points
 
+    @cached_property
+    def weights_by_rows(self) -> Floats | None:
+        """The weights in the order of `columns.by_rows`."""
+        if self.weights is None:
+            return None
+        return np.take(self.weights, self.columns.row_order, out=scratch_like(self.weights), mode="clip")
+
     def scaled(self, U: Floats) -> Floats:
         """The rows of U divided by √p; U itself where rows have no weights."""
         return self.tail.scaled(U, self.scale) if self._rows_are_weighted else U

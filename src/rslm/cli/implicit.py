@@ -1,0 +1,60 @@
+"""`rslm complete --implicit`: recommendations from what people took, and how they rank what was held out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from sklearn.base import clone
+
+from rslm import ImplicitCompletion, ObservedMatrix
+from rslm.cli.found import in_words, search_facts
+from rslm.cli.output import end, remarks_on, show
+from rslm.cli.progress import FitProgress
+from rslm.estimators.implicit.ranking import Metric
+from rslm.evaluate import holdout_per_user
+
+METRICS = ("recall@20", "ndcg@100")
+
+
+def complete_implicit(
+    console: Console, estimator: ImplicitCompletion, matrix: ObservedMatrix, held: float, model: Path | None, json: bool
+) -> None:
+    """Fit to some items of every user, show how the others are ranked, and write a model of all of them."""
+    seed = estimator.random_state
+    train, test = matrix, None
+    if held > 0 and matrix.row_counts().max(initial=0) >= 2:
+        train, test = holdout_per_user(matrix.subset(matrix.values != 0), held, np.random.default_rng(seed))
+    began = time.perf_counter()
+    with remarks_on(console, {"users": "rows", "items": "columns"}):
+        estimator.set_callbacks(FitProgress(console)).fit(train)
+    seconds = time.perf_counter() - began
+    facts: dict[str, Any] = {"entries": len(train), "rank": estimator.rank_, "C": estimator.C_}
+    facts |= {"alpha0": estimator.alpha0_, "weighting": estimator.weighting_, "confidence": estimator.confidence}
+    if test is not None and len(test):
+        popularity = np.ones((train.shape[0], 1)), train.col_counts().astype(np.float64)[:, None]
+        learned = estimator.row_factors_, estimator.col_factors_
+        facts["held_out_entries"] = len(test)
+        for name in METRICS:
+            metric = Metric.of(name)
+            facts[f"held_out_{name}"] = metric.score(*learned, train, test)
+            facts[f"{name}_of_the_most_popular"] = metric.score(*popularity, train, test)
+    facts |= {"outcome": estimator.outcome_, "iterations": estimator.n_iter_, "seconds": seconds}
+    facts |= {"relative_gap": float(estimator.certificate_.relative_gap)} | search_facts(estimator)
+    if model is not None:
+        if test is not None and estimator.outcome_ != "interrupted":
+            found = {"rank": estimator.row_factors_.shape[1], "C": estimator.C_, "alpha0": estimator.alpha0_}
+            again = clone(estimator).set_params(**found, weighting=estimator.weighting_)
+            with remarks_on(console, {"users": "rows", "items": "columns"}):
+                again.fit(matrix).save(model)
+        else:
+            estimator.save(model)
+        facts["model"] = str(model)
+    show(console, "Result", facts if json else {k: v for k, v in facts.items() if k != "search"}, json)
+    for line in in_words(estimator):
+        console.print(line)
+    console.print(estimator.certificate_.verdict)
+    end(console, estimator)

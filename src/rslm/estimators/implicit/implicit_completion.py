@@ -1,0 +1,453 @@
+"""Recommendations from what people took, as an estimator."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from rslm.certificate import Certificate
+from rslm.data import Labels, ObservedMatrix, parts
+from rslm.data.splits import as_generator
+from rslm.estimators.callbacks import Reporter
+from rslm.estimators.choices import is_auto, is_whole
+from rslm.estimators.completion.observed_input import ObservedInput, on_cluster, refuse_sparse
+from rslm.estimators.completion.recommend import check_known, known_from_arrays, known_to_arrays, listed, recommended
+from rslm.estimators.implicit.confidence import check_confidence, interactions
+from rslm.estimators.implicit.item_space import ItemSpace
+from rslm.estimators.implicit.ranking import Metric
+from rslm.estimators.implicit.search import Asked, found_settings, layout_of
+from rslm.estimators.persistence import Form, ids_from_array, ids_to_array, storable
+from rslm.estimators.warn import warn_caller
+from rslm.kernels import predict_pairs
+from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
+from rslm.runtime.threads import thread_count
+from rslm.runtime.types import Floats
+from rslm.solvers.stopping import check_max_time, check_tol, time_left
+from rslm.storage.container import Arrays, Facts
+
+SEARCHING = 0.5  # share of max_time that the search for settings may take
+
+Listed = tuple[list[NDArray[Any]], list[Floats]]
+
+
+@storable
+class ImplicitCompletion(ObservedInput):
+    """Recommend items from what users took: clicks, plays, purchases, without ratings.
+
+    Learns a low-rank matrix W of users × items that minimises
+
+        C (Σ ω (1 − W)² over what was taken  +  α₀ Σ W² over all entries)  +  ½ ‖W‖_*²
+
+    so that what was not taken is a zero that counts a little. It is the objective of implicit ALS with a trace norm.
+
+    Parameters
+    ----------
+    rank : int or "auto", default="auto"
+        Largest rank of W. "auto" begins with 32 and doubles it while that ranks held-out items better.
+    C : float or "auto", default="auto"
+        Weight of the loss against the trace norm. Larger fits more closely what was taken.
+    alpha0 : float or "auto", default="auto"
+        Weight of a zero relative to a confidence of 1; often between 0.01 and 1. It must be positive: without zeros a
+        constant fits all ones. `MatrixCompletion` is for observed values alone.
+    weighting : float or "auto", default="auto"
+        Exponent of the weighted trace norm: users and items with n entries are weighted by n^weighting, relative to the
+        average. 0 is the plain trace norm, 1 the usual regularisation of implicit ALS by frequency.
+    confidence : {"log", "linear", "ones"}, default="log"
+        The weight ω of an entry with the value x: log₂(1 + x), x itself or 1. A value of 1 has weight 1 with all of
+        these. Give confidences of your own with "linear".
+    metric : str, default="ndcg@100"
+        By which "auto" compares settings: "recall@k", "capped_recall@k" or "ndcg@k" of `rslm.evaluate`, for a fifth of
+        the items of every user, held out.
+    solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
+        The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.
+    max_iter : int, default=1000
+        Maximum number of outer iterations, including those of continuation stages.
+    tol : float, default=1e-4
+        Converged when the relative gradient, certified when the relative duality gap is at most this. Recommendations
+        hardly change below 1e-3.
+    max_time : float, optional
+        Seconds after which the best answer so far is kept; "auto" takes at most half of them for its search.
+    random_state : int, RandomState, Generator or None
+        Seed of the start and of the held-out items.
+    n_threads : int, optional
+        Threads to use, all cores if None. The answer does not depend on it.
+    verbose : int, default=0
+        1 logs every iteration, and every setting that is tried, to the logger "rslm".
+
+    Attributes
+    ----------
+    row_factors_, col_factors_ : arrays (n_users, rank) and (n_items, rank)
+        W = row_factors_ @ col_factors_.T. Users without an item have the average factors of the others; an item that
+        nobody took has factors of 0.
+    rank_ : int
+        The rank of W, which may be below the limit.
+    C_, alpha0_, weighting_ : float
+        The settings that were used.
+    path_ : dict of arrays, or None
+        rank, C, alpha0, weighting, score and seconds of all settings that were tried; None if all were given.
+    held_out_ : dict or None
+        The metric on held-out items: of "popularity", the items that most users took, and of the "model". The latter is
+        the best of all trials, so it is slightly optimistic; hold out items of your own to measure it.
+    certificate_ : Certificate
+        The objective and a lower bound on the objective of any matrix.
+    history_ : dict of arrays
+        objective, relative_gradient, seconds and more after every iteration.
+    outcome_, converged_, n_iter_ : str, bool and int
+        Why the solver ended, whether that means convergence, and how many iterations it took.
+    n_features_in_, feature_names_in_ : int and array
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from rslm import ImplicitCompletion
+    >>> plays = sparse.csr_array([[3, 1, 0, 0], [1, 2, 1, 0], [0, 0, 2, 5], [0, 0, 0, 1]])
+    >>> model = ImplicitCompletion(rank=2, C=10.0, alpha0=0.1, weighting=0.0).fit(plays)
+    >>> items, scores = model.recommend([0, 3], top=1)
+    >>> [int(best[0]) for best in items]
+    [2, 2]
+    """
+
+    certificate_: Certificate
+    row_factors_: Floats
+    col_factors_: Floats
+    _space: ItemSpace
+    _taken: ObservedMatrix  # ones with confidences
+
+    _forms: ClassVar[dict[str, Form]] = {}
+
+    def __init__(
+        self,
+        rank: int | str = "auto",
+        C: float | str = "auto",
+        alpha0: float | str = "auto",
+        weighting: float | str = "auto",
+        *,
+        confidence: str = "log",
+        metric: str = "ndcg@100",
+        solver: str = "trust-region",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        max_time: float | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.C = C
+        self.alpha0 = alpha0
+        self.weighting = weighting
+        self.confidence = confidence
+        self.metric = metric
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    # ---- fitting -------------------------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Learn the factors from what users took.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_users, n_items), or a path
+            Counts, ones or confidences; 0, NaN and what is not stored were not taken. A file is read by
+            `ObservedMatrix.read`.
+        y : ignored
+        """
+        began = time.perf_counter()
+        asked, metric = self._asked(), Metric.of(self.metric)
+        check_confidence(self.confidence)
+        check_max_time(self.max_time)
+        check_tol(self.tol)
+        data = self._interactions(X, fitting=True)
+        if not len(data):
+            raise ValueError(f"nobody took anything: X is {data.shape[0]} × {data.shape[1]} without a positive entry")
+        with self._solving() as interrupt:
+            reporter = Reporter(self, X)
+            deadline = math.inf if self.max_time is None else began + SEARCHING * float(self.max_time)
+            seed = int(as_generator(self.random_state).integers(2**31)) if asked.searches else 0
+            threads = thread_count(self.n_threads)
+            found = found_settings(data, asked, metric, threads, seed, interrupt, deadline)
+            layout = layout_of(data, found.setting)
+            callback = reporter.callback(layout.at)
+            left = time_left(self.max_time, began)
+            result = self._solve(layout.problem(), found.setting.rank, found.start, max_time=left, callback=callback)
+            self._set(layout.model(result.U, result.V, 0.0))
+            self._keep(result)
+            self.rank_ = result.numerical_rank()
+            self.C_, self.alpha0_, self.weighting_ = layout.C, layout.alpha0, layout.weighting
+            self.path_, self.held_out_ = found.path, found.held_out
+            reporter.done()
+        self._warn_if_not_converged()
+        self._warn_of_empty(data)
+        return self
+
+    def _asked(self) -> Asked:
+        """The settings that were given; wrong ones are errors."""
+        if not (is_auto(self.rank) or is_whole(self.rank, least=1)):
+            raise ValueError(f"rank must be a whole number ≥ 1 or 'auto'; got {self.rank!r}")
+        numbers: dict[str, float | None] = {}
+        for name in ("C", "alpha0", "weighting"):
+            value = getattr(self, name)
+            number = None if is_auto(value) else as_float(value)
+            if number is not None and not (math.isfinite(number) and (number > 0 or name == "weighting")):
+                what = "a finite number" if name == "weighting" else "a positive finite number"
+                advice = "; without zeros, use MatrixCompletion" if name == "alpha0" and number == 0 else ""
+                raise ValueError(f"{name} must be {what} or 'auto'; got {value!r}{advice}")
+            numbers[name] = number
+        return Asked(None if is_auto(self.rank) else int(self.rank), **numbers)
+
+    def _interactions(self, X: Any, *, fitting: bool) -> ObservedMatrix:
+        if on_cluster(X):
+            raise TypeError(
+                f"{type(X).__name__} is on the workers of a cluster, and zeros at all entries need the data in this "
+                "process; give an array, a sparse matrix or a path"
+            )
+        return interactions(self._observed(X, fitting=fitting), self.confidence)
+
+    def _set(self, attributes: dict[str, Any]) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def _warn_of_empty(self, data: ObservedMatrix) -> None:
+        users, items = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
+        if users:
+            warn_caller(
+                f"{users} of {data.shape[0]} users took nothing; they are recommended what an average user would be"
+            )
+        if items:
+            warn_caller(f"nobody took {items} of {data.shape[1]} items; all their scores are 0")
+
+    # ---- scores --------------------------------------------------------------------------------------------------
+
+    def predict(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+        """The scores of the entries (rows[k], cols[k]): near 1 for what a user would take, near 0 for most.
+
+        Parameters
+        ----------
+        rows, cols : arrays of one length
+            Positions, or ids where `fit` was given ids. Without `cols`, `rows` is a dense matrix X of new users.
+
+        Returns
+        -------
+        array
+            One score for each pair; for a matrix X, those of all items for each of its users.
+        """
+        check_is_fitted(self)
+        if cols is None:
+            refuse_sparse(rows, "use recommend_for(X) for the best items, or predict(rows, cols) for single entries")
+            return np.asarray(self._folded(self._interactions(rows, fitting=False)) @ self.col_factors_.T)
+        i, j = self._rows.positions(rows), self._cols.positions(cols)
+        if i.shape != j.shape:
+            raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
+        return predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
+
+    def recommend(self, rows: ArrayLike, top: int = 10, known: ObservedMatrix | None = None) -> Listed:
+        """The items with the largest scores for each user, best first, without those that the user took.
+
+        Parameters
+        ----------
+        rows : positions, or ids where `fit` was given ids
+        top : int, default=10
+            Maximum number of items for each user; a user who took almost everything gets fewer.
+        known : ObservedMatrix of the shape that `fit` was given, optional
+            Its entries are left out. If None, those that `fit` was given.
+
+        Returns
+        -------
+        items : list of arrays, one for each user
+            Ids, or positions where `fit` was given no ids.
+        scores : list of arrays of the same lengths
+        """
+        check_is_fitted(self)
+        if known is not None:
+            check_known(known, self._rows, self._cols)
+        at, left_out = self._rows.positions(rows), self._taken if known is None else known
+        factors = self.row_factors_, self.col_factors_
+        return listed(*recommended(at, *factors, top, left_out, thread_count(self.n_threads)), self._cols)
+
+    @property
+    def known_(self) -> ObservedMatrix:
+        """What every user took: `recommend` leaves it out."""
+        check_is_fitted(self)
+        return self._taken
+
+    def recommend_for(self, X: Any, top: int = 10) -> Listed:
+        """The items with the largest scores for new users, without those that they took.
+
+        Every user is fitted at the learned factors of the items. One without an item gets what an average user would.
+
+        Parameters
+        ----------
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the items that `fit` was given
+            One row for each user, as in `fit`.
+        top : int, default=10
+            Maximum number of items for each user.
+
+        Returns
+        -------
+        items, scores : as in `recommend`
+        """
+        check_is_fitted(self)
+        data = self._interactions(X, fitting=False)
+        users, rows = self._folded(data), np.arange(data.shape[0])
+        found = recommended(rows, users, self.col_factors_, top, data, thread_count(self.n_threads))
+        return listed(*found, self._cols)
+
+    def _folded(self, data: ObservedMatrix) -> Floats:
+        """Factors of new users."""
+        users = self._space.fold_in(data, thread_count(self.n_threads))
+        empty = data.row_counts() == 0
+        if empty.any():
+            users[empty] = self._average_user
+        return users
+
+    @property
+    def _average_user(self) -> Floats:
+        return np.asarray(self.row_factors_[self._taken.row_counts() > 0].mean(axis=0))
+
+    def explain(self, row: Any, col: Any, top: int | None = 10) -> tuple[NDArray[Any], Floats]:
+        """Which of the items that a user took made the score of an item: contributions, largest first.
+
+        The factors of a user solve a linear system whose right-hand side is a sum over the items that the user took.
+        So the score is a sum over these, too. It is that of `predict` if the fit has converged.
+
+        Parameters
+        ----------
+        row, col : position, or id where `fit` was given ids
+            Of a user and of an item, which the user need not have taken.
+        top : int or None, default=10
+            Maximum number of items; None for all, whose contributions sum to the score.
+
+        Returns
+        -------
+        items : array
+            Ids, or positions where `fit` was given no ids.
+        contributions : array of the same length
+            Negative where an item speaks against the recommendation.
+        """
+        check_is_fitted(self)
+        if not (top is None or is_whole(top, least=1)):
+            raise ValueError(f"top must be a whole number ≥ 1 or None; got {top!r}")
+        users, items = self._rows.positions(row), self._cols.positions(col)
+        if len(users) != 1 or len(items) != 1:
+            raise ValueError(f"explain takes one user and one item; got {len(users)} and {len(items)}")
+        start, end = self._taken.indptr[users[0]], self._taken.indptr[users[0] + 1]
+        own = one_row(self._taken, int(start), int(end))
+        parts_of_score = self._space.contributions(own, int(items[0]), thread_count(self.n_threads))
+        order = np.argsort(-parts_of_score, kind="stable")[:top]
+        at = own.index[order].astype(np.int64)
+        return at if self._cols.ids is None else np.asarray(self._cols.ids)[at], parts_of_score[order]
+
+    def similar_items(self, cols: ArrayLike, top: int = 10) -> Listed:
+        """The items whose factors point in the most similar directions, best first, and the cosines.
+
+        Parameters
+        ----------
+        cols : positions, or ids where `fit` was given ids
+        top : int, default=10
+            Maximum number of items for each; an item is not similar to itself.
+
+        Returns
+        -------
+        items, cosines : lists of arrays, one for each of `cols`
+        """
+        check_is_fitted(self)
+        return similar(self.col_factors_, self._cols, cols, top, thread_count(self.n_threads))
+
+    def similar_users(self, rows: ArrayLike, top: int = 10) -> Listed:
+        """The users whose factors point in the most similar directions, best first, and the cosines.
+
+        Parameters
+        ----------
+        rows : positions, or ids where `fit` was given ids
+        top : int, default=10
+            Maximum number of users for each; a user is not similar to himself.
+
+        Returns
+        -------
+        users, cosines : lists of arrays, one for each of `rows`
+        """
+        check_is_fitted(self)
+        return similar(self.row_factors_, self._rows, rows, top, thread_count(self.n_threads))
+
+    # ---- files ---------------------------------------------------------------------------------------------------
+
+    def _to_file(self) -> tuple[Arrays, Facts]:
+        arrays, facts = super()._to_file()
+        arrays |= {"row_factors_": self.row_factors_, "col_factors_": self.col_factors_}
+        arrays |= known_to_arrays(self._taken)
+        if self._taken.weights is not None:
+            arrays["confidences"] = self._taken.weights
+        arrays |= ids_to_array("row", self._rows.ids) | ids_to_array("col", self._cols.ids)
+        if self.path_ is not None:
+            arrays |= {f"path_{name}": values for name, values in self.path_.items()}
+        facts |= {"C": self.C_, "alpha0": self.alpha0_, "weighting": self.weighting_, "held_out": self.held_out_}
+        return arrays, facts | {"trace_norm": self._space.trace_norm}
+
+    @classmethod
+    def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
+        model = super()._from_file(params, arrays, facts)
+        check_confidence(model.confidence)
+        model.row_factors_ = parts.floats(arrays, "row_factors_", None, None)
+        rows, rank = model.row_factors_.shape
+        model.col_factors_ = parts.floats(arrays, "col_factors_", None, rank)
+        shape = rows, len(model.col_factors_)
+        ids = [ids_from_array(side, arrays) for side in ("row", "col")]
+        if any(found is not None and len(found) != count for found, count in zip(ids, shape, strict=True)):
+            raise ValueError("ids")
+        model._rows, model._cols = Labels("row", shape[0], ids[0]), Labels("column", shape[1], ids[1])
+        known = known_from_arrays(arrays, model._rows, model._cols)
+        if known is None or not len(known.index):
+            raise ValueError("known_indptr")
+        weights = parts.floats(arrays, "confidences", len(known.index)) if "confidences" in arrays else None
+        if weights is not None and not (weights > 0).all():
+            raise ValueError("confidences")
+        ones = np.ones(len(known.index))
+        model._taken = ObservedMatrix(known.indptr, known.index, ones, shape, ids[0], ids[1], weights)
+        model.C_, model.alpha0_ = (parts.number(facts, name, least=LEAST, most=LARGEST) for name in ("C", "alpha0"))
+        model.weighting_ = parts.number(facts, "weighting", least=-100.0, most=100.0)
+        trace_norm = parts.number(facts, "trace_norm", least=0.0)
+        settings = model.C_, model.alpha0_, model.weighting_
+        model._space = ItemSpace(model.col_factors_, trace_norm, *settings, len(ones) / rows)
+        path = {k.removeprefix("path_"): parts.floats(arrays, k, None) for k in arrays if k.startswith("path_")}
+        held_out = facts["held_out"]
+        model.path_ = path or None
+        model.held_out_ = None if held_out is None else {k: parts.number(held_out, k) for k in ("popularity", "model")}
+        model._read_features(arrays, facts, shape[1], rank)
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def one_row(data: ObservedMatrix, start: int, end: int) -> ObservedMatrix:
+    """The entries `start` … `end` − 1 as a matrix of one row."""
+    at = slice(start, end)
+    weights = None if data.weights is None else data.weights[at]
+    indptr = np.array([0, end - start], dtype=np.int64)
+    return ObservedMatrix(indptr, data.index[at], data.values[at], (1, data.shape[1]), weights=weights)
+
+
+def similar(factors: Floats, labels: Labels, wanted: ArrayLike, top: int, threads: int) -> Listed:
+    """The rows of the factors with the largest cosines to those that are wanted, by id, and the cosines."""
+    at = labels.positions(wanted)
+    sizes = np.linalg.norm(factors, axis=1, keepdims=True)
+    directions = factors / np.where(sizes > 0, sizes, 1.0)
+    n = len(factors)
+    itself = ObservedMatrix(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n), (n, n))
+    return listed(*recommended(at, directions, directions, top, itself, threads), labels)

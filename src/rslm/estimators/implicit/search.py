@@ -1,0 +1,226 @@
+"""Settings by the ranking of held-out items.
+
+A fifth of the items of every user is held out, and settings are compared by how a fit to the others ranks them. First
+C, then α₀, are moved up and down by constant factors as long as that improves the metric; then other weightings are
+tried, and C once more in smaller steps. Last, the rank is doubled as long as it improves the metric by half a per cent,
+each time with C as it is and with a smaller one. All fits are rough, and start from the best one so far of the same
+rank. Of more than 2 million entries, whole users are sampled, and C is corrected for their number.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rslm.data import ObservedMatrix
+from rslm.estimators.automatic.sample import ENTRIES, C_of_more_rows, sampled_rows
+from rslm.estimators.implicit.layout import ImplicitLayout
+from rslm.estimators.implicit.ranking import Metric
+from rslm.evaluate import holdout_per_user
+from rslm.losses import Square
+from rslm.runtime.interrupts import Interrupt
+from rslm.runtime.log import logger
+from rslm.runtime.types import Floats, Indices64
+from rslm.solvers import solve
+from rslm.solvers.stopping import LEAST_TIME
+
+PER_SIZE = 0.05  # C, relative to √(n_users · n_items)
+PER_CONFIDENCE = 0.2  # α₀, relative to the mean confidence
+FIRST_RANK, LAST_RANK = 32, 256
+OF_C, FINER_OF_C, OF_ALPHA0, LESS_C = 3.0, 1.7, 2.5, 0.6  # factors from one trial to the next
+WEIGHTINGS = (0.5, 0.0, 1.0)  # in the order in which they are tried
+SQUARE = Square()
+MOST_MOVES = 4  # in one direction
+BETTER, BETTER_RANK = 1e-3, 5e-3  # relative improvements that count
+ROUGH, MOST_STEPS = 1e-2, 40  # tolerance and iterations of a trial
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is searched for."""
+
+    rank: int
+    C: float
+    alpha0: float
+    weighting: float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Numbers where they were given; None where they have to be found."""
+
+    rank: int | None
+    C: float | None
+    alpha0: float | None
+    weighting: float | None
+
+    @property
+    def searches(self) -> bool:
+        return None in (self.rank, self.C, self.alpha0, self.weighting)
+
+    def first(self, data: ObservedMatrix) -> Setting:
+        """What was given, and usual values of the rest."""
+        n, m = data.shape
+        usual_C = PER_SIZE * float(np.sqrt(n * m))
+        confidence = 1.0 if data.weights is None else float(data.weights.mean())
+        return Setting(
+            min(FIRST_RANK, n, m) if self.rank is None else self.rank,
+            usual_C if self.C is None else self.C,
+            PER_CONFIDENCE * confidence if self.alpha0 is None else self.alpha0,
+            WEIGHTINGS[0] if self.weighting is None else self.weighting,
+        )
+
+
+@dataclass
+class Search:
+    """Compares settings by held-out items."""
+
+    train: ObservedMatrix
+    held_out: ObservedMatrix
+    metric: Metric
+    n_threads: int
+    seed: int
+    interrupt: Interrupt
+    deadline: float  #: on the clock of `time.perf_counter`; infinite for none
+    score: float = -1.0  #: of the best setting so far
+    path: list[dict[str, float]] = field(default_factory=list)
+    starts: dict[int, Floats] = field(default_factory=dict)  #: the best U of every rank
+
+    def over(self) -> bool:
+        """Whether the search has to end."""
+        return self.interrupt.pending or time.perf_counter() >= self.deadline
+
+    def of_popularity(self) -> float:
+        """The metric of recommending to everyone what most users took."""
+        counts = self.train.col_counts().astype(np.float64)[:, None]
+        return self.metric.score(np.ones((self.train.shape[0], 1)), counts, self.train, self.held_out)
+
+    def tried(self, setting: Setting) -> float:
+        """The metric of a rough fit with this setting."""
+        began = time.perf_counter()
+        layout = layout_of(self.train, setting)
+        result = solve(
+            layout.problem(),
+            setting.rank,
+            tol=ROUGH,
+            max_iter=MOST_STEPS,
+            max_time=None if math.isinf(self.deadline) else max(self.deadline - began, LEAST_TIME),
+            start=self.starts.get(setting.rank),
+            random_state=self.seed,
+            n_threads=self.n_threads,
+            certificate=False,
+        )
+        model = layout.model(result.U, result.V, 0.0)
+        score = self.metric.score(model["row_factors_"], model["col_factors_"], self.train, self.held_out)
+        if score > self.score or setting.rank not in self.starts:
+            self.starts[setting.rank] = result.U
+        seconds = time.perf_counter() - began
+        self.path.append({**vars(setting), "score": score, "seconds": seconds})
+        logger.info(
+            f"rank {setting.rank}  C {setting.C:.3g}  alpha0 {setting.alpha0:.3g}  weighting {setting.weighting:g}  "
+            f"{self.metric.name}@{self.metric.k} {score:.4f}  {seconds:.2f} s"
+        )
+        return score
+
+    def improved(self, setting: Setting, candidates: Iterator[Setting], least: float = BETTER) -> Setting:
+        """The best of a setting and its candidates, up to the first one that is no better."""
+        for candidate in candidates:
+            if self.over():
+                break
+            score = self.tried(candidate)
+            if not score > self.score * (1.0 + least):
+                break
+            self.score, setting = score, candidate
+        return setting
+
+    def best(self, asked: Asked, first: Setting) -> Setting:
+        """Coordinate by coordinate, those that were not given."""
+        found = first
+        self.score = self.tried(found)
+        for name, factor in (("C", OF_C), ("alpha0", OF_ALPHA0)):
+            if getattr(asked, name) is None:
+                found = self._moved(found, name, factor)
+        if asked.weighting is None:
+            for weighting in WEIGHTINGS[1:]:
+                found = self.improved(found, iter([replace(found, weighting=weighting)]))
+        if asked.C is None:
+            found = self._moved(found, "C", FINER_OF_C)
+        if asked.rank is None:
+            found = self._of_larger_rank(found, asked)
+        return found
+
+    def _moved(self, setting: Setting, name: str, factor: float) -> Setting:
+        """The best of what is larger or smaller by powers of a factor."""
+        for step in (factor, 1.0 / factor):
+            numbers = (getattr(setting, name) * step**n for n in range(1, MOST_MOVES + 1))
+            moved = self.improved(setting, (replace(setting, **{name: number}) for number in numbers))
+            if moved is not setting:
+                return moved
+        return setting
+
+    def _of_larger_rank(self, setting: Setting, asked: Asked) -> Setting:
+        most = min(LAST_RANK, *self.train.shape)
+        while setting.rank < most and not self.over():
+            before, larger = setting, replace(setting, rank=min(2 * setting.rank, most))
+            candidates = [larger] if asked.C is not None else [larger, replace(larger, C=LESS_C * larger.C)]
+            for candidate in candidates:
+                setting = self.improved(setting, iter([candidate]), BETTER_RANK if setting is before else BETTER)
+            if setting is before:
+                break
+        return setting
+
+
+@dataclass(frozen=True)
+class Found:
+    """The settings for a fit to all data, and what was tried."""
+
+    setting: Setting
+    path: dict[str, Floats] | None = None
+    held_out: dict[str, float] | None = None  #: the metric of "popularity" and of the "model"
+    start: Floats | None = None  #: U of the best trial
+
+
+def found_settings(
+    data: ObservedMatrix,
+    asked: Asked,
+    metric: Metric,
+    n_threads: int,
+    seed: int,
+    interrupt: Interrupt,
+    deadline: float,
+) -> Found:
+    """What was given, or else what ranks held-out items best; the search ends at the `deadline`, on a clock."""
+    if not asked.searches:
+        return Found(asked.first(data))
+    rows = sampled_rows(data.row_counts(), ENTRIES)
+    sample = data if len(rows) == data.shape[0] else _rows_of(data, rows)
+    if sample.row_counts().max(initial=0) < 2:  # no user took two items
+        return Found(asked.first(data))
+    train, held_out = holdout_per_user(sample, 0.2, np.random.default_rng(seed))
+    # The best C of all users, relative to that of the sample.
+    more = C_of_more_rows(data.shape[1], data.shape[0], sample.shape[0])
+    first = asked.first(sample)
+    search = Search(train, held_out, metric, n_threads, seed, interrupt, deadline)
+    setting = search.best(asked, first if asked.C is None else replace(first, C=asked.C / more))
+    compared = {"popularity": search.of_popularity(), "model": search.score}
+    path = {name: np.array([float(trial[name]) for trial in search.path]) for name in search.path[0]}
+    setting = replace(setting, C=more * setting.C if asked.C is None else asked.C)
+    return Found(setting, path, compared, search.starts.get(setting.rank))
+
+
+def layout_of(data: ObservedMatrix, setting: Setting) -> ImplicitLayout:
+    """How these data become a problem with this setting."""
+    return ImplicitLayout(data, SQUARE, setting.C, setting.weighting, alpha0=setting.alpha0)
+
+
+def _rows_of(data: ObservedMatrix, rows: Indices64) -> ObservedMatrix:
+    """Some rows of the data, without their ids."""
+    chosen = np.zeros(data.shape[0], dtype=np.bool_)
+    chosen[rows] = True
+    kept = data.subset(chosen[data.rows_of_entries()])
+    indptr = np.concatenate([[0], np.cumsum(data.row_counts()[rows])])
+    return replace(kept, indptr=indptr, shape=(len(rows), data.shape[1]), row_ids=None)
