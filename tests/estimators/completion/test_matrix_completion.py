@@ -68,7 +68,6 @@ NOT_OF_SAMPLES = {
         MatrixCompletion(),
     ],
     expected_failed_checks=lambda _: NOT_OF_SAMPLES,
-    xfail_strict=False,
 )
 def test_scikit_learn(estimator, check, monkeypatch):
     monkeypatch.setattr(folds, "FOLDS", 2)  # in less time
