@@ -52,7 +52,8 @@ def test_one_problem_in_several_threads():
             t.join()
         for r in ranks:
             assert np.array_equal(together[r], alone[r])
-    assert blas_threads() == before == [2] * len(before)
+    assert 2 in before  # or nothing could be restored; some libraries are compiled for one thread only
+    assert blas_threads() == before
 
 
 def _fit_in_child(queue):
