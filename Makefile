@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # Folders too, so that a file that was removed is noticed.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test test-sets fuzz sanitize lint docs dist clean
+.PHONY: help demo test test-sets fuzz sanitize lint style docs dist clean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,14 +23,21 @@ help:
 demo: $(VENV)/.cli $(VENV)/.plot
 	@$(BIN)/rslm demo
 
-test: lint
-	@echo "pytest"
-	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup
+# As many processes as cores, so the BLAS of each has one thread. A file is run by one process, which makes its fixtures once.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+
+# mypy is one process for half a minute: it runs while the tests do, and what it found is shown below them.
+test: style
+	@echo "mypy and pytest"
+	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; trap "kill $$types" INT TERM; \
+	  $(PYTEST); tests=$$?; \
+	  wait $$types; types=$$?; echo "mypy"; cat $(VENV)/mypy.log; \
+	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
 
 test-sets: $(VENV)/.built-all $(VENV)/.test
 	@for set in $$($(BIN)/python -c 'from rslm import kernels; print(*kernels.instruction_sets())'); do \
 	  echo "pytest with RSLM_INSTRUCTION_SET=$$set"; \
-	  RSLM_INSTRUCTION_SET=$$set $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup || exit 1; \
+	  RSLM_INSTRUCTION_SET=$$set $(PYTEST) || exit 1; \
 	done
 
 # Random inputs from seeds; a failure is printed as the command that repeats it.
@@ -64,13 +71,15 @@ sanitize: $(VENV)/.test
 	@$(call sanitized_run,thread,libtsan.so) $(CURDIR)/tests/fuzz/run.py kernels --seconds $(SECONDS) --longest 600
 comma := ,
 
-lint: $(VENV)/.test
+lint: style
+	@echo "mypy"
+	@$(BIN)/mypy
+
+style: $(VENV)/.test
 	@echo "ruff check"
 	@$(BIN)/ruff check -q --output-format concise .
 	@echo "ruff format --check"
 	@$(BIN)/ruff format -q --check . || { echo "not formatted: run '$(BIN)/ruff format .'"; exit 1; }
-	@echo "mypy"
-	@$(BIN)/mypy
 
 # Neither the build nor the pages need a network. Not -q, with which warnings, such as of broken links, count for nothing.
 # Material would tell of plans for MkDocs 2, which is not used here.

@@ -22,7 +22,6 @@ from rslm.cli.tour.tasks import pooled, ridge
 from rslm.report import plot_images
 
 mpl.use("Agg")
-pytestmark = pytest.mark.xdist_group("demo")  # so that one process runs it, once
 SMALL = Sizes(shrink=5, users=200, items=150, ratings=10_000, months=120, ahead=24, tasks=40, rows=(8, 16), shown=16)
 
 

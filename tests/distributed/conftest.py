@@ -1,17 +1,17 @@
-"""One cluster for all tests of this folder: to start one takes longer than most of the tests."""
+"""One cluster for all tests of a file: to start one takes longer than most of them, and an idle one is not free."""
 
 import pytest
 from clusters import local
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client():
     """Workers that are threads, which is quicker."""
     with local(2, processes=False) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def two_processes():
     with local(2, processes=True) as client:
         yield client

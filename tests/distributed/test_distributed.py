@@ -29,7 +29,6 @@ from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Entries, Tasks
 from rslm.structures import Box, Hankel
 
-pytestmark = pytest.mark.xdist_group("cluster")  # tests that run at the same time would have one each
 N, M = 45, 25  # samples and features; of so few features σ₁ is found in one product
 TOL = 1e-6
 SAME_OBJECTIVE, SAME_W = 1e-9, 1e-6  # what is promised of converged fits, relative and to the scale of W

@@ -17,7 +17,6 @@ from rslm.losses.checked import CheckedLoss
 from rslm.measurements import Entries, Tasks
 from rslm.structures import Box
 
-pytestmark = pytest.mark.xdist_group("cluster")  # tests that run at the same time would have one each
 N, M = 60, 30  # samples and features
 SAME, SAME_W = 1e-9, 1e-6  # what is promised of converged fits: of the objective, and of W relative to its scale
 BOTH = Location(rows=2.0, columns=3.0)

@@ -9,7 +9,6 @@ from rslm.distributed import distribute
 from rslm.estimators.automatic.sample import C_of_more_rows, sampled_rows
 from rslm.structures import Box
 
-pytestmark = pytest.mark.xdist_group("cluster")  # tests that run at the same time would have one each
 ENTRIES = "rslm.estimators.completion.matrix_completion.ENTRIES"
 
 

@@ -11,7 +11,6 @@ from rslm.distributed import distribute
 from rslm.distributed.tasks import distribute_tasks
 from rslm.measurements import Tasks
 
-pytestmark = pytest.mark.xdist_group("cluster")  # tests that run at the same time would have one each
 RNG = np.random.default_rng(0)
 N, M = 40, 25
 KNOWN = RNG.random((N, M)) < 0.4

@@ -14,7 +14,6 @@ from rslm import MatrixCompletion, ObservedMatrix
 from rslm.estimators.automatic import folds, search
 
 nan = np.nan
-pytestmark = pytest.mark.xdist_group("automatic completion")  # so that the models of fixtures are fitted once
 
 
 def made(rank=2, shape=(30, 20), missing=0.3, noise=0.3, effects=1.0, seed=0):

@@ -9,8 +9,6 @@ import rslm
 from rslm import InductiveCompletion, MatrixCompletion
 from rslm.estimators.completion import inductive_completion
 
-pytestmark = pytest.mark.xdist_group("automatic inductive")  # in one process, which has each cached fit once
-
 
 def table(*, offset=3.0, factor=1.0, interaction=1.0, seed=0, shape=(50, 40)):
     """Effects, and an interaction of features and of each row's own; 5 rows and 3 columns have no entry."""

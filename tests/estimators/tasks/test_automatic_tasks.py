@@ -13,7 +13,6 @@ from rslm.estimators.tasks.folds import fold_of_rows
 
 T, D = 20, 8
 ALPHAS = np.logspace(-2, 3, 11)
-pytestmark = pytest.mark.xdist_group("automatic tasks")  # so that the models of `fitted` are fitted once
 
 
 def coefficients(kind, rng):
