@@ -130,7 +130,7 @@ def test_the_same_seed_gives_the_same_answer():
 def test_other_losses(loss, given_settings):
     X, A, B, W = table(shape=(35, 28))
     given = np.where(np.isnan(X), np.nan, X > 3.0) if loss == "logistic" else X
-    # With kinks the search would take half a minute: it is stopped, and what it has found so far depends on the machine.
+    # With kinks the search would take half a minute: it is stopped, and what it has found then depends on the machine.
     stopped = loss == "absolute"
     model = InductiveCompletion(**given_settings, loss=loss, max_time=5.0 if stopped else None, random_state=0)
     model.fit(given, row_features=A, column_features=B)
