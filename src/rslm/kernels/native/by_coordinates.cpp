@@ -5,12 +5,17 @@
 namespace {
 using rslm::Part;
 
-// The residuals of a group, to where they belong.
-RSLM_INLINE void put_values(const Values &to, int64_t p, const double *from, int64_t n, bool many) {
+// The residuals of a group, to where they belong. In another precision than they were computed in, they are converted in place.
+RSLM_INLINE void put_values(const Values &to, int64_t p, double *from, int64_t n, bool many) {
     if (to.f64) return copy_out(to.f64 + p, from, n, many);
-    for (int64_t i = 0; i < n; i++) to.f32[p + i] = float(from[i]);
+    float *short_from = (float *)from;
+    for (int64_t i = 0; i < n; i++) {
+        const float value = float(from[i]);
+        std::memcpy(short_from + i, &value, sizeof value); // never ahead of what is still to be read
+    }
+    copy_out(to.f32 + p, short_from, n, many);
 }
-RSLM_INLINE void put_values(const Values &to, int64_t p, const float *from, int64_t n, bool many) {
+RSLM_INLINE void put_values(const Values &to, int64_t p, float *from, int64_t n, bool many) {
     if (to.f32) return copy_out(to.f32 + p, from, n, many);
     for (int64_t i = 0; i < n; i++) to.f64[p + i] = double(from[i]);
 }
