@@ -128,7 +128,7 @@ class Loop:
             self._replace(self.method.step(self.point, self._evaluate))
             self.iteration += 1
             if self.objective.single and (self._lost_in_noise(before) or self.point.relative_gradient <= SINGLE):
-                self._in_double()
+                self.in_double()
             if not self._depends_on_path:
                 self._note()
             elif self.iteration % COLD_START_EVERY == 0:
@@ -137,7 +137,7 @@ class Loop:
         if outcome in STAGE_DONE and self._depends_on_path:
             self._replace(self._cold_start(self.point.x))
         elif self.objective.single:
-            self._in_double()
+            self.in_double()
         return outcome
 
     def _begins_single(self, known: Ended | Present | None, present: Present | None, U: Floats) -> bool:
@@ -150,16 +150,16 @@ class Loop:
         """Whether and why to stop. What is in doubt in single precision is decided in double precision."""
         outcome = self._stop(criteria)
         if outcome in IN_DOUBT and self.objective.single:
-            self._in_double()
+            self.in_double()
             self.records.pop()  # of the same iteration
             outcome = self._stop(criteria)
         return outcome
 
     def _lost_in_noise(self, before: float) -> bool:
-        """Whether the last step, from a point with the value `before`, decreased the objective by less than rounding."""
+        """Whether the last step, from a point of the value `before`, gained less than rounding can."""
         return not before - self.point.value > self.point.evaluation.noise
 
-    def _in_double(self) -> None:
+    def in_double(self) -> None:
         """Continue in double precision: rounding errors would soon decide which steps are accepted."""
         self.objective.single = False
         self._replace(Point(self.objective.evaluate(self.point.x)))

@@ -82,9 +82,9 @@ class Ridge(WeightedColumns):
     @cached_property
     def size_of_targets(self) -> float:
         """(Σ weight y²)^½."""
-        if self.weights is None:
-            return math.sqrt(float(np.einsum("i,i->", self.y, self.y, dtype=np.float64)))  # y may be in single precision
-        return math.sqrt(float(np.einsum("i,i,i->", self.weights, self.y, self.y)))  # without a temporary array
+        factors = (self.y, self.y) if self.weights is None else (self.weights, self.y, self.y)
+        products = "i,i->" if self.weights is None else "i,i,i->"
+        return math.sqrt(float(np.einsum(products, *factors, dtype=np.float64)))  # without a temporary array
 
 
 class RidgeSolution(ColumnsSolution):
