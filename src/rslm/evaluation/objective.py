@@ -36,6 +36,7 @@ class Evaluation:
         self._warm = warm  # what an evaluation nearby may start from
         self.value = math.inf if math.isnan(solution.value) else solution.value  #: g(U)
         self.gradient = solution.gradient  #: ∇g by the point
+        self.single = objective.single  #: whether it is in single precision
         self.violation_cost = solution.violation_cost  #: the part of the value paid for violating soft bounds
         rounding = np.finfo(float).eps * max(1e-300, abs(self.value))
         self.noise = ROUNDING * (rounding + solution.noise)  #: rounding errors of the value

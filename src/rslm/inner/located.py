@@ -70,6 +70,8 @@ class Located(InnerSolver):
         self.solver.single = value
 
     def gains(self, width: int) -> bool:
+        if self.location.covariates is not None:  # the targets would have to be rounded again at every point
+            return False
         return self.solver.gains(width - 1 + self.tail.width)  # a point has one column for the row effects
 
     @staticmethod

@@ -108,6 +108,8 @@ def answer_after_stop(
     if loop.problem is not None and not hopeless:
         try:
             with interrupt.ending(PART_FOR_BOUNDS if bounds else 1.0):
+                if loop.point.evaluation.single:
+                    loop.in_double()
                 own = partial(answer, problem, stage, point=loop.point, objective=loop.objective)
                 return own(tol=tol, outcome=outcome, wanted=wanted)
         except (Stopped, KeyboardInterrupt):

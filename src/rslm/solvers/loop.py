@@ -25,6 +25,7 @@ COLD_START_EVERY = 25  # iterations; with a checkpoint, a fit can continue exact
 STAGE_DONE = (Outcome.STATIONARY, Outcome.STALLED, Outcome.STAGE_LIMIT)  # after these the path continues
 FIRST_GAP, TIME_FOR_GAP = 2.0, 0.05  # seconds until a callback gets the gap; share of the time to compute it
 SINGLE = 1e-3  # relative gradient down to which points are evaluated in single precision
+IN_DOUBT = (Outcome.STATIONARY, Outcome.STALLED, Outcome.FAILED)  # rounding, overflow or underflow may look like these
 PATIENCE_AT_KINKS = 20  # iterations without progress, with effects and rounded kinks
 
 RECORDED = ("gradient_norm", "value", "relative_gradient", "seconds", "evaluations", "hessian_products", "C")
@@ -122,12 +123,12 @@ class Loop:
             self._note()
         else:
             self._restore(known)
-        while (outcome := self._stop(criteria)) is None:
-            before = self.point
+        while (outcome := self._confirmed(criteria)) is None:
+            before = self.point.value
             self._replace(self.method.step(self.point, self._evaluate))
             self.iteration += 1
-            if self.objective.single and (self.point is before or self.point.relative_gradient <= SINGLE):
-                self._in_double()
+            if self.objective.single and (self._lost_in_noise(before) or self.point.relative_gradient <= SINGLE):
+                self.in_double()
             if not self._depends_on_path:
                 self._note()
             elif self.iteration % COLD_START_EVERY == 0:
@@ -136,7 +137,7 @@ class Loop:
         if outcome in STAGE_DONE and self._depends_on_path:
             self._replace(self._cold_start(self.point.x))
         elif self.objective.single:
-            self._in_double()
+            self.in_double()
         return outcome
 
     def _begins_single(self, known: Ended | Present | None, present: Present | None, U: Floats) -> bool:
@@ -145,10 +146,24 @@ class Loop:
             return present.single
         return known is None and self.objective.gains(U)
 
-    def _in_double(self) -> None:
+    def _confirmed(self, criteria: list[Criterion]) -> Outcome | None:
+        """Whether and why to stop. What is in doubt in single precision is decided in double precision."""
+        outcome = self._stop(criteria)
+        if outcome in IN_DOUBT and self.objective.single:
+            self.in_double()
+            self.records.pop()  # of the same iteration
+            outcome = self._stop(criteria)
+        return outcome
+
+    def _lost_in_noise(self, before: float) -> bool:
+        """Whether the last step, from a point of the value `before`, gained less than rounding can."""
+        return not before - self.point.value > self.point.evaluation.noise
+
+    def in_double(self) -> None:
         """Continue in double precision: rounding errors would soon decide which steps are accepted."""
         self.objective.single = False
         self._replace(Point(self.objective.evaluate(self.point.x)))
+        self.patience.forget()  # rounding may have made earlier values too small
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 

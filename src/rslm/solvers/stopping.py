@@ -91,6 +91,10 @@ class NoProgress:
         """Continue from a stored `state`."""
         self._seen.extend(state)
 
+    def forget(self) -> None:
+        """Begin anew."""
+        self._seen.clear()
+
     def check(self, progress: Progress) -> Outcome | None:
         full = len(self._seen) == self.patience
         if full:

@@ -26,6 +26,7 @@ from rslm.problem import Problem
 from rslm.runtime.types import Floats
 
 MANY = 1_000_000  # entries times rank: below this, an evaluation takes about a millisecond in any precision
+MODERATE = 1e9  # largest magnitude of numbers, and of their inverses, of which products of four are finite in float32
 
 
 class Ridge(WeightedColumns):
@@ -45,7 +46,7 @@ class Ridge(WeightedColumns):
         return f"needs a quadratic loss, {problem.loss!r} is not"
 
     def gains(self, width: int) -> bool:
-        return width <= WIDTH and self.offset is None and self.columns.entries * width >= MANY
+        return width <= WIDTH and self.columns.entries * width >= MANY and self.moderate
 
     def free(self) -> None:
         super().free()
@@ -73,11 +74,17 @@ class Ridge(WeightedColumns):
         return self._short
 
     @cached_property
+    def moderate(self) -> bool:
+        """Whether products of targets, weights and factors stay far from overflow and underflow in single precision."""
+        arrays = (self.y, self.weights, self.scale)
+        return all(a is None or bool(1 / MODERATE <= max(a.max(), -a.min()) <= MODERATE) for a in arrays)
+
+    @cached_property
     def size_of_targets(self) -> float:
         """(Σ weight y²)^½."""
-        if self.weights is None:
-            return float(np.linalg.norm(self.y))
-        return math.sqrt(float(np.einsum("i,i,i->", self.weights, self.y, self.y)))  # without a temporary array
+        factors = (self.y, self.y) if self.weights is None else (self.weights, self.y, self.y)
+        products = "i,i->" if self.weights is None else "i,i,i->"
+        return math.sqrt(float(np.einsum(products, *factors, dtype=np.float64)))  # without a temporary array
 
 
 class RidgeSolution(ColumnsSolution):
