@@ -8,6 +8,8 @@ namespace {
 
 typedef float eight __attribute__((vector_size(32)));
 
+constexpr int64_t PIECE = 512; // entries of a column whose sums are in single precision
+
 // Lane k of the result is the sum over the lanes of a[k].
 RSLM_INLINE eight sums(const eight a[LANES]) {
     const auto add = [&](int i, int j) { return _mm256_hadd_ps((__m256)a[i], (__m256)a[j]); };
@@ -101,8 +103,21 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
                 const int64_t t = group.column(l), end = c.indptr[t + 1];
                 const SingleRow<Q> v = SingleRow<Q>::of(V + t * rank, rank);
                 SingleRow<Q> plus[2], minus[2]; // two of each, so that additions do not wait for each other
-                for (int i = 0; i < 2; i++) plus[i].clear(), minus[i].clear();
-                for (int64_t p = c.indptr[t]; p < end; p += LANES, a += LANES) {
+                double *const rhs = rows + l * padded;
+                for (int k = 0; k < padded; k++) rhs[k] = dV && k < rank ? dV[t * rank + k] : 0.0;
+                const auto clear = [&] {
+                    for (int i = 0; i < 2; i++) plus[i].clear(), minus[i].clear();
+                };
+                const auto flush = [&] { // sums of many numbers are in double precision
+                    plus[0].add(plus[1]), minus[0].add(minus[1]), plus[0].add(minus[0]);
+                    float sum[padded];
+                    std::memcpy(sum, plus[0].x, sizeof plus[0].x);
+                    for (int k = 0; k < width; k++) rhs[k] += double(sum[k]);
+                    clear();
+                };
+                clear();
+                for (int64_t p = c.indptr[t], next = p + PIECE; p < end; p += LANES, a += LANES) {
+                    if (p >= next) flush(), next += PIECE;
                     const Batch<Q> batch(c, p, end);
                     eight moved = products(batch, du, v);
                     store(a, moved);
@@ -114,10 +129,7 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
                         minus[i % 2].subtract(b[i], u + 2 * batch.offset[i]);
                     }
                 }
-                plus[0].add(plus[1]), minus[0].add(minus[1]), plus[0].add(minus[0]);
-                float rhs[padded] = {};
-                std::memcpy(rhs, plus[0].x, sizeof plus[0].x);
-                for (int k = 0; k < padded; k++) rows[l * padded + k] = double(rhs[k]) + (dV && k < rank ? dV[t * rank + k] : 0.0);
+                flush();
             }
             const double *row[LANES];
             for (int k = 0; k < width; k += 4) {
