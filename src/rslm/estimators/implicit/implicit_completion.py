@@ -163,7 +163,7 @@ class ImplicitCompletion(ObservedInput):
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_users, n_items), or a path
             Counts, ones or confidences; 0, NaN and what is not stored were not taken. A file is read by
-            `ObservedMatrix.read`.
+            `ObservedMatrix.read`; that of a log of events, where pairs repeat, needs `duplicates="sum"` there.
         y : ignored
         """
         began = time.perf_counter()
@@ -322,7 +322,8 @@ class ImplicitCompletion(ObservedInput):
         """Which of the items that a user took made the score of an item: contributions, largest first.
 
         The factors of a user solve a linear system whose right-hand side is a sum over the items that the user took.
-        So the score is a sum over these, too. It is that of `predict` if the fit has converged.
+        So the score is a sum over these, too. It is that of `predict` if the fit has converged. For a user who took
+        nothing, whose scores are those of an average user, there is nothing to list.
 
         Parameters
         ----------
