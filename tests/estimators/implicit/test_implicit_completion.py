@@ -89,7 +89,8 @@ def test_zeros_and_missing_entries_are_not_taken():
     missing = np.where(dense == 0, np.nan, dense)
     stored = sparse.csr_array((np.append(X.tocoo().data, 0.0), tuple(np.hstack([X.nonzero(), [[3], [0]]]))), X.shape)
     assert dense[3, 0] == 0
-    for other in (dense, missing, stored, pd.DataFrame(dense)):
+    tables = pd.DataFrame(dense), pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(X))
+    for other in (dense, missing, stored, *tables):
         np.testing.assert_array_equal(ImplicitCompletion(**GIVEN).fit(other).row_factors_, MODEL.row_factors_)
 
 
@@ -306,6 +307,15 @@ def test_negative_counts():
         ImplicitCompletion(**GIVEN).fit(bad)
 
 
+@pytest.mark.parametrize("count", [1e41, 1e-41])  # squares of what the solver computes would overflow, or vanish
+def test_confidences_out_of_range(count):
+    bad = X.tolil()
+    bad[4, 7] = count
+    with pytest.raises(ValueError, match=r"the confidence of .* at row 4, column 7 .* use confidence='ones'"):
+        ImplicitCompletion(**GIVEN, confidence="linear").fit(bad)
+    ImplicitCompletion(**GIVEN, confidence="ones").fit(bad)
+
+
 def test_nothing_was_taken():
     with pytest.raises(ValueError, match="nobody took anything: X is 3 × 4"):
         ImplicitCompletion(**GIVEN).fit(np.zeros((3, 4)))
@@ -332,6 +342,7 @@ def test_empty_users_and_items_are_warned_of():
             "alpha0 must be a positive .*; got 0; without zeros, use MatrixCompletion",
         ),
         ({"alpha0": -1.0}, "alpha0 must be a positive finite number or 'auto'; got -1.0"),
+        ({"alpha0": 1e-50}, "alpha0 must be a number from 1e-40 to 1e.40 or 'auto'; got 1e-50"),
         ({"C": 0.0}, "C must be a positive finite number or 'auto'; got 0.0"),
         ({"C": "much"}, "C must be a positive finite number or 'auto'; got 'much'"),
         ({"weighting": np.nan}, "weighting must be a finite number or 'auto'; got nan"),

@@ -206,6 +206,8 @@ class ImplicitCompletion(ObservedInput):
                 what = "a finite number" if name == "weighting" else "a positive finite number"
                 advice = "; without zeros, use MatrixCompletion" if name == "alpha0" and number == 0 else ""
                 raise ValueError(f"{name} must be {what} or 'auto'; got {value!r}{advice}")
+            if name != "weighting" and number is not None and not LEAST <= number <= LARGEST:
+                raise ValueError(f"{name} must be a number from {LEAST:g} to {LARGEST:g} or 'auto'; got {value!r}")
             numbers[name] = number
         return Asked(None if is_auto(self.rank) else int(self.rank), **numbers)
 
