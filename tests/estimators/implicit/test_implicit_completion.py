@@ -204,6 +204,22 @@ def test_ids_in_ids_out():
         model.recommend(["who"])
 
 
+def test_items_of_new_users_are_found_by_id():
+    """Only the items that they took, in any order; with weights, which move with their entries."""
+    table = pd.DataFrame(X.toarray(), columns=[f"item {j}" for j in range(40)])
+    model = ImplicitCompletion(**GIVEN).fit(ObservedMatrix.from_any(table))
+    at, counts, weights = ([0, 1, 1, 0], [31, 7, 20, 3]), [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 0.5, 3.0]
+    values, of_entries = np.full((2, 40), np.nan), np.ones((2, 40))
+    values[at], of_entries[at] = counts, weights
+    wanted = model.recommend_for(ObservedMatrix.from_any(values).weighted(of_entries), 5)
+    new = ObservedMatrix.from_ratings(at[0], [f"item {j}" for j in at[1]], counts, weights=weights)
+    assert new.shape == (2, 4)
+    for one, other in zip(model.recommend_for(new, 5), wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="Unknown column id 'item 99'"):
+        model.recommend_for(ObservedMatrix.from_ratings(["a"], ["item 99"], [1.0]))
+
+
 # ---- settings that are found ---------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from rslm.data import Labels, ObservedMatrix, parts
 from rslm.data.splits import as_generator
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import is_auto, is_whole
-from rslm.estimators.completion.observed_input import ObservedInput, on_cluster, refuse_sparse
+from rslm.estimators.completion.observed_input import ObservedInput, columns_by_id, on_cluster, refuse_sparse
 from rslm.estimators.completion.recommend import check_known, known_from_arrays, known_to_arrays, listed, recommended
 from rslm.estimators.implicit.confidence import check_confidence, interactions
 from rslm.estimators.implicit.item_space import ItemSpace
@@ -217,7 +217,8 @@ class ImplicitCompletion(ObservedInput):
                 f"{type(X).__name__} is on the workers of a cluster, and zeros at all entries need the data in this "
                 "process; give an array, a sparse matrix or a path"
             )
-        return interactions(self._observed(X, fitting=fitting), self.confidence)
+        data = self._observed(X if fitting else columns_by_id(X, self._cols), fitting=fitting)
+        return interactions(data, self.confidence)
 
     def _set(self, attributes: dict[str, Any]) -> None:
         for name, value in attributes.items():
@@ -293,8 +294,9 @@ class ImplicitCompletion(ObservedInput):
 
         Parameters
         ----------
-        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the items that `fit` was given
-            One row for each user, as in `fit`.
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix
+            One row for each user, and the columns that `fit` was given. Of an ObservedMatrix with ids, where `fit` was
+            given ids too, columns are found by id, so that it needs only the items that somebody took.
         top : int, default=10
             Maximum number of items for each user.
 
