@@ -7,6 +7,7 @@ import importlib
 import io
 import pkgutil
 import re
+import runpy
 import shlex
 import sys
 import textwrap
@@ -123,6 +124,18 @@ def rslm_command(command, monkeypatch):
 
 # Files that the documentation shows, and `test_extend` runs.
 FILES = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "extend").glob("*.py")]
+
+
+def test_the_example_of_clicks(tmp_path, capsys):
+    """In small: it draws a picture, and what it draws is what the documentation says about it."""
+    main = runpy.run_path(str(ROOT / "examples" / "implicit.py"))["main"]
+    shares, recalls, gaps = main(tmp_path / "small.png", n_users=200, n_items=80, ranks=(1, 40))
+    assert (tmp_path / "small.png").read_bytes().startswith(b"\x89PNG")
+    held_out, of_model, of_popularity = shares.values()
+    assert held_out[-1] < of_model[-1] < of_popularity[-1]
+    assert recalls[0] < recalls[1]
+    assert gaps[1] <= 1e-4 < gaps[0]  # the tolerance of the estimator, where the rank does not bind
+    assert "of the most popular items" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

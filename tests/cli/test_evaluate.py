@@ -126,4 +126,6 @@ def test_negative_places(files, monkeypatch):
 
 def test_no_completion(tmp_path, monkeypatch):
     rslm.ReducedRankRegressor(1, 1.0).fit(np.eye(4), np.eye(4)).save(tmp_path / "other")
-    assert "a MatrixCompletion is needed" in run(monkeypatch, "evaluate", str(tmp_path / "other"), "test.csv")
+    assert "a MatrixCompletion or an ImplicitCompletion is needed" in run(
+        monkeypatch, "evaluate", str(tmp_path / "other"), "test.csv"
+    )

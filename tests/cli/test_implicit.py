@@ -8,6 +8,7 @@ import pytest
 
 import rslm
 from rslm.cli import main
+from rslm.evaluate import align, rank_items, ranking_report
 
 
 def run(monkeypatch, *arguments):
@@ -63,6 +64,32 @@ def test_the_written_model_has_all_entries(monkeypatch, capsys, plays, tmp_path)
     assert loaded.alpha0_ == 0.2
 
 
+def test_a_written_model_is_evaluated_by_its_rankings(monkeypatch, capsys, plays, tmp_path):
+    """The second half of the lines is held out; the first of them is there twice, as in a log of events."""
+    header, *lines = plays.read_text().splitlines()
+    first, second, model = tmp_path / "first.csv", tmp_path / "second.csv", tmp_path / "plays.rslm"
+    first.write_text("\n".join([header, *lines[:-1:2]]))
+    second.write_text("\n".join([header, *lines[1:-1:2], lines[1]]))
+    settings = ["--rank", "4", "--C", "5", "--alpha0", "0.2", "--weighting", "0"]
+    assert run(monkeypatch, "complete", first, "--implicit", *settings, "--model", model) == 0
+    capsys.readouterr()
+    assert run(monkeypatch, "evaluate", model, second, "--at", "5", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    fitted = rslm.load(model)
+    held_out = align(rslm.ObservedMatrix.read(second, duplicates="sum"), fitted)
+    users = fitted.row_ids_[np.flatnonzero(held_out.row_counts())]
+    wanted = ranking_report(rank_items(fitted, 5, users=users), held_out, 5, train=fitted.known_)
+    assert facts == {"entries": len(held_out)} | wanted
+    assert run(monkeypatch, "evaluate", model, second, "--ranking", "--at", "5", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == facts
+
+
+def test_zeros_alone_were_not_taken(monkeypatch, tmp_path):
+    nothing = tmp_path / "nothing.csv"
+    nothing.write_text("user,song,plays\na,x,0\na,y,0\nb,x,0\n")
+    assert "nobody took anything" in run(monkeypatch, "complete", nothing, "--implicit")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -80,4 +107,6 @@ def test_a_certificate_on_other_data_is_for_ratings(monkeypatch, capsys, plays, 
     model = tmp_path / "plays.rslm"
     settings = ["--rank", "2", "--C", "1", "--alpha0", "0.2", "--weighting", "0", "--holdout", "0"]
     assert run(monkeypatch, "complete", plays, "--implicit", *settings, "--model", model) == 0
-    assert "a MatrixCompletion is needed" in run(monkeypatch, "certify", model, plays, "--duplicates", "sum")
+    assert "holds an ImplicitCompletion; a MatrixCompletion is needed" in run(
+        monkeypatch, "certify", model, plays, "--duplicates", "sum"
+    )

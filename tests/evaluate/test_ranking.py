@@ -6,7 +6,7 @@ from scipy import sparse
 
 import rslm
 from plain import WITH_EFFECTS, plain_completion
-from rslm import ObservedMatrix
+from rslm import ImplicitCompletion, ObservedMatrix
 from rslm.datasets import make_ratings
 from rslm.evaluate import Ranking, holdout_users, largest, rank_factors, rank_items, rank_new_users
 
@@ -92,6 +92,14 @@ def test_new_users(ids):
         np.testing.assert_array_equal(found, wanted)
         assert (items[count:] == -1).all()
     assert ranking.counts.min() < 40  # some users have rated more than five items
+
+
+def test_new_users_with_other_items():
+    """Positions in the ranking are those of the held-out matrix, so that the items have to be those of the model."""
+    data = ObservedMatrix.from_ratings(MADE.rows_of_entries(), [f"i{j}" for j in MADE.index], np.ones(len(MADE)))
+    model = ImplicitCompletion(rank=2, C=5.0, alpha0=0.3, weighting=0.0, random_state=0).fit(data)
+    with pytest.raises(ValueError, match=r"fold_in has shape \(1, 2\), but there are 1 users and 45 items"):
+        rank_new_users(model, ObservedMatrix.from_ratings([0, 0], ["i3", "i1"], [1.0, 1.0]), 2)
 
 
 def test_a_model_without_its_entries_says_so(tmp_path):

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 
 from plain import plain_completion
-from rslm import ObservedMatrix
+from rslm import ImplicitCompletion, ObservedMatrix
 from rslm.datasets import make_ratings
 from rslm.evaluate import (
     ErrorScorer,
@@ -96,3 +96,15 @@ def test_bad_wishes():
         RankingScorer(k=50)(MODEL, TEST)
     with pytest.raises(ValueError, match=r"fold_in is 1\.5, but a number between 0 and 1"):
         RankingScorer(fold_in=1.5)
+    with pytest.raises(TypeError, match=r"ImplicitCompletion has no transform.*use RankingScorer"):
+        ErrorScorer(fold_in=0.8)(ImplicitCompletion(), NEW)
+
+
+def test_grid_search_over_what_people_took():
+    """A C that hardly fits anything ranks new users' items no better than popularity; the good one does."""
+    likes = np.arange(60)[:, None] % 3 == np.arange(30) % 3
+    plays = sparse.csr_array(np.random.default_rng(0).poisson(np.where(likes, 0.9, 0.05)))
+    model = ImplicitCompletion(rank=4, C=1.0, alpha0=0.2, weighting=0.5, random_state=0)
+    scorer = RankingScorer("recall", k=5, fold_in=0.7)
+    search = GridSearchCV(model, {"C": [0.1, 5.0]}, scoring=scorer, cv=3).fit(plays)
+    assert (np.diff(search.cv_results_["mean_test_score"]) > 0.2).all()  # 0.19 and 0.68, of at most 1

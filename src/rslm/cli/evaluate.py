@@ -36,21 +36,23 @@ def evaluate(
 ) -> None:
     """Evaluate a model on entries that it was not fitted to: errors of its predictions, or metrics of its rankings.
 
-    Entries of rows and columns that the model does not know, and those that it was fitted to, are left out.
+    Entries of rows and columns that the model does not know, and those that it was fitted to, are left out. A model of
+    what people took (rslm complete --implicit) is always measured by rankings, and repeated entries are summed for it.
 
     Example: rslm evaluate ratings.rslm test.csv --ranking --at 10 --at 100
     """
     from rslm.cli.held_out import error_facts, ranking_facts
-    from rslm.cli.lookup import completion
+    from rslm.cli.lookup import predicts_values, recommender
     from rslm.cli.output import screen, show
     from rslm.data import read_source
     from rslm.evaluate import align, unseen
 
-    if not ranking and (at is not None or relevant_from is not None):
+    console = screen(json)
+    fitted = recommender(model)
+    implicit = not predicts_values(fitted)
+    if not (ranking or implicit) and (at is not None or relevant_from is not None):
         given = "--at" if at is not None else "--relevant-from"
         raise ValueError(f"{given} is for rankings only; add --ranking")
-    console = screen(json)
-    fitted = completion(model)
     source = read_source(
         test,
         delimiter=delimiter,
@@ -62,7 +64,7 @@ def evaluate(
         values=values,
         weights=weight,
         variable=variable,
-        duplicates=duplicates,  # type: ignore[arg-type]
+        duplicates="sum" if implicit and duplicates == "error" else duplicates,  # type: ignore[arg-type]
     )
     console.print(f"{test}: {source.how}")
     known_to_model = align(source.data, fitted)
@@ -77,7 +79,9 @@ def evaluate(
         if count:
             console.print(f"Left out: {count} of {len(source.data)} entries, {why}.")
     facts: dict[str, Any] = {"entries": len(held_out)}
-    facts |= ranking_facts(fitted, held_out, at, relevant_from) if ranking else error_facts(fitted, held_out)
-    if ranking and fitted.known_ is None:
+    if predicts_values(fitted) and not ranking:
+        show(console, "Errors", facts | error_facts(fitted, held_out), json)
+        return
+    if fitted.known_ is None:
         console.print("Note: the model does not hold the entries it was fitted to; they are ranked with the others.")
-    show(console, "Ranking" if ranking else "Errors", facts, json)
+    show(console, "Ranking", facts | ranking_facts(fitted, held_out, at, relevant_from), json)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rslm import ImplicitCompletion
 from rslm.data import ObservedMatrix
 from rslm.estimators.completion import Completion
 from rslm.estimators.completion.learned import effects_entries, learned_entries
@@ -54,7 +55,7 @@ def error_facts(model: Completion, test: ObservedMatrix) -> dict[str, float]:
 
 
 def ranking_facts(
-    model: Completion, test: ObservedMatrix, at: list[int] | None, relevant_from: float | None
+    model: Completion | ImplicitCompletion, test: ObservedMatrix, at: list[int] | None, relevant_from: float | None
 ) -> dict[str, float]:
     """The metrics of the model's rankings for the rows of the test entries."""
     places = at or [min(TOP, test.shape[1])]

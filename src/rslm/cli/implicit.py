@@ -26,8 +26,9 @@ def complete_implicit(
     """Fit to some items of every user, show how the others are ranked, and write a model of all of them."""
     seed = estimator.random_state
     train, test = matrix, None
-    if held > 0 and matrix.row_counts().max(initial=0) >= 2:
-        train, test = holdout_per_user(matrix.subset(matrix.values != 0), held, np.random.default_rng(seed))
+    stored = matrix.subset(matrix.values != 0)  # a zero was not taken; `fit` refuses negative values
+    if held > 0 and stored.row_counts().max(initial=0) >= 2:
+        train, test = holdout_per_user(stored, held, np.random.default_rng(seed))
     began = time.perf_counter()
     with remarks_on(console, {"users": "rows", "items": "columns"}):
         estimator.set_callbacks(FitProgress(console)).fit(train)

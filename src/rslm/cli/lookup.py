@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ def known_ids(model: Recommender, row: Any, col: Any) -> bool:
 def completion(path: Path) -> Completion:
     fitted = load(path)
     if not isinstance(fitted, Completion):
-        raise ValueError(f"{path} holds a {type(fitted).__name__}; a MatrixCompletion is needed")
+        raise ValueError(f"{path} holds {_with_article(fitted)}; a MatrixCompletion is needed")
     return fitted
 
 
@@ -44,10 +44,19 @@ def recommender(path: Path) -> Recommender:
     """A model with factors of rows and columns."""
     fitted = load(path)
     if not isinstance(fitted, Completion | ImplicitCompletion):
-        raise ValueError(
-            f"{path} holds a {type(fitted).__name__}; a MatrixCompletion or an ImplicitCompletion is needed"
-        )
+        raise ValueError(f"{path} holds {_with_article(fitted)}; a MatrixCompletion or an ImplicitCompletion is needed")
     return fitted
+
+
+def predicts_values(model: Recommender) -> TypeGuard[Completion]:
+    """Whether predictions are values of the data; those of `ImplicitCompletion` are scores, whatever the counts are."""
+    return isinstance(model, Completion)
+
+
+def _with_article(model: Any) -> str:
+    """The name of its class, with an article."""
+    name = type(model).__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def position(ids: NDArray[Any] | None, wanted: str, count: int) -> int:

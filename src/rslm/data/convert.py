@@ -192,7 +192,8 @@ def table_to_array(table: Any, what: str = "X") -> NDArray[Any]:
             raise TypeError(
                 f"Column {name!r} of {what} has dtype {dtype}, but real numbers are needed. Drop or convert it."
             )
-    single = all(dtype.kind == "f" and dtype.itemsize == 4 for dtype in table.dtypes)
+    numbers = [getattr(dtype, "subtype", dtype) for dtype in table.dtypes]  # that of a sparse column has no size itself
+    single = all(dtype.kind == "f" and dtype.itemsize == 4 for dtype in numbers)
     array: NDArray[Any] = table.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
     return array
 

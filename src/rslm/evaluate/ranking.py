@@ -168,10 +168,12 @@ def rank_new_users(model: Any, fold_in: Any, k: int) -> Ranking:
         Its rows are those of `fold_in`.
     """
     data = ObservedMatrix.from_any(fold_in, allow_empty=True)
+    n_items, col_ids = getattr(model, "n_features_in_", data.shape[1]), getattr(model, "col_ids_", None)
+    data = arranged(data, (data.shape[0], n_items), None, col_ids, "fold_in")
     check_k(k, data.shape[1])
     lists: Sequence[NDArray[Any]] = model.recommend_for(data, k)[0]
     counts = np.array([len(listed) for listed in lists])
-    columns = Labels("column", data.shape[1], getattr(model, "col_ids_", None))
+    columns = Labels("column", data.shape[1], col_ids)
     items = np.full((len(lists), int(k)), -1, dtype=np.int32)
     items[np.arange(int(k)) < counts[:, None]] = columns.positions(np.concatenate(lists))
     return Ranking(items, np.arange(len(lists)), data.shape, data, data.row_ids, data.col_ids)

@@ -108,6 +108,11 @@ class ErrorScorer:
             held_out = _of_fitted_rows(model, X)
             found = predictions(model, held_out)
         else:
+            if not hasattr(model, "transform"):
+                raise TypeError(
+                    f"{type(model).__name__} has no transform, which predicts the entries of new rows; a model of "
+                    "values such as MatrixCompletion is needed. For what people took use RankingScorer"
+                )
             shown, held_out = holdout_per_user(X, 1.0 - self.fold_in, self.random_state)
             found = _filled_in(model, shown, held_out)
         return -ERRORS[self.metric](found - held_out.values, held_out.weights)

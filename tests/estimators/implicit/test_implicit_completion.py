@@ -89,7 +89,8 @@ def test_zeros_and_missing_entries_are_not_taken():
     missing = np.where(dense == 0, np.nan, dense)
     stored = sparse.csr_array((np.append(X.tocoo().data, 0.0), tuple(np.hstack([X.nonzero(), [[3], [0]]]))), X.shape)
     assert dense[3, 0] == 0
-    for other in (dense, missing, stored, pd.DataFrame(dense)):
+    tables = pd.DataFrame(dense), pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(X))
+    for other in (dense, missing, stored, *tables):
         np.testing.assert_array_equal(ImplicitCompletion(**GIVEN).fit(other).row_factors_, MODEL.row_factors_)
 
 
@@ -203,6 +204,22 @@ def test_ids_in_ids_out():
         model.recommend(["who"])
 
 
+def test_items_of_new_users_are_found_by_id():
+    """Only the items that they took, in any order; with weights, which move with their entries."""
+    table = pd.DataFrame(X.toarray(), columns=[f"item {j}" for j in range(40)])
+    model = ImplicitCompletion(**GIVEN).fit(ObservedMatrix.from_any(table))
+    at, counts, weights = ([0, 1, 1, 0], [31, 7, 20, 3]), [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 0.5, 3.0]
+    values, of_entries = np.full((2, 40), np.nan), np.ones((2, 40))
+    values[at], of_entries[at] = counts, weights
+    wanted = model.recommend_for(ObservedMatrix.from_any(values).weighted(of_entries), 5)
+    new = ObservedMatrix.from_ratings(at[0], [f"item {j}" for j in at[1]], counts, weights=weights)
+    assert new.shape == (2, 4)
+    for one, other in zip(model.recommend_for(new, 5), wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="Unknown column id 'item 99'"):
+        model.recommend_for(ObservedMatrix.from_ratings(["a"], ["item 99"], [1.0]))
+
+
 # ---- settings that are found ---------------------------------------------------------------------------------------
 
 
@@ -306,6 +323,15 @@ def test_negative_counts():
         ImplicitCompletion(**GIVEN).fit(bad)
 
 
+@pytest.mark.parametrize("count", [1e41, 1e-41])  # squares of what the solver computes would overflow, or vanish
+def test_confidences_out_of_range(count):
+    bad = X.tolil()
+    bad[4, 7] = count
+    with pytest.raises(ValueError, match=r"the confidence of .* at row 4, column 7 .* use confidence='ones'"):
+        ImplicitCompletion(**GIVEN, confidence="linear").fit(bad)
+    ImplicitCompletion(**GIVEN, confidence="ones").fit(bad)
+
+
 def test_nothing_was_taken():
     with pytest.raises(ValueError, match="nobody took anything: X is 3 × 4"):
         ImplicitCompletion(**GIVEN).fit(np.zeros((3, 4)))
@@ -332,6 +358,7 @@ def test_empty_users_and_items_are_warned_of():
             "alpha0 must be a positive .*; got 0; without zeros, use MatrixCompletion",
         ),
         ({"alpha0": -1.0}, "alpha0 must be a positive finite number or 'auto'; got -1.0"),
+        ({"alpha0": 1e-50}, "alpha0 must be a number from 1e-40 to 1e.40 or 'auto'; got 1e-50"),
         ({"C": 0.0}, "C must be a positive finite number or 'auto'; got 0.0"),
         ({"C": "much"}, "C must be a positive finite number or 'auto'; got 'much'"),
         ({"weighting": np.nan}, "weighting must be a finite number or 'auto'; got nan"),

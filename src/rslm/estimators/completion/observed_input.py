@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,22 @@ def with_sample_weight(data: ObservedMatrix, sample_weight: Any) -> ObservedMatr
             "Give those of entries by X.weighted(…) of an ObservedMatrix X, or a matrix of weights"
         )
     return data.weighted(sample_weight)
+
+
+def columns_by_id(X: Any, columns: Labels) -> Any:
+    """An ObservedMatrix with ids of columns, arranged like the columns of a fit with ids; everything else as it is."""
+    if not isinstance(X, ObservedMatrix) or X.col_ids is None or columns.ids is None or columns.same(X.col_ids):
+        return X
+    index = columns.positions(X.col_ids)[X.index].astype(np.int32)
+    order = np.lexsort((index, X.rows_of_entries()))
+    return replace(
+        X,
+        index=index[order],
+        values=X.values[order],
+        weights=None if X.weights is None else X.weights[order],
+        shape=(X.shape[0], columns.count),
+        col_ids=columns.ids,
+    )
 
 
 def refuse_sparse(X: Any, instead: str) -> None:

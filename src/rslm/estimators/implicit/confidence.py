@@ -11,6 +11,7 @@ import numpy as np
 from rslm.data import ObservedMatrix
 from rslm.data.convert import place_of
 from rslm.data.weights import none_if_ones
+from rslm.runtime.magnitudes import LARGEST, LEAST
 from rslm.runtime.types import Floats
 
 #: The weight ω of an entry, from the value that is stored. A value of 1 has weight 1.
@@ -34,9 +35,9 @@ def interactions(data: ObservedMatrix, confidence: str) -> ObservedMatrix:
     """
     negative = np.flatnonzero(data.values < 0)
     if len(negative):
-        where = place_of(int(negative[0]), data.indptr, data.index, data.row_ids, data.col_ids)
+        at = int(negative[0])
         raise ValueError(
-            f"Negative values in data: {data.values[negative[0]]:g} at {where}. Counts, ones or confidences are "
+            f"Negative values in data: {data.values[at]:g} at {_place(data, at)}. Counts, ones or confidences are "
             "needed, 0 for what was not taken; use MatrixCompletion for values that may be negative"
         )
     positive = data.values > 0
@@ -44,4 +45,16 @@ def interactions(data: ObservedMatrix, confidence: str) -> ObservedMatrix:
     values = np.asarray(taken.values, dtype=np.float64)
     weights = CONFIDENCES[confidence](values)
     weights = weights if taken.weights is None else weights * taken.weights
+    if len(weights) and not (weights.min() >= LEAST and weights.max() <= LARGEST):
+        at = int(np.argmax((weights < LEAST) | (weights > LARGEST)))
+        raise ValueError(
+            f"the confidence of {taken.values[at]:g} at {_place(taken, at)} "
+            f"is {weights[at]:g}, but a number from {LEAST:g} to {LARGEST:g} is needed; scale the data, or use "
+            "confidence='ones'"
+        )
     return replace(taken, values=np.ones(len(taken)), weights=none_if_ones(weights))
+
+
+def _place(data: ObservedMatrix, at: int) -> str:
+    """The row and the column of an entry, in words."""
+    return place_of(at, data.indptr, data.index, data.row_ids, data.col_ids)

@@ -16,7 +16,7 @@ from rslm.data import Labels, ObservedMatrix, parts
 from rslm.data.splits import as_generator
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import is_auto, is_whole
-from rslm.estimators.completion.observed_input import ObservedInput, on_cluster, refuse_sparse
+from rslm.estimators.completion.observed_input import ObservedInput, columns_by_id, on_cluster, refuse_sparse
 from rslm.estimators.completion.recommend import check_known, known_from_arrays, known_to_arrays, listed, recommended
 from rslm.estimators.implicit.confidence import check_confidence, interactions
 from rslm.estimators.implicit.item_space import ItemSpace
@@ -163,7 +163,7 @@ class ImplicitCompletion(ObservedInput):
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_users, n_items), or a path
             Counts, ones or confidences; 0, NaN and what is not stored were not taken. A file is read by
-            `ObservedMatrix.read`.
+            `ObservedMatrix.read`; that of a log of events, where pairs repeat, needs `duplicates="sum"` there.
         y : ignored
         """
         began = time.perf_counter()
@@ -206,6 +206,8 @@ class ImplicitCompletion(ObservedInput):
                 what = "a finite number" if name == "weighting" else "a positive finite number"
                 advice = "; without zeros, use MatrixCompletion" if name == "alpha0" and number == 0 else ""
                 raise ValueError(f"{name} must be {what} or 'auto'; got {value!r}{advice}")
+            if name != "weighting" and number is not None and not LEAST <= number <= LARGEST:
+                raise ValueError(f"{name} must be a number from {LEAST:g} to {LARGEST:g} or 'auto'; got {value!r}")
             numbers[name] = number
         return Asked(None if is_auto(self.rank) else int(self.rank), **numbers)
 
@@ -215,7 +217,8 @@ class ImplicitCompletion(ObservedInput):
                 f"{type(X).__name__} is on the workers of a cluster, and zeros at all entries need the data in this "
                 "process; give an array, a sparse matrix or a path"
             )
-        return interactions(self._observed(X, fitting=fitting), self.confidence)
+        data = self._observed(X if fitting else columns_by_id(X, self._cols), fitting=fitting)
+        return interactions(data, self.confidence)
 
     def _set(self, attributes: dict[str, Any]) -> None:
         for name, value in attributes.items():
@@ -291,8 +294,9 @@ class ImplicitCompletion(ObservedInput):
 
         Parameters
         ----------
-        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the items that `fit` was given
-            One row for each user, as in `fit`.
+        X : array, DataFrame, scipy.sparse matrix or ObservedMatrix
+            One row for each user, and the columns that `fit` was given. Of an ObservedMatrix with ids, where `fit` was
+            given ids too, columns are found by id, so that it needs only the items that somebody took.
         top : int, default=10
             Maximum number of items for each user.
 
@@ -322,7 +326,8 @@ class ImplicitCompletion(ObservedInput):
         """Which of the items that a user took made the score of an item: contributions, largest first.
 
         The factors of a user solve a linear system whose right-hand side is a sum over the items that the user took.
-        So the score is a sum over these, too. It is that of `predict` if the fit has converged.
+        So the score is a sum over these, too. It is that of `predict` if the fit has converged. For a user who took
+        nothing, whose scores are those of an average user, there is nothing to list.
 
         Parameters
         ----------
