@@ -5,10 +5,11 @@ import os
 from rslm.kernels import _native
 from rslm.kernels._native import Stopped, ask, instruction_set, instruction_sets, use_instruction_set
 from rslm.kernels.bounded import Bound, bound
-from rslm.kernels.columns import LANES, BoxSolved, Columns, Factors, Piece, Solved, Systems
+from rslm.kernels.columns import LANES, Columns, Factors, Solved, Systems
 from rslm.kernels.elementwise import BoxNumbers, box_curvature, padded, predict_pairs
 from rslm.kernels.feature_rows import FeatureRows
 from rslm.kernels.high_rank import WIDTH, Unfactored
+from rslm.kernels.pieces import BoxSolved, Piece
 
 _wanted = os.environ.get("RSLM_INSTRUCTION_SET")
 if _wanted:  # by default the best one is used

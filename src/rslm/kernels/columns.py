@@ -17,6 +17,7 @@ from rslm.kernels.arrays import integers, matrix
 from rslm.kernels.elementwise import BoxNumbers
 from rslm.kernels.feature_rows import FeatureRows
 from rslm.kernels.high_rank import WIDTH, Unfactored
+from rslm.kernels.pieces import BoxSolved, Piece
 from rslm.kernels.scratch import scratch_like
 from rslm.runtime.types import Floats, Indices64
 
@@ -85,26 +86,6 @@ class Solved:
     residual: Floats  #: weight · (y − X v) at every entry, in the precision of y
     by_rows: Floats  #: (rows, rank): row i is Σ_t residual_it v_t
     factors: Systems  #: X_tᵀ diag(weight) X_t + ridge_t of every column
-
-
-@dataclass(frozen=True)
-class BoxSolved:
-    """Results of the regressions of all columns with a loss that is defined by a box of its dual variables."""
-
-    V: Floats  #: (columns, rank)
-    value: Floats  #: Σ ℓ + |v|²/2c of every column
-    gap: Floats  #: an upper bound on its distance to the dual value
-    rounds: NDArray[np.int32]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some neighbouring groups of eight columns."""
-
-    first: int
-    last: int
-    columns: slice
-    entries: slice
 
 
 class Columns:

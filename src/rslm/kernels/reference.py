@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rslm.kernels.columns import Columns, Piece
+from rslm.kernels.columns import Columns
+from rslm.kernels.pieces import Piece
 from rslm.runtime.types import Floats, Indices32
 
 

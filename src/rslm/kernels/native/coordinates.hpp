@@ -220,7 +220,7 @@ template <class F> struct Panels {
                     if (a <= b) places[sum_count++] = b < r ? a * r - a * (a - 1) / 2 + (b - a) : r * (r + 1) / 2 + a;
         });
     }
-    // Whole blocks that fit so many bytes.
+    // The entries of as many whole blocks as fit the bytes, and at least `least`.
     int64_t room(int64_t bytes, int64_t least) const {
         const int64_t n = bytes / (int64_t(stride) * int64_t(sizeof(F))) / N * N;
         return n < least ? least : n;
