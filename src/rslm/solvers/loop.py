@@ -138,6 +138,8 @@ class Loop:
             self._replace(self._cold_start(self.point.x))
         elif self.objective.single:
             self.in_double()
+            point = self.point  # the history ends with the numbers of the answer
+            self.records[-1] = (point.gradient_norm, point.value, point.relative_gradient, *self.records[-1][3:])
         return outcome
 
     def _begins_single(self, known: Ended | Present | None, present: Present | None, U: Floats) -> bool:
