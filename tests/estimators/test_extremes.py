@@ -269,7 +269,7 @@ def test_the_leverage_of_a_singular_matrix_is_unknown():
 
 def test_an_objective_that_is_no_number_is_infinite():
     solution = SimpleNamespace(value=math.nan, gradient=np.zeros((2, 1)), violation_cost=0.0, noise=0.0)
-    assert Evaluation(np.ones((2, 1)), solution, SimpleNamespace(packing=None)).value == math.inf
+    assert Evaluation(np.ones((2, 1)), solution, SimpleNamespace(packing=None, single=False)).value == math.inf
 
 
 # ---- what is said --------------------------------------------------------------------------------------------------

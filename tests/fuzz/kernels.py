@@ -177,16 +177,27 @@ class Problem:
             threads,
         ]
         return {
-            "evaluate": (c.evaluate, [self.y, None, self.U, self.ridge, False, V, F, values, by_rows, threads]),
+            "evaluate": (c.evaluate, [self.y, None, self.U, self.ridge, False, False, V, F, values, by_rows, threads]),
             "evaluate with ridges": (
                 c.evaluate,
-                [self.y, self.weight, self.U, self.ridges, self.pinned, V, F, values, by_rows, threads],
+                [self.y, self.weight, self.U, self.ridges, self.pinned, False, V, F, values, by_rows, threads],
+            ),
+            "evaluate in single precision": (
+                c.evaluate,
+                [self.y, self.weight, self.U, self.ridges, self.pinned, True, V, F, values, by_rows, threads],
             ),
             "regress": (c.regress, [self.y, self.weight, self.U, self.ridges, self.pinned, V, F, threads]),
             "residuals": (c.residuals, [self.y, None, self.U, self.V, values, by_rows, threads]),
             "weighted residuals": (c.residuals, [self.y, self.weight, self.U, self.V, values, by_rows, threads]),
-            "derivative": (c.derivative, [self.y, None, self.U, self.V, F, self.dU, V, by_rows, threads]),
-            "weighted": (c.derivative, [self.y, self.weight, self.U, self.V, F, self.dU, None, by_rows, threads]),
+            "derivative": (c.derivative, [self.y, None, self.U, False, self.V, F, self.dU, V, by_rows, threads]),
+            "weighted": (
+                c.derivative,
+                [self.y, self.weight, self.U, False, self.V, F, self.dU, None, by_rows, threads],
+            ),
+            "derivative in single precision": (
+                c.derivative,
+                [self.y, self.weight, self.U, True, self.V, F, self.dU, V, by_rows, threads],
+            ),
             "evaluate_tasks": (
                 c.evaluate_tasks,
                 [x, True, self.y, self.coefficients, self.ridge, False, V, F, values, by_features, threads],

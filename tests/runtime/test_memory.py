@@ -54,10 +54,10 @@ def test_a_kernel_without_memory_is_a_memory_error():
         F, box, wide = factors.data, (-1.0, 1.0, False, 0.0, 0.0), np.broadcast_to(1e9, (rows, columns))
         low = np.broadcast_to(-1e9, (rows, columns))
         calls = {
-            "evaluate": lambda c: c.evaluate(y, None, U, ones, False, V.copy(), F, other, by_rows, 2),
+            "evaluate": lambda c: c.evaluate(y, None, U, ones, False, False, V.copy(), F, other, by_rows, 2),
             "regress": lambda c: c.regress(y, None, U, ones, False, V.copy(), F, 2),
             "residuals": lambda c: c.residuals(y, None, U, V, other, by_rows, 2),
-            "derivative": lambda c: c.derivative(y, None, U, V, F, U, None, by_rows, 2),
+            "derivative": lambda c: c.derivative(y, None, U, False, V, F, U, None, by_rows, 2),
             "factorise": lambda c: c.factorise(U, None, None, None, ones, F, 2),
             "scatter": lambda c: c.scatter(y, V, by_rows, 2),
             "gather": lambda c: c.gather(y, U, V.copy(), 2),
