@@ -102,34 +102,28 @@ void derivative(const Pattern &c, Workspace &workspace, int threads, const Value
             for (int l = 0; l < group.lanes; l++) {
                 const int64_t t = group.column(l), end = c.indptr[t + 1];
                 const SingleRow<Q> v = SingleRow<Q>::of(V + t * rank, rank);
-                SingleRow<Q> plus[2], minus[2]; // two of each, so that additions do not wait for each other
                 double *const rhs = rows + l * padded;
                 for (int k = 0; k < padded; k++) rhs[k] = dV && k < rank ? dV[t * rank + k] : 0.0;
-                const auto clear = [&] {
+                for (int64_t p = c.indptr[t]; p < end;) { // sums of many numbers are in double precision
+                    SingleRow<Q> plus[2], minus[2];       // two of each, so that additions do not wait for each other
                     for (int i = 0; i < 2; i++) plus[i].clear(), minus[i].clear();
-                };
-                const auto flush = [&] { // sums of many numbers are in double precision
+                    for (const int64_t stop = end - p < PIECE ? end : p + PIECE; p < stop; p += LANES, a += LANES) {
+                        const Batch<Q> batch(c, p, end);
+                        eight moved = products(batch, du, v);
+                        store(a, moved);
+                        if (weighted) moved *= eight_of(weight, p, batch.n);
+                        const SpilledFloats e(eight_of(residual, p, batch.n)), b(moved);
+#pragma GCC unroll 8
+                        for (int i = 0; i < LANES; i++) {
+                            plus[i % 2].add(e[i], du + 2 * batch.offset[i]);
+                            minus[i % 2].subtract(b[i], u + 2 * batch.offset[i]);
+                        }
+                    }
                     plus[0].add(plus[1]), minus[0].add(minus[1]), plus[0].add(minus[0]);
                     float sum[padded];
                     std::memcpy(sum, plus[0].x, sizeof plus[0].x);
                     for (int k = 0; k < width; k++) rhs[k] += double(sum[k]);
-                    clear();
-                };
-                clear();
-                for (int64_t p = c.indptr[t], next = p + PIECE; p < end; p += LANES, a += LANES) {
-                    if (p >= next) flush(), next += PIECE;
-                    const Batch<Q> batch(c, p, end);
-                    eight moved = products(batch, du, v);
-                    store(a, moved);
-                    if (weighted) moved *= eight_of(weight, p, batch.n);
-                    const SpilledFloats e(eight_of(residual, p, batch.n)), b(moved);
-#pragma GCC unroll 8
-                    for (int i = 0; i < LANES; i++) {
-                        plus[i % 2].add(e[i], du + 2 * batch.offset[i]);
-                        minus[i % 2].subtract(b[i], u + 2 * batch.offset[i]);
-                    }
                 }
-                flush();
             }
             const double *row[LANES];
             for (int k = 0; k < width; k += 4) {
