@@ -19,7 +19,7 @@ from rslm.runtime.types import Floats
 def recall_at_k(ranking: Ranking, held_out: Any, k: int | None = None, *, relevant_from: float | None = None) -> float:
     """The share of a user's relevant items that is among the first k: hits / number of relevant items.
 
-    It cannot reach 1 where a user has more than k relevant items; `capped_recall_at_k` can.
+    It is below 1 for a user with over k relevant items, whatever the ranking; `capped_recall_at_k` can reach 1.
 
     Parameters
     ----------
