@@ -51,6 +51,7 @@ def certify(
     layout: o.TableLayout = None,
     variable: o.Variable = None,
     duplicates: o.Duplicates = "error",
+    events: o.Events = False,
     json: o.Json = False,
 ) -> None:
     """Bound how far the subspace of a model is from the optimum on these data.
@@ -75,6 +76,7 @@ def certify(
         weights=weight,
         variable=variable,
         duplicates=duplicates,  # type: ignore[arg-type]
+        events=events,
     )
     console.print(f"{data}: {source.how}")
     matrix = source.data
