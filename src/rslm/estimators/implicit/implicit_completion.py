@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import time
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +23,8 @@ from rslm.estimators.completion.recommend import check_known, known_from_arrays,
 from rslm.estimators.implicit.confidence import check_confidence, interactions
 from rslm.estimators.implicit.item_space import ItemSpace
 from rslm.estimators.implicit.ranking import Metric
-from rslm.estimators.implicit.search import Asked, found_settings, layout_of
+from rslm.estimators.implicit.resumable import RankingSearchFile, resumed_settings, search_settings
+from rslm.estimators.implicit.search import Asked, Setting, found_settings, layout_of
 from rslm.estimators.persistence import Form, ids_from_array, ids_to_array, storable
 from rslm.estimators.warn import warn_caller
 from rslm.kernels import predict_pairs
@@ -156,15 +159,20 @@ class ImplicitCompletion(ObservedInput):
     # ---- fitting -------------------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: Any, y: object = None, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
         """Learn the factors from what users took.
 
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_users, n_items), or a path
             Counts, ones or confidences; 0, NaN and what is not stored were not taken. A file is read by
-            `ObservedMatrix.read`; that of a log of events, where pairs repeat, needs `duplicates="sum"` there.
+            `ObservedMatrix.read` with `duplicates="sum"`, so that it may be a log of events.
         y : ignored
+        checkpoint : path, optional
+            A file that is written from time to time, during the search for settings and during the fit. After an
+            interruption of any kind, the same `fit` continues from it to bitwise the same answer; a `fit` that has
+            converged returns at once. A file of other data or settings is refused; `max_iter`, `max_time`, `n_threads`
+            and `verbose` may differ.
         """
         began = time.perf_counter()
         asked, metric = self._asked(), Metric.of(self.metric)
@@ -172,18 +180,26 @@ class ImplicitCompletion(ObservedInput):
         check_max_time(self.max_time)
         check_tol(self.tol)
         data = self._interactions(X, fitting=True)
-        if not len(data):
-            raise ValueError(f"nobody took anything: X is {data.shape[0]} × {data.shape[1]} without a positive entry")
+        self._refuse_empty(data)
         with self._solving() as interrupt:
             reporter = Reporter(self, X)
             deadline = math.inf if self.max_time is None else began + SEARCHING * float(self.max_time)
             seed = int(as_generator(self.random_state).integers(2**31)) if asked.searches else 0
             threads = thread_count(self.n_threads)
-            found = found_settings(data, asked, metric, threads, seed, interrupt, deadline)
+            if checkpoint is None or not asked.searches:
+                found = found_settings(data, asked, metric, threads, seed, interrupt, deadline)
+            else:
+                given = search_settings(data, asked, self.metric, self.solver, self.tol, self.random_state)
+                file = RankingSearchFile(checkpoint, given, seed)
+                found = resumed_settings(file, data, asked, metric, threads, interrupt, deadline)
             layout = layout_of(data, found.setting)
             callback = reporter.callback(layout.at)
+            # A search that was stopped goes on in the same call later, which may find other settings.
+            options = {"callback": callback, "checkpoint": checkpoint if found.complete else None}
+            if not found.complete:
+                interrupt.renew()
             left = time_left(self.max_time, began)
-            result = self._solve(layout.problem(), found.setting.rank, found.start, max_time=left, callback=callback)
+            result = self._solve(layout.problem(), found.setting.rank, found.start, max_time=left, **options)
             self._set(layout.model(result.U, result.V, 0.0))
             self._keep(result)
             self.rank_ = result.numerical_rank()
@@ -192,6 +208,8 @@ class ImplicitCompletion(ObservedInput):
             reporter.done()
         self._warn_if_not_converged()
         self._warn_of_empty(data)
+        if not result.V.any():
+            warn_caller("the fit was stopped before it had any answer: all scores are 0; give it more time")
         return self
 
     def _asked(self) -> Asked:
@@ -217,8 +235,14 @@ class ImplicitCompletion(ObservedInput):
                 f"{type(X).__name__} is on the workers of a cluster, and zeros at all entries need the data in this "
                 "process; give an array, a sparse matrix or a path"
             )
+        if isinstance(X, str | os.PathLike):
+            X = ObservedMatrix.read(X, duplicates="sum")
         data = self._observed(X if fitting else columns_by_id(X, self._cols), fitting=fitting)
         return interactions(data, self.confidence)
+
+    def _refuse_empty(self, data: ObservedMatrix) -> None:
+        if not len(data):
+            raise ValueError(f"nobody took anything: X is {data.shape[0]} × {data.shape[1]} without a positive entry")
 
     def _set(self, attributes: dict[str, Any]) -> None:
         for name, value in attributes.items():
@@ -256,6 +280,44 @@ class ImplicitCompletion(ObservedInput):
         if i.shape != j.shape:
             raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
         return predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
+
+    def score(self, X: Any, y: object = None) -> float:
+        """The `metric` of the ranking of items that the model was not fitted to; larger is better.
+
+        If X holds fitted users, its items have to be found among all that `fit` was not given. Row ids tell who they
+        are; without ids, an X of the shape that `fit` was given, none of whose items it was given, is taken for items
+        that were held out. Any other X holds new users, as the folds of `GridSearchCV` do: four fifths of the items of
+        each, chosen at random with a fixed seed, are shown to the model, the others have to be found.
+        `rslm.evaluate.RankingScorer` has more metrics and options.
+
+        Parameters
+        ----------
+        X : as in `fit`, with the same columns
+        y : ignored
+        """
+        check_is_fitted(self)
+        return Metric.of(self.metric).of_model(self, self._interactions(X, fitting=False))
+
+    def certify(self, X: Any) -> Certificate:
+        """How far the learned factors of the items are from the optimum on these data, with the users solved for anew.
+
+        Parameters
+        ----------
+        X : as in `fit`, with the same columns
+            Its rows may be other users, at least as many as the rank.
+
+        Returns
+        -------
+        Certificate
+        """
+        check_is_fitted(self)
+        data, rank = self._interactions(X, fitting=False), self.col_factors_.shape[1]
+        self._refuse_empty(data)
+        if data.shape[0] < rank:
+            raise ValueError(f"X has {data.shape[0]} users, but a model of rank {rank} needs at least {rank}")
+        setting = Setting(rank, self.C_, self.alpha0_, self.weighting_)
+        layout = replace(layout_of(data, setting), left="features")
+        return self._solve(layout.problem(), rank, layout.start(self.col_factors_), max_iter=0).certificate
 
     def recommend(self, rows: ArrayLike, top: int = 10, known: ObservedMatrix | None = None) -> Listed:
         """The items with the largest scores for each user, best first, without those that the user took.
