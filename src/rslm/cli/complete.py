@@ -113,9 +113,9 @@ def complete(
     if not implicit and (alpha0 is not None or confidence is not None):
         raise ValueError("--alpha0 and --confidence need --implicit")
     if implicit:
-        others: dict[str, Any] = {"--lower": lower, "--upper": upper, "--fill": fill, "--report": report}
+        others: dict[str, Any] = {"--lower": lower, "--upper": upper, "--fill": fill}
         others |= {"--loss": None if loss == "square" else loss, "--no-effects": None if effects else True}
-        others |= {"--checkpoint": checkpoint, "--scheduler": scheduler}
+        others |= {"--scheduler": scheduler}
         if given := [name for name, value in others.items() if value is not None]:
             raise ValueError(f"{', '.join(given)} cannot be combined with --implicit; leave that out")
     if scheduler is not None:
@@ -157,7 +157,8 @@ def complete(
         limit = AUTO if rank is None else min(rank, *matrix.shape)
         asked = limit, AUTO if c is None else c, AUTO if alpha0 is None else alpha0, shared["weighting"]
         chosen = ImplicitCompletion(*asked, confidence=confidence or "log", random_state=seed, max_time=max_time)
-        complete_implicit(console, chosen, matrix, held, model, json)
+        written: dict[str, Any] = {"model": model, "report": report, "checkpoint": checkpoint, "before": before}
+        complete_implicit(console, chosen, source, held, title=Path(data).name, **written, json=json)
         return
     if line := cost_in_words(shared["bounds"], matrix.shape, rank or USUAL_RANK):
         console.print(line)

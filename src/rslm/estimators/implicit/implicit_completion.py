@@ -20,7 +20,7 @@ from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import is_auto, is_whole
 from rslm.estimators.completion.observed_input import ObservedInput, columns_by_id, on_cluster, refuse_sparse
 from rslm.estimators.completion.recommend import check_known, known_from_arrays, known_to_arrays, listed, recommended
-from rslm.estimators.implicit.confidence import check_confidence, interactions
+from rslm.estimators.implicit.confidence import check_confidence, interactions, look_like_times
 from rslm.estimators.implicit.item_space import ItemSpace
 from rslm.estimators.implicit.ranking import Metric
 from rslm.estimators.implicit.resumable import RankingSearchFile, resumed_settings, search_settings
@@ -31,10 +31,14 @@ from rslm.kernels import predict_pairs
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
+from rslm.solvers import Outcome
 from rslm.solvers.stopping import check_max_time, check_tol, time_left
 from rslm.storage.container import Arrays, Facts
 
 SEARCHING = 0.5  # share of max_time that the search for settings may take
+
+MOST_WEIGHTING = 100.0  # useful ones are from 0 to 1
+FAR_APART = 1e5  # ratio of confidences to alpha0 at which zeros hardly count, and fits are slow
 
 Listed = tuple[list[NDArray[Any]], list[Floats]]
 
@@ -224,8 +228,9 @@ class ImplicitCompletion(ObservedInput):
                 what = "a finite number" if name == "weighting" else "a positive finite number"
                 advice = "; without zeros, use MatrixCompletion" if name == "alpha0" and number == 0 else ""
                 raise ValueError(f"{name} must be {what} or 'auto'; got {value!r}{advice}")
-            if name != "weighting" and number is not None and not LEAST <= number <= LARGEST:
-                raise ValueError(f"{name} must be a number from {LEAST:g} to {LARGEST:g} or 'auto'; got {value!r}")
+            least, most = (-MOST_WEIGHTING, MOST_WEIGHTING) if name == "weighting" else (LEAST, LARGEST)
+            if number is not None and not least <= number <= most:
+                raise ValueError(f"{name} must be a number from {least:g} to {most:g} or 'auto'; got {value!r}")
             numbers[name] = number
         return Asked(None if is_auto(self.rank) else int(self.rank), **numbers)
 
@@ -238,6 +243,11 @@ class ImplicitCompletion(ObservedInput):
         if isinstance(X, str | os.PathLike):
             X = ObservedMatrix.read(X, duplicates="sum")
         data = self._observed(X if fitting else columns_by_id(X, self._cols), fitting=fitting)
+        if fitting and self.confidence != "ones" and look_like_times(data):
+            warn_caller(
+                f"all values are at least {data.values.min():.3g}, as times are, but counts are needed; if every line "
+                "of a file is one event, say so when it is read: events"
+            )
         return interactions(data, self.confidence)
 
     def _refuse_empty(self, data: ObservedMatrix) -> None:
@@ -247,6 +257,18 @@ class ImplicitCompletion(ObservedInput):
     def _set(self, attributes: dict[str, Any]) -> None:
         for name, value in attributes.items():
             setattr(self, name, value)
+
+    def _advice(self) -> dict[Outcome, str]:
+        advice = super()._advice()
+        confidence = 1.0 if self._taken.weights is None else float(self._taken.weights.mean())
+        if confidence > FAR_APART * self.alpha0_:
+            for outcome in (Outcome.ITERATIONS, Outcome.STALLED):
+                advice[outcome] = (
+                    f"not converged: confidences of {confidence:.2g} on average, with alpha0={self.alpha0_:.2g}, leave "
+                    "what was not taken hardly any weight; divide the data by their mean, use confidence='log', or "
+                    "leave C and alpha0 to be found"
+                )
+        return advice
 
     def _warn_of_empty(self, data: ObservedMatrix) -> None:
         users, items = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
@@ -425,30 +447,32 @@ class ImplicitCompletion(ObservedInput):
         ----------
         cols : positions, or ids where `fit` was given ids
         top : int, default=10
-            Maximum number of items for each; an item is not similar to itself.
+            Maximum number of items for each; an item is not similar to itself. There are none for an item that nobody
+            took.
 
         Returns
         -------
         items, cosines : lists of arrays, one for each of `cols`
         """
         check_is_fitted(self)
-        return similar(self.col_factors_, self._cols, cols, top, thread_count(self.n_threads))
+        return self._similar(self.col_factors_, self._cols, cols, top)
 
     def similar_users(self, rows: ArrayLike, top: int = 10) -> Listed:
         """The users whose factors point in the most similar directions, best first, and the cosines.
 
         Parameters
         ----------
-        rows : positions, or ids where `fit` was given ids
-        top : int, default=10
-            Maximum number of users for each; a user is not similar to himself.
+        rows, top : as in `similar_items`, for users
 
         Returns
         -------
         users, cosines : lists of arrays, one for each of `rows`
         """
         check_is_fitted(self)
-        return similar(self.row_factors_, self._rows, rows, top, thread_count(self.n_threads))
+        return self._similar(self.row_factors_, self._rows, rows, top)
+
+    def _similar(self, factors: Floats, labels: Labels, wanted: ArrayLike, top: int) -> Listed:
+        return similar(factors, labels, wanted, top, thread_count(self.n_threads))
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -485,7 +509,7 @@ class ImplicitCompletion(ObservedInput):
         ones = np.ones(len(known.index))
         model._taken = ObservedMatrix(known.indptr, known.index, ones, shape, ids[0], ids[1], weights)
         model.C_, model.alpha0_ = (parts.number(facts, name, least=LEAST, most=LARGEST) for name in ("C", "alpha0"))
-        model.weighting_ = parts.number(facts, "weighting", least=-100.0, most=100.0)
+        model.weighting_ = parts.number(facts, "weighting", least=-MOST_WEIGHTING, most=MOST_WEIGHTING)
         trace_norm = parts.number(facts, "trace_norm", least=0.0)
         settings = model.C_, model.alpha0_, model.weighting_
         model._space = ItemSpace(model.col_factors_, trace_norm, *settings, len(ones) / rows)
@@ -511,10 +535,15 @@ def one_row(data: ObservedMatrix, start: int, end: int) -> ObservedMatrix:
 
 
 def similar(factors: Floats, labels: Labels, wanted: ArrayLike, top: int, threads: int) -> Listed:
-    """The rows of the factors with the largest cosines to those that are wanted, by id, and the cosines."""
+    """The rows of the factors with the largest cosines to those that are wanted, by id, and the cosines.
+
+    There are none where the factors are 0, which have no direction.
+    """
     at = labels.positions(wanted)
     sizes = np.linalg.norm(factors, axis=1, keepdims=True)
     directions = factors / np.where(sizes > 0, sizes, 1.0)
     n = len(factors)
     itself = ObservedMatrix(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n), (n, n))
-    return listed(*recommended(at, directions, directions, top, itself, threads), labels)
+    found, cosines = recommended(at, directions, directions, top, itself, threads)
+    cosines[sizes[at, 0] == 0] = -np.inf
+    return listed(found, cosines, labels)

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
+
 from rslm.data import ObservedMatrix
 from rslm.evaluate import RankingScorer, align, capped_recall_at_k, ndcg_at_k, rank_factors, recall_at_k, unseen
 from rslm.runtime.types import Floats
@@ -51,6 +53,11 @@ class Metric:
         if held_out is None:
             return RankingScorer(self.name, k, fold_in=SHOWN)(model, data)
         return RankingScorer(self.name, k)(model, held_out)
+
+
+def popularity(train: ObservedMatrix) -> tuple[Floats, Floats]:
+    """Factors of users and items that recommend to everyone what most users took."""
+    return np.ones((train.shape[0], 1)), train.col_counts().astype(np.float64)[:, None]
 
 
 def _held_out(model: Any, data: ObservedMatrix) -> ObservedMatrix | None:

@@ -19,7 +19,7 @@ import numpy as np
 from rslm.data import ObservedMatrix
 from rslm.estimators.automatic.sample import ENTRIES, C_of_more_rows, sampled_rows
 from rslm.estimators.implicit.layout import ImplicitLayout
-from rslm.estimators.implicit.ranking import Metric
+from rslm.estimators.implicit.ranking import Metric, popularity
 from rslm.evaluate import holdout_per_user
 from rslm.losses import Square
 from rslm.runtime.interrupts import Interrupt
@@ -97,8 +97,7 @@ class Search:
 
     def of_popularity(self) -> float:
         """The metric of recommending to everyone what most users took."""
-        counts = self.train.col_counts().astype(np.float64)[:, None]
-        return self.metric.score(np.ones((self.train.shape[0], 1)), counts, self.train, self.held_out)
+        return self.metric.score(*popularity(self.train), self.train, self.held_out)
 
     def tried(self, setting: Setting) -> float:
         """The metric of a rough fit with this setting; −1 if there was no time for it."""
