@@ -39,13 +39,7 @@ def implicit_report(
     Parameters
     ----------
     model : fitted ImplicitCompletion
-    train : ObservedMatrix
-        The data that it was fitted to.
-    test : ObservedMatrix, optional
-        Items that were held out.
-    title : str
-    how : str
-        How the data were read, in words.
+    train, test, title, how : as in `completion_report`
 
     Returns
     -------
