@@ -190,7 +190,7 @@ def test_a_checkpoint(monkeypatch, capsys, plays, tmp_path):
     ("lines", "options", "message"),
     [
         (["a,x,-1"], [], "Negative values in data: -1 at row 'a', column 'x'"),
-        ([], ["--alpha0", "0"], "use MatrixCompletion"),
+        ([], ["--alpha0", "0"], "use a small one, such as 0.01, or MatrixCompletion"),
         ([], ["--weighting", "1000"], "weighting must be a number from -100 to 100"),
         ([], ["--confidence", "sure"], "confidence must be one of"),
     ],

@@ -375,7 +375,7 @@ def test_empty_users_and_items_are_warned_of():
     [
         (
             {"alpha0": 0},
-            "alpha0 must be a positive .*; got 0; without zeros, use MatrixCompletion",
+            "alpha0 must be a positive .*; got 0; use a small one, such as 0.01, or MatrixCompletion",
         ),
         ({"alpha0": -1.0}, "alpha0 must be a positive finite number or 'auto'; got -1.0"),
         ({"alpha0": 1e-50}, "alpha0 must be a number from 1e-40 to 1e.40 or 'auto'; got 1e-50"),

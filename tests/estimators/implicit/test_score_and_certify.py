@@ -76,3 +76,10 @@ def test_the_certificate_of_other_data():
         MODEL.certify(X[:2])
     with pytest.raises(ValueError, match="nobody took anything"):
         MODEL.certify(np.zeros((5, 30)))
+
+
+def test_nothing_to_score():
+    with pytest.raises(ValueError, match="nobody took anything: X is 60 × 30"):
+        MODEL.score(np.zeros((60, 30)))
+    with pytest.raises(ValueError, match="no row has enough entries to hold one out"):
+        MODEL.score(np.eye(7, 30))

@@ -37,6 +37,7 @@ from rslm.storage.container import Arrays, Facts
 
 SEARCHING = 0.5  # share of max_time that the search for settings may take
 
+ZERO_ALPHA0 = "; use a small one, such as 0.01, or MatrixCompletion, which knows of no zeros"
 MOST_WEIGHTING = 100.0  # useful ones are from 0 to 1
 FAR_APART = 1e5  # ratio of confidences to alpha0 at which zeros hardly count, and fits are slow
 
@@ -226,7 +227,7 @@ class ImplicitCompletion(ObservedInput):
             number = None if is_auto(value) else as_float(value)
             if number is not None and not (math.isfinite(number) and (number > 0 or name == "weighting")):
                 what = "a finite number" if name == "weighting" else "a positive finite number"
-                advice = "; without zeros, use MatrixCompletion" if name == "alpha0" and number == 0 else ""
+                advice = ZERO_ALPHA0 if name == "alpha0" and number == 0 else ""
                 raise ValueError(f"{name} must be {what} or 'auto'; got {value!r}{advice}")
             least, most = (-MOST_WEIGHTING, MOST_WEIGHTING) if name == "weighting" else (LEAST, LARGEST)
             if number is not None and not least <= number <= most:
@@ -318,7 +319,9 @@ class ImplicitCompletion(ObservedInput):
         y : ignored
         """
         check_is_fitted(self)
-        return Metric.of(self.metric).of_model(self, self._interactions(X, fitting=False))
+        data = self._interactions(X, fitting=False)
+        self._refuse_empty(data)
+        return Metric.of(self.metric).of_model(self, data)
 
     def certify(self, X: Any) -> Certificate:
         """How far the learned factors of the items are from the optimum on these data, with the users solved for anew.
