@@ -138,7 +138,7 @@ def until(goal: float, fit: Callable[..., Any], train: ObservedMatrix, test: Obs
     for steps in range(MOST_STEPS):
         model, _, cpu = best_of(partial(fit, max_iter=steps))
         if RECALL.score(model.row_factors_, model.col_factors_, train, test) >= goal:
-            return cpu
+            return float(cpu)
     return np.nan
 
 
@@ -147,7 +147,7 @@ def ours(rank: int, train: ObservedMatrix, test: ObservedMatrix, goal: float | N
     search, _, cpu = timed(lambda: ImplicitCompletion(rank, random_state=0, n_threads=THREADS).fit(train))
     settings = {"C": search.C_, "alpha0": search.alpha0_, "weighting": search.weighting_}
 
-    def fit(**limits: Any) -> ImplicitCompletion:
+    def fit(**limits: Any) -> Any:
         return ImplicitCompletion(rank, **settings, random_state=0, n_threads=THREADS, **limits).fit(train)
 
     model, *times = best_of(fit)
@@ -192,10 +192,10 @@ def others(rank: int, train: Any, test: Any) -> list[dict[str, Any]]:
 def full_ranking(train: ObservedMatrix, rank: int = 64, k: int = 100) -> list[dict[str, Any]]:
     """The k best items of every user among all that the user does not have, from factors of this rank."""
     rng = np.random.default_rng(0)
-    factors = [rng.standard_normal((n, rank)) for n in train.shape]
+    users, items = (rng.standard_normal((n, rank)) for n in train.shape)
     rows = list[dict[str, Any]]()
     for threads in (1, 2):
-        rank_all = partial(rank_factors, *factors, k, known=train, n_threads=threads)
+        rank_all = partial(rank_factors, users, items, k, known=train, n_threads=threads)
         runs = [timed(rank_all) for _ in range(5)]
         rows.append(
             {"threads": threads, "s": min(run[1] for run in runs), "CPU s": min(run[2] for run in runs), "rank": rank}
@@ -206,7 +206,8 @@ def full_ranking(train: ObservedMatrix, rank: int = 64, k: int = 100) -> list[di
 def certificates(data: ObservedMatrix) -> list[dict[str, Any]]:
     """Fits with a C so small that the limit on the rank does not bind, and with "auto" for the rank."""
     rows = list[dict[str, Any]]()
-    for rank, C in itertools.product((64, "auto"), (10.0, 20.0, 30.0)):
+    limits: tuple[int | str, ...] = (64, "auto")
+    for rank, C in itertools.product(limits, (10.0, 20.0, 30.0)):
         fit = partial(ImplicitCompletion(rank, C, 0.2, 0.5, tol=1e-6, random_state=0, n_threads=THREADS).fit, data)
         model, wall, cpu = timed(fit)
         rows.append(
