@@ -66,6 +66,24 @@ def test_derivatives(rank, weighted):
     check_hessian(Objective(problem), U)
 
 
+@pytest.mark.parametrize("entry_weights", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rough_derivatives_are_in_single_precision(weighted, entry_weights, monkeypatch):
+    problem, *_ = made(weighted, d=60, T=50, entry_weights=entry_weights)
+    rng = np.random.default_rng(0)
+    U, xi = rng.standard_normal((60, 5)), rng.standard_normal((60, 5))
+    found = Objective(problem).evaluate(U)
+    exact = found.hessian_product(xi)
+    found.rough = True
+    np.testing.assert_array_equal(found.hessian_product(xi), exact)  # the problem is too small to save time
+    monkeypatch.setattr("rslm.inner.entries.weighted.MANY", 0)
+    found.rough = True
+    rough = found.hessian_product(xi)
+    assert (rough != exact).any()
+    # Rounding errors of 6e-8, and cancellation between sums over the entries of a column and the zeros.
+    assert np.abs(rough - exact).max() <= 1e-5 * np.abs(exact).max()
+
+
 def test_a_subspace_with_equal_and_zero_columns():
     """XᵀX is singular, so that its eigenvectors are not unique."""
     problem, *parts = made(True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rslm import Objective, Problem, solve
-from rslm.inner.entries import ridge
+from rslm.inner.entries import weighted
 from rslm.location import Location
 from rslm.losses import Square
 from rslm.measurements import Entries
@@ -18,12 +18,12 @@ Y = np.where(RNG.random((60, 50)) < 0.5, LOW_RANK + 0.5 * RNG.standard_normal((6
 @pytest.fixture
 def single(monkeypatch):
     """As if every problem were large."""
-    monkeypatch.setattr(ridge, "MANY", 0)
+    monkeypatch.setattr(weighted, "MANY", 0)
 
 
 def in_double(problem, rank=4, **options):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ridge, "MANY", 1 << 62)
+        patch.setattr(weighted, "MANY", 1 << 62)
         return solve(problem, rank, random_state=0, **options)
 
 
@@ -49,7 +49,7 @@ def test_rounding_is_not_a_stall(single):
 
 def test_no_end_is_believed(single, monkeypatch):
     """Even if nothing but rounding, overflow or underflow is left of the numbers in single precision."""
-    monkeypatch.setattr(ridge, "MODERATE", np.inf)
+    monkeypatch.setattr(weighted, "MODERATE", np.inf)
     for size in (1e-30, 1e30):
         problem = Problem(Square(), Entries(size * Y), C=2.0)
         found = solve(problem, 4, random_state=0)

@@ -61,7 +61,7 @@ class Evaluation:
 
     @rough.setter
     def rough(self, value: bool) -> None:
-        self.solution.rough = value and self._objective.gains(self.point)
+        self.solution.rough = value and self._objective.inner.gains_in_derivatives(self.point.shape[1])
 
     @cached_property
     def preconditioner(self) -> Callable[[Floats], Floats]:

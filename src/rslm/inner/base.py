@@ -144,6 +144,10 @@ class InnerSolver(ABC):
         """Whether solutions at points of `width` columns are noticeably faster in single precision."""
         return False
 
+    def gains_in_derivatives(self, width: int) -> bool:
+        """The same for the derivatives of solutions."""
+        return self.gains(width)
+
     def begin_at(self, U: Floats, V: Floats) -> None:  # noqa: B027
         """Warm-start the next solution from V, if the solver supports that."""
 

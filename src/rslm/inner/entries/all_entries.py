@@ -43,6 +43,10 @@ class AllEntriesRidge(WeightedColumns):
             return None
         return f"needs zeros at all entries, the problem has {problem.data!r}"
 
+    def gains_in_derivatives(self, width: int) -> bool:
+        """Solutions themselves are hardly faster in single precision at the ranks that implicit feedback needs."""
+        return self.suits_single(width)
+
     def free(self) -> None:
         super().free()
         self.spare_factors.clear()
@@ -81,8 +85,9 @@ class AllEntriesSolution(InnerSolution):
         dX = solver.scaled(xi) @ self._basis
         cross = dX.T @ X
         dV = -solver.background * (solved.V @ (cross + cross.T))
+        parts = X, solved.V, solved.factors, dX
         moved = solver.columns.weighted_derivative(
-            solved.residual, solver.weights, X, solved.V, solved.factors, dX, solver.n_threads, dV
+            solved.residual, solver.weights, *parts, solver.n_threads, dV, single=self.rough
         )
         cross = dV.T @ solved.V
         moved += solver.background * (dX @ self._gram + X @ (cross + cross.T))

@@ -20,13 +20,10 @@ from rslm.inner.base import ColumnsSolution
 from rslm.inner.entries.leverage import leverages
 from rslm.inner.entries.weighted import WeightedColumns, sums_by_column
 from rslm.inner.obstacles import not_entries_alone
-from rslm.kernels import WIDTH, Solved, Systems
+from rslm.kernels import Solved, Systems
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
-
-MANY = 1_000_000  # entries times rank: below this, an evaluation takes about a millisecond in any precision
-MODERATE = 1e9  # largest magnitude of numbers, and of their inverses, of which products of four are finite in float32
 
 
 class Ridge(WeightedColumns):
@@ -46,7 +43,7 @@ class Ridge(WeightedColumns):
         return f"needs a quadratic loss, {problem.loss!r} is not"
 
     def gains(self, width: int) -> bool:
-        return width <= WIDTH and self.columns.entries * width >= MANY and self.moderate
+        return self.suits_single(width)
 
     def free(self) -> None:
         super().free()
@@ -72,12 +69,6 @@ class Ridge(WeightedColumns):
                 self._short = scratch_like(self.y, np.float32)
                 self._short[:] = self.y
         return self._short
-
-    @cached_property
-    def moderate(self) -> bool:
-        """Whether products of targets, weights and factors stay far from overflow and underflow in single precision."""
-        arrays = (self.y, self.weights, self.scale)
-        return all(a is None or bool(1 / MODERATE <= max(a.max(), -a.min()) <= MODERATE) for a in arrays)
 
     @cached_property
     def size_of_targets(self) -> float:

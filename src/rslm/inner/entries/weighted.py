@@ -18,11 +18,13 @@ import numpy as np
 from rslm.inner.base import ColumnsSolution, InnerSolver
 from rslm.inner.entries.leverage import leverages
 from rslm.inner.tail import FREE, Tail
-from rslm.kernels import Columns, Systems
+from rslm.kernels import WIDTH, Columns, Systems
 from rslm.kernels.scratch import scratch_like
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 
+MANY = 1_000_000  # entries times rank: below this, an evaluation takes about a millisecond in any precision
+MODERATE = 1e9  # largest magnitude of numbers, and of their inverses, of which products of four are finite in float32
 STIFFEST = 1e-3  # lower limit of 1 − D h: below it, one Newton step cannot predict a column without an entry
 
 
@@ -53,6 +55,16 @@ class WeightedColumns(InnerSolver):
         if self.weights is None:
             return None
         return np.take(self.weights, self.columns.row_order, out=scratch_like(self.weights), mode="clip")
+
+    def suits_single(self, width: int) -> bool:
+        """Whether there is enough work for single precision to save time, and the numbers have a range that it has."""
+        return width <= WIDTH and self.columns.entries * width >= MANY and self.moderate
+
+    @cached_property
+    def moderate(self) -> bool:
+        """Whether products of targets, weights and factors stay far from overflow and underflow in single precision."""
+        arrays = (self.y, self.weights, self.scale)
+        return all(a is None or bool(1 / MODERATE <= max(a.max(), -a.min()) <= MODERATE) for a in arrays)
 
     def scaled(self, U: Floats) -> Floats:
         """The rows of U divided by √p; U itself where rows have no weights."""
