@@ -4,6 +4,7 @@ from rslm.data import holdout
 from rslm.evaluate.aligned import align, unseen
 from rslm.evaluate.catalogue import coverage_at_k, novelty_at_k
 from rslm.evaluate.errors import mae, rmse
+from rslm.evaluate.intervals import Calibration
 from rslm.evaluate.metrics import (
     capped_recall_at_k,
     hit_rate_at_k,
@@ -19,6 +20,7 @@ from rslm.evaluate.scorers import ErrorScorer, RankingScorer
 from rslm.evaluate.splits import holdout_after, holdout_last, holdout_per_user, holdout_users
 
 __all__ = [
+    "Calibration",
     "ErrorScorer",
     "Ranking",
     "RankingScorer",
