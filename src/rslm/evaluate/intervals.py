@@ -51,7 +51,7 @@ class Calibration:
         weights = np.ones(len(self)) if self.weights is None else self.weights
         up_to = np.cumsum(weights)
         place = np.searchsorted(up_to, exact(coverage * (up_to[-1] + np.asarray(new))))
-        return np.append(self.scores, np.inf)[place]
+        return np.asarray(np.append(self.scores, np.inf)[place])
 
 
 def check_coverage(coverage: Any) -> float:
@@ -67,7 +67,7 @@ def check_coverage(coverage: Any) -> float:
 
 def least_scores(coverage: float) -> int:
     """How many held-out observations a coverage needs: coverage·(n + 1) ≤ n."""
-    return math.ceil(exact(coverage / (1.0 - coverage)))
+    return math.ceil(float(exact(coverage / (1.0 - coverage))))
 
 
 def exact(number: Any) -> Any:
