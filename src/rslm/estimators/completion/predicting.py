@@ -171,7 +171,7 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
         return self._solve(layout.problem(), rank, start, max_iter=0).certificate.scaled(layout.scale)
 
     def _learned_start(self, layout: Layout) -> tuple[Floats, int]:
-        """The learned subspace and effects of the features, for a layout with the features on the left; and the rank."""
+        """What was learned of the features, as a start for a layout with the features on the left, and its rank."""
         features = self._subspace.features
         if not features.any():  # effects alone, for which any subspace will do
             features = np.ones_like(features)
