@@ -4,7 +4,7 @@ from rslm.data import holdout
 from rslm.evaluate.aligned import align, unseen
 from rslm.evaluate.catalogue import coverage_at_k, novelty_at_k
 from rslm.evaluate.errors import mae, rmse
-from rslm.evaluate.intervals import Calibration
+from rslm.evaluate.intervals import Calibration, coverage_and_width
 from rslm.evaluate.metrics import (
     capped_recall_at_k,
     hit_rate_at_k,
@@ -26,6 +26,7 @@ __all__ = [
     "RankingScorer",
     "align",
     "capped_recall_at_k",
+    "coverage_and_width",
     "coverage_at_k",
     "hit_rate_at_k",
     "holdout",

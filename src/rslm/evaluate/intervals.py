@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rslm.data import ObservedMatrix
 from rslm.runtime.types import Floats
 
 
@@ -52,6 +53,22 @@ class Calibration:
         up_to = np.cumsum(weights)
         place = np.searchsorted(up_to, exact(coverage * (up_to[-1] + np.asarray(new))))
         return np.asarray(np.append(self.scores, np.inf)[place])
+
+
+def coverage_and_width(model: Any, test: ObservedMatrix, coverage: float = 0.9) -> tuple[float, float]:
+    """The fraction of held-out entries that the intervals of a model cover, and the mean width of these intervals.
+
+    Parameters
+    ----------
+    model : fitted MatrixCompletion or InductiveCompletion
+    test : ObservedMatrix of the shape that `fit` was given
+        Entries that the model was not fitted to.
+    coverage : float, default=0.9
+    """
+    places = (test.rows_of_entries(), model.row_ids_), (test.index, model.col_ids_)
+    lower, upper = model.predict_interval(*(at if ids is None else ids[at] for at, ids in places), coverage)
+    inside = (lower <= test.values) & (test.values <= upper)
+    return float(np.average(inside, weights=test.weights)), float(np.average(upper - lower, weights=test.weights))
 
 
 def check_coverage(coverage: Any) -> float:

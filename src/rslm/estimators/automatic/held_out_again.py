@@ -29,7 +29,8 @@ def held_out_again(
     loss = layout.loss if layout.loss.smooth else rounded(layout)
     fitted = []
     for fold in folds_of(layout.data, np.random.default_rng(seed)):
-        part = replace(layout, data=fold.train, box=None)
+        more = len(layout.data) / len(fold.train)  # of fewer losses each counts more, so that W is shrunk as much
+        part = replace(layout, data=fold.train, box=None, C=layout.C * more)
         problem = replace(part.problem(), loss=loss)
         if rank == 0:
             U, V = (np.zeros((side, 1)) for side in problem.shape)

@@ -17,6 +17,7 @@ from rslm.estimators.completion.intervals import Intervals
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.leverage import Leverage
 from rslm.estimators.completion.recommend import Recommending
+from rslm.evaluate import align, unseen
 from rslm.evaluate.intervals import check_coverage
 from rslm.runtime.threads import single_threaded_blas, thread_count
 from rslm.runtime.types import Floats
@@ -81,21 +82,29 @@ class PredictingIntervals(Recommending):
         Parameters
         ----------
         X : as in `fit`
-            Entries of the fitted rows and columns that `fit` was not given. Entries that it was given would make the
-            intervals too narrow.
+            Entries of the fitted rows and columns that `fit` was not given; those that it was given are left out, as
+            they would make the intervals too narrow. An ObservedMatrix with ids is arranged by them.
         """
         check_is_fitted(self)
         self._check_no_classes()
-        held = self._observed(X, fitting=False)._not_empty(allow_empty=False)
-        rows = self._fitted_rows(held)
-        if rows is None:
-            raise ValueError("X has rows that the model was not fitted to; it needs other entries of the fitted rows")
+        by_id = isinstance(X, ObservedMatrix) and X.row_ids is not None
+        held = align(X, self) if by_id else self._observed(X, fitting=False)
+        shape = len(self.row_factors_), len(self.col_factors_)
+        if held.shape != shape:
+            raise ValueError(
+                f"X has {held.shape[0]} rows, but the model was fitted to {shape[0]}; it needs the same rows"
+            )
+        given, fitted = len(held), hasattr(self, "residuals_")
+        held = unseen(held, self.residuals_) if fitted else held
+        if not len(held):
+            raise ValueError(
+                f"nothing is held out: of the entries of X, {given} are of rows and columns of the model, and it was "
+                "fitted to all of these; give it other entries"
+            )
         loss, threads = self._checked_loss(), thread_count(self.n_threads)
-        if not np.array_equal(rows, np.arange(len(self.row_factors_))):
-            held = self._in_fitted_order(held, rows)
-        if hasattr(self, "residuals_"):
-            fold, layout = Fold(self._fitted_data(), held), self._fitted_layout()
-            made = calibrated([(fold, layout, self._attributes)], self._box, loss, threads)
+        if fitted:
+            fold = Fold(self._fitted_data(), held)
+            made = calibrated([(fold, self._fitted_layout(), self._attributes)], self._box, loss, threads)
         else:
             made = self._alike(held, np.abs(targets(held, loss) - self._predicted(held, self._left)))
         if made is None:
@@ -108,12 +117,6 @@ class PredictingIntervals(Recommending):
         of_rows, of_columns = (np.zeros(n) for n in held.shape)
         size = ErrorSize(Residuals(of_rows, of_columns, of_rows, of_columns, None), CONSTANT)
         return Intervals.of(size, errors, np.ones(len(errors)), held.rows_of_entries(), held.index)
-
-    def _in_fitted_order(self, held: ObservedMatrix, rows: Any) -> ObservedMatrix:
-        """The same entries in a matrix of the shape of the fitted one."""
-        places = rows[held.rows_of_entries()], held.index
-        shape = len(self.row_factors_), len(self.col_factors_)
-        return ObservedMatrix.from_triplets(*places, held.values, shape=shape)
 
     def _check_no_classes(self) -> None:
         if self.classes_ is not None:
