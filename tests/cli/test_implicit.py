@@ -96,17 +96,106 @@ def test_zeros_alone_were_not_taken(monkeypatch, tmp_path):
         (["--implicit", "--lower", "0", "--loss", "huber"], "--lower, --loss cannot be combined with --implicit"),
         (["--implicit", "--no-effects"], "--no-effects cannot be combined with --implicit"),
         (["--alpha0", "1"], "--alpha0 and --confidence need --implicit"),
-        (["--implicit", "--alpha0", "0"], "use MatrixCompletion"),
     ],
 )
 def test_what_does_not_go_together(monkeypatch, plays, options, message):
     assert message in run(monkeypatch, "complete", plays, *options)
 
 
-def test_a_certificate_on_other_data_is_for_ratings(monkeypatch, capsys, plays, tmp_path):
+def test_a_certificate_on_other_data(monkeypatch, capsys, plays, tmp_path):
+    """On the data of the fit it is that of the fit; the repeated pair is summed there too."""
     model = tmp_path / "plays.rslm"
     settings = ["--rank", "2", "--C", "1", "--alpha0", "0.2", "--weighting", "0", "--holdout", "0"]
     assert run(monkeypatch, "complete", plays, "--implicit", *settings, "--model", model) == 0
-    assert "holds an ImplicitCompletion; a MatrixCompletion is needed" in run(
-        monkeypatch, "certify", model, plays, "--duplicates", "sum"
+    capsys.readouterr()
+    assert run(monkeypatch, "certify", model, plays, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["primal"] == pytest.approx(rslm.load(model).certificate_.primal, rel=1e-7)  # gradients of 1e-4 squared
+
+
+def log_of(plays, path, text):
+    """The same plays as a log: a line for each."""
+    lines = [line.split(",") for line in plays.read_text().splitlines()[1:]]
+    events = [text.format(user=user, song=song) for user, song, count in lines for _ in range(int(count))]
+    path.write_text("\n".join(events) + "\n")
+    return path
+
+
+def test_a_log_of_events(monkeypatch, capsys, plays, tmp_path):
+    """With times, without, prepared or not: the model is that of the counts."""
+    settings = ["--implicit", "--rank", "4", "--C", "5", "--alpha0", "0.2", "--weighting", "0"]
+    named, bare = tmp_path / "named.csv", tmp_path / "bare.tsv"
+    log_of(plays, named, "{user},{song},1700000000")
+    named.write_text("user,song,timestamp\n" + named.read_text())
+    log_of(plays, bare, "{user}\t{song}")
+    assert run(monkeypatch, "prepare", bare, tmp_path / "folder", "--events") == 0
+    models = []
+    for k, given in enumerate([[plays], [named], [bare, "--events"], [tmp_path / "folder"]]):
+        capsys.readouterr()
+        assert run(monkeypatch, "complete", *given, *settings, "--model", tmp_path / f"{k}.rslm") == 0
+        models.append(rslm.load(tmp_path / f"{k}.rslm"))
+        if given[0] == named:
+            said = " ".join(capsys.readouterr().out.split())
+            assert "one event a line, counted by user × song; not read: timestamp" in said
+    for other in models[1:]:
+        np.testing.assert_array_equal(other.row_factors_, models[0].row_factors_)
+    capsys.readouterr()
+    later = tmp_path / "later.csv"
+    later.write_text("u1,s2\nu1,s2\nu2,s3\n")
+    assert run(monkeypatch, "evaluate", tmp_path / "0.rslm", later, "--events", "--at", "5", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["entries"] <= 2
+
+
+def test_what_may_be_a_log_is_asked_about(monkeypatch, capsys, plays, tmp_path):
+    log_of(plays, tmp_path / "bare.tsv", "{user}\t{song}")
+    numbers = tmp_path / "bare.tsv"
+    numbers.write_text(numbers.read_text().replace("u", "").replace("s", ""))
+    assert "if every line is one event" in run(monkeypatch, "complete", numbers, "--implicit")
+    times = tmp_path / "times.tsv"
+    times.write_text(
+        "".join(f"{line}\t1700000000\n" for line in dict.fromkeys(numbers.read_text().split("\n")) if line)
     )
+    given = ["--implicit", "--rank", "2", "--C", "1", "--alpha0", "1", "--weighting", "0"]
+    assert run(monkeypatch, "complete", times, *given) == 0
+    assert "as times are, but counts are needed" in " ".join(capsys.readouterr().out.split())
+    named = tmp_path / "named.csv"
+    named.write_text("user,item\n" + numbers.read_text().replace("\t", ","))
+    assert run(monkeypatch, "complete", named, "--rank", "2", "--C", "1") == 0
+    assert "for which --implicit is made" in capsys.readouterr().out
+
+
+def test_the_report(monkeypatch, capsys, plays, tmp_path):
+    page = tmp_path / "page.html"
+    assert run(monkeypatch, "complete", plays, "--implicit", "--report", page, "--json") == 0
+    facts, said = json.loads(capsys.readouterr().out), page.read_text()
+    assert facts["report"] == str(page)
+    for part in ("Settings that were found", "alpha0", "the most popular items", "recall@20", "How good the answer is"):
+        assert part in said
+    assert f"{facts['held_out_recall@20']:.4g}" in said
+    assert said.count("<img") == 3
+
+
+def test_a_checkpoint(monkeypatch, capsys, plays, tmp_path):
+    """The second time, the search and the fit are known."""
+    command = ["complete", plays, "--implicit", "--rank", "3", "--checkpoint", tmp_path / "c", "--json"]
+    assert run(monkeypatch, *command) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert run(monkeypatch, *command) == 0
+    second, resumed = capsys.readouterr()
+    assert "Resuming from" in resumed
+    assert {**json.loads(second), "seconds": 0} == {**first, "seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "message"),
+    [
+        (["a,x,-1"], [], "Negative values in data: -1 at row 'a', column 'x'"),
+        ([], ["--alpha0", "0"], "use a small one, such as 0.01, or MatrixCompletion"),
+        ([], ["--weighting", "1000"], "weighting must be a number from -100 to 100"),
+        ([], ["--confidence", "sure"], "confidence must be one of"),
+    ],
+)
+def test_bad_input(monkeypatch, plays, tmp_path, lines, options, message):
+    path = tmp_path / "bad.csv"
+    path.write_text(plays.read_text() + "\n".join(lines))
+    assert message in run(monkeypatch, "complete", path, "--implicit", *options)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rslm.certificate.relaxation import Relaxations, amount_of
 
 SAYS_NOTHING = 1.0  # relative gap above which the bound is far below what any matrix could reach
-WHAT_TO_DO = "a smaller C, a larger rank, or effects where there are none make it tighter"
+WHAT_TO_DO = "a smaller C or a larger rank makes it tighter"
 
 
 @dataclass(frozen=True)

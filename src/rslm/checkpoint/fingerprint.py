@@ -11,13 +11,13 @@ from rslm.runtime.version import __version__
 Settings = dict[str, str | float | None]
 
 SEED, ON_WORKERS, LOCATION, COVARIATES = "random state", "values and positions", "location", "covariates"
-TO_FIND = "settings to find"
+TO_FIND, OF_ZEROS = "settings to find", "weight of zeros"
 DATA = ("observations", "values", "positions", "weights", ON_WORKERS)
 FOLLOWS = {  # if the key differs, these may differ as a consequence and are not reported
     "shape": (*DATA, "loss at some observations", "weighting of rows", "weighting of columns", COVARIATES),
     "observations": (*DATA[1:], "loss at some observations", "weighting of rows", "weighting of columns", COVARIATES),
     LOCATION: (COVARIATES,),
-    TO_FIND: ("rank", "C", LOCATION, "weighting of rows", "weighting of columns"),
+    TO_FIND: ("rank", "C", LOCATION, "weighting of rows", "weighting of columns", OF_ZEROS),
     "C": (LOCATION,),  # ridges are relative to it
     "values": ("loss at some observations",),
     "loss": ("loss at some observations", "values"),

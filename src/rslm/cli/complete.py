@@ -65,6 +65,7 @@ def complete(
     layout: o.TableLayout = None,
     variable: o.Variable = None,
     duplicates: o.Duplicates = "error",
+    events: o.Events = False,
     checkpoint: o.Checkpoint = None,
     scheduler: Annotated[
         str | None,
@@ -81,7 +82,9 @@ def complete(
     With --interval, intervals are tried on the held-out entries, and rslm predict --interval can use the model.
 
     With --implicit, entries are what people took, and everything else is a zero that counts a little: the held-out part
-    is ranked. Repeated entries are summed, and the model is fitted to all entries in the end.
+    is ranked. Repeated entries are summed, and the model is fitted to all entries in the end. A log of events has no
+    values: its lines are counted. It is recognised by the names of its columns, such as user, item, timestamp; --events
+    says so of any other table.
 
     Example: rslm complete ratings.csv --lower 1 --upper 5 --model ratings.rslm
 
@@ -113,14 +116,14 @@ def complete(
     if not implicit and (alpha0 is not None or confidence is not None):
         raise ValueError("--alpha0 and --confidence need --implicit")
     if implicit:
-        others: dict[str, Any] = {"--lower": lower, "--upper": upper, "--fill": fill, "--report": report}
+        others: dict[str, Any] = {"--lower": lower, "--upper": upper, "--fill": fill}
         others |= {"--loss": None if loss == "square" else loss, "--no-effects": None if effects else True}
-        others |= {"--interval": interval, "--checkpoint": checkpoint, "--scheduler": scheduler}
+        others |= {"--interval": interval, "--scheduler": scheduler}
         if given := [name for name, value in others.items() if value is not None]:
             raise ValueError(f"{', '.join(given)} cannot be combined with --implicit; leave that out")
     if scheduler is not None:
         here: dict[str, Any] = {"--fill": fill, "--report": report, "--rows": rows, "--cols": cols, "--values": values}
-        here["--interval"] = interval
+        here |= {"--events": events, "--interval": interval}
         if given := [name for name, value in here.items() if value]:
             raise ValueError(
                 f"{', '.join(given)} cannot be combined with --scheduler, as only the workers have the entries; leave "
@@ -141,15 +144,24 @@ def complete(
             weights=weight,
             variable=variable,
             duplicates="sum" if implicit and duplicates == "error" else duplicates,  # type: ignore[arg-type]
+            events=events,
         )
     matrix = source.data
     console.print(f"{data}: {source.how}")
     console.print(f"{matrix.shape[0]:,} × {matrix.shape[1]:,}, {len(matrix):,} entries ({100 * matrix.density:.3g} %)")
+    if source.events and not implicit:
+        console.print("Note: these are counts of events, for which --implicit is made.")
     if implicit:
+        if matrix.shape[1] == 2 and matrix.density == 1.0 and layout is None and not source.events:
+            raise ValueError(
+                f"{data} was read as a matrix with two columns; if every line is one event, a row and a column, add "
+                "--events; if it is a matrix of two items, add --layout dense"
+            )
         limit = AUTO if rank is None else min(rank, *matrix.shape)
         asked = limit, AUTO if c is None else c, AUTO if alpha0 is None else alpha0, shared["weighting"]
         chosen = ImplicitCompletion(*asked, confidence=confidence or "log", random_state=seed, max_time=max_time)
-        complete_implicit(console, chosen, matrix, held, model, json)
+        written: dict[str, Any] = {"model": model, "report": report, "checkpoint": checkpoint, "before": before}
+        complete_implicit(console, chosen, source, held, title=Path(data).name, **written, json=json)
         return
     if line := cost_in_words(shared["bounds"], matrix.shape, rank or USUAL_RANK):
         console.print(line)

@@ -32,6 +32,7 @@ def evaluate(
     layout: o.TableLayout = None,
     variable: o.Variable = None,
     duplicates: o.Duplicates = "error",
+    events: o.Events = False,
     json: o.Json = False,
 ) -> None:
     """Evaluate a model on entries that it was not fitted to: errors of its predictions, or metrics of its rankings.
@@ -65,6 +66,7 @@ def evaluate(
         weights=weight,
         variable=variable,
         duplicates="sum" if implicit and duplicates == "error" else duplicates,  # type: ignore[arg-type]
+        events=events,
     )
     console.print(f"{test}: {source.how}")
     known_to_model = align(source.data, fitted)

@@ -10,39 +10,45 @@ import numpy as np
 from rich.console import Console
 from sklearn.base import clone
 
-from rslm import ImplicitCompletion, ObservedMatrix
+from rslm import ImplicitCompletion
 from rslm.cli.found import in_words, search_facts
 from rslm.cli.output import end, remarks_on, show
 from rslm.cli.progress import FitProgress
-from rslm.estimators.implicit.ranking import Metric
+from rslm.data.files.read import Source
 from rslm.evaluate import holdout_per_user
-
-METRICS = ("recall@20", "ndcg@100")
+from rslm.report import implicit_report, write_report
+from rslm.report.rankings import ranking_facts
 
 
 def complete_implicit(
-    console: Console, estimator: ImplicitCompletion, matrix: ObservedMatrix, held: float, model: Path | None, json: bool
+    console: Console,
+    estimator: ImplicitCompletion,
+    source: Source,
+    held: float,
+    *,
+    title: str,
+    model: Path | None,
+    report: Path | None,
+    checkpoint: Path | None,
+    before: int,
+    json: bool,
 ) -> None:
     """Fit to some items of every user, show how the others are ranked, and write a model of all of them."""
-    seed = estimator.random_state
+    seed, matrix = estimator.random_state, source.data
     train, test = matrix, None
     stored = matrix.subset(matrix.values != 0)  # a zero was not taken; `fit` refuses negative values
     if held > 0 and stored.row_counts().max(initial=0) >= 2:
         train, test = holdout_per_user(stored, held, np.random.default_rng(seed))
     began = time.perf_counter()
     with remarks_on(console, {"users": "rows", "items": "columns"}):
-        estimator.set_callbacks(FitProgress(console)).fit(train)
+        estimator.set_callbacks(FitProgress(console, before=before)).fit(train, checkpoint=checkpoint)
     seconds = time.perf_counter() - began
     facts: dict[str, Any] = {"entries": len(train), "rank": estimator.rank_, "C": estimator.C_}
     facts |= {"alpha0": estimator.alpha0_, "weighting": estimator.weighting_, "confidence": estimator.confidence}
     if test is not None and len(test):
-        popularity = np.ones((train.shape[0], 1)), train.col_counts().astype(np.float64)[:, None]
-        learned = estimator.row_factors_, estimator.col_factors_
         facts["held_out_entries"] = len(test)
-        for name in METRICS:
-            metric = Metric.of(name)
-            facts[f"held_out_{name}"] = metric.score(*learned, train, test)
-            facts[f"{name}_of_the_most_popular"] = metric.score(*popularity, train, test)
+        for name, (learned, popular) in ranking_facts(estimator, train, test).items():
+            facts[f"held_out_{name}"], facts[f"{name}_of_the_most_popular"] = learned, popular
     facts |= {"outcome": estimator.outcome_, "iterations": estimator.n_iter_, "seconds": seconds}
     facts |= {"relative_gap": float(estimator.certificate_.relative_gap)} | search_facts(estimator)
     if model is not None:
@@ -54,8 +60,11 @@ def complete_implicit(
         else:
             estimator.save(model)
         facts["model"] = str(model)
+    if report is not None:
+        write_report(implicit_report(estimator, train, test, title=title, how=source.how), report)
+        facts["report"] = str(report)
     show(console, "Result", facts if json else {k: v for k, v in facts.items() if k != "search"}, json)
     for line in in_words(estimator):
         console.print(line)
     console.print(estimator.certificate_.verdict)
-    end(console, estimator)
+    end(console, estimator, checkpoint)

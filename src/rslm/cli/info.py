@@ -51,18 +51,20 @@ def certify(
     layout: o.TableLayout = None,
     variable: o.Variable = None,
     duplicates: o.Duplicates = "error",
+    events: o.Events = False,
     json: o.Json = False,
 ) -> None:
     """Bound how far the subspace of a model is from the optimum on these data.
 
     Example: rslm certify ratings.rslm ratings.csv
     """
-    from rslm.cli.lookup import completion
+    from rslm.cli.lookup import predicts_values, recommender
     from rslm.cli.output import screen, show
     from rslm.data import read_source
 
     console = screen(json)
-    fitted = completion(model)
+    fitted = recommender(model)
+    counts = not predicts_values(fitted)
     source = read_source(
         data,
         delimiter=delimiter,
@@ -74,7 +76,8 @@ def certify(
         values=values,
         weights=weight,
         variable=variable,
-        duplicates=duplicates,  # type: ignore[arg-type]
+        duplicates="sum" if counts and duplicates == "error" else duplicates,  # type: ignore[arg-type]
+        events=events,
     )
     console.print(f"{data}: {source.how}")
     matrix = source.data

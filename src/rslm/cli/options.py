@@ -45,6 +45,14 @@ Variable = Annotated[
 Duplicates = Annotated[
     str, typer.Option(help="Of repeated entries: error, sum, mean or last.", rich_help_panel=READING)
 ]
+Events = Annotated[
+    bool,
+    typer.Option(
+        "--events",
+        help="Every line is one event, a row and a column, to be counted; other columns are not read.",
+        rich_help_panel=READING,
+    ),
+]
 MaxTime = Annotated[
     float | None, typer.Option("--max-time", help="Seconds after which the fit stops; the best result so far is kept.")
 ]

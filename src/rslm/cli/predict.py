@@ -36,7 +36,7 @@ def predict(
     from rslm.cli.lookup import counted, intervals, known_ids, recommender
     from rslm.cli.output import claim, screen
     from rslm.data.files import read_pairs
-    from rslm.data.files.roles import names_ids
+    from rslm.data.files.names import names_ids
     from rslm.data.numbers import plain_number
     from rslm.storage.atomic import atomic_text
 
@@ -80,6 +80,7 @@ def recommend(
     encoding: o.Encoding = None,
     layout: o.TableLayout = None,
     variable: o.Variable = None,
+    events: o.Events = False,
     json: o.Json = False,
 ) -> None:
     """List the columns with the largest predictions for a row.
@@ -102,6 +103,7 @@ def recommend(
         "cols": cols,
         "values": values,
         "variable": variable,
+        "events": events or None,
     }
     given = [f"--{name}" for name, value in reading.items() if value is not None]
     if (known is None or similar) and given:
@@ -118,7 +120,7 @@ def recommend(
         row = [at] if fitted.row_ids_ is None else fitted.row_ids_[[at]]
         seen = None
         if known is not None:
-            source = read_source(known, duplicates="last", **reading)
+            source = read_source(known, duplicates="last", **reading | {"events": events})
             screen(json).print(f"{known}: {source.how}")
             seen = known_of_row(fitted, at, source.data, known)
         (ids,), (scores,) = fitted.recommend(row, top, seen)

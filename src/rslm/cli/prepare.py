@@ -27,6 +27,7 @@ def prepare(
     header: o.Header = None,
     encoding: o.Encoding = None,
     duplicates: o.Duplicates = "error",
+    events: o.Events = False,
     force: o.Force = False,
     json: o.Json = False,
 ) -> None:
@@ -51,6 +52,7 @@ def prepare(
             values=values,
             weights=weight,
             duplicates=duplicates,  # type: ignore[arg-type]
+            events=events,
             memory=memory,
             force=force,
             progress=lambda what: status.update(f"Preparing: {what} …"),

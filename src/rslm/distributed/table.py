@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from rslm.data.checks import real_numbers
 from rslm.data.convert import compress
 from rslm.data.files.locate import PARQUET, beginning
-from rslm.data.files.roles import column_of, roles_by_name
+from rslm.data.files.names import roles_by_name
+from rslm.data.files.roles import column_of
 from rslm.data.files.tools import polars
 from rslm.data.labels import as_ids, show_id
 from rslm.data.weights import check_weights, compress_weighted

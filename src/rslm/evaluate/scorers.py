@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +17,14 @@ from rslm.runtime.types import Floats
 
 ERRORS: dict[str, Callable[[Any, Any], float]] = {"rmse": root_mean_square, "mae": mean_absolute}
 ROWS = 256  # new users that are filled at a time
+
+
+def _check(metric: str, known: Iterable[str], fold_in: float | None) -> None:
+    """Raise an error unless a scorer has one of the known metrics, and a fraction to show."""
+    if metric not in known:
+        raise ValueError(f"metric must be one of {', '.join(map(repr, known))}; got {metric!r}")
+    if fold_in is not None:
+        check_fraction(fold_in, "fold_in")
 
 
 @dataclass(frozen=True)
@@ -45,10 +53,7 @@ class RankingScorer:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if self.metric not in OF_USERS:
-            raise ValueError(f"metric must be one of {', '.join(map(repr, OF_USERS))}; got {self.metric!r}")
-        if self.fold_in is not None:
-            check_fraction(self.fold_in, "fold_in")
+        _check(self.metric, OF_USERS, self.fold_in)
 
     def __call__(self, model: Any, X: Any, y: object = None) -> float:
         """The metric, averaged over the users of X who have relevant items.
@@ -90,19 +95,14 @@ class ErrorScorer:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if self.metric not in ERRORS:
-            raise ValueError(f"metric must be one of {', '.join(map(repr, ERRORS))}; got {self.metric!r}")
-        if self.fold_in is not None:
-            check_fraction(self.fold_in, "fold_in")
+        _check(self.metric, ERRORS, self.fold_in)
 
     def __call__(self, model: Any, X: Any, y: object = None) -> float:
         """Minus the error at the entries of X.
 
         Parameters
         ----------
-        model : fitted model
-        X : the held-out matrix
-        y : ignored
+        model, X, y : as for `RankingScorer`
         """
         if self.fold_in is None:
             held_out = _of_fitted_rows(model, X)

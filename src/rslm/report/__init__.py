@@ -4,10 +4,12 @@ from rslm.report.html import completion_report, series_report
 from rslm.report.interval_plots import plot_intervals
 from rslm.report.page import write_report
 from rslm.report.plots import plot_convergence, plot_images, plot_residuals, plot_series, plot_spectrum
+from rslm.report.rankings import implicit_report
 from rslm.report.settings_plots import plot_effects, plot_path
 
 __all__ = [
     "completion_report",
+    "implicit_report",
     "plot_convergence",
     "plot_effects",
     "plot_images",

@@ -47,19 +47,17 @@ def completion_report(
         HTML, with the figures in it.
     """
     certificate = model.certificate_
-    bounds = [["objective of the answer", f"{certificate.primal:.6g}"]]
-    bounds.append(["lower bound for any matrix", f"{certificate.dual:.6g}"])
-    parts = [facts("Data", _data_facts(train, test, how)), found(model)]
+    parts = [facts("Data", data_facts(train, test, how)), found(model)]
     if test is not None and len(test):
         parts.append("<h2>Held-out entries</h2>" + held_out(model, train, test))
     tested = test if test is not None and len(test) and model._intervals is not None else None
     if tested is not None:
         parts.append("<h2>Intervals</h2>" + intervals(model, tested))
     parts.append("<h2>Mean and effects</h2>" + location(model))
-    parts += [_how_good(certificate), table(bounds)] if model.rank_ > 0 else []
+    parts += [how_good(certificate), bounds(certificate)] if model.rank_ > 0 else []
     plots = [partial(plot, model) for plot in _plots(model)]
     plots += [] if tested is None else [partial(plot_intervals, model, tested)]
-    parts.append("<h2>Pictures</h2>" + _figures(plots))
+    parts.append("<h2>Pictures</h2>" + figures(plots))
     parts.append("<h2>Observed entries that fit worst</h2>")
     parts.append(table(_worst(model, train), ["row", "column", "observed", "learned"]))
     parts.append(facts("Settings", model.get_params()))
@@ -96,7 +94,7 @@ def series_report(
     plots = [partial(plot_series, model, samples, steps, LEVEL, log=log)]
     if model.rank_:  # with order 0 there are neither singular values nor iterations to show
         plots += [partial(plot_spectrum, model), partial(plot_convergence, model)]
-    parts = [facts("Data", known), _how_good(model.certificate_), "<h2>Pictures</h2>" + _figures(plots)]
+    parts = [facts("Data", known), how_good(model.certificate_), "<h2>Pictures</h2>" + figures(plots)]
     if steps:
         ahead = model.forecast(steps, LEVEL)
         numbered = enumerate(zip(*(np.exp(ahead) if log else ahead), strict=True), len(samples) + 1)
@@ -106,7 +104,14 @@ def series_report(
     return page(title, parts)
 
 
-def _data_facts(train: ObservedMatrix, test: ObservedMatrix | None, how: str) -> dict[str, Any]:
+def bounds(certificate: Certificate) -> str:
+    """The objective and the bound on it, as a table."""
+    primal, dual = f"{certificate.primal:.6g}", f"{certificate.dual:.6g}"
+    return table([["objective of the answer", primal], ["lower bound for any matrix", dual]])
+
+
+def data_facts(train: ObservedMatrix, test: ObservedMatrix | None, how: str) -> dict[str, Any]:
+    """What the data are, for a table."""
     found: dict[str, Any] = {"rows × columns": f"{train.shape[0]:,} × {train.shape[1]:,}"}
     found |= {"entries to learn from": f"{len(train):,} ({100 * train.density:.3g} %)"}
     found |= {} if test is None else {"held out": f"{len(test):,}"}
@@ -115,7 +120,8 @@ def _data_facts(train: ObservedMatrix, test: ObservedMatrix | None, how: str) ->
     return found | ({"read as": how} if how else {})
 
 
-def _how_good(certificate: Certificate | None) -> str:
+def how_good(certificate: Certificate | None) -> str:
+    """The verdict of the certificate, and what it means."""
     found = "No order explains the series better than noise does, so the signal is zero."
     text = verdict(found) if certificate is None else verdict(certificate.verdict) + sentence(certificate.meaning)
     return f"<h2>How good the answer is</h2>{text}"
@@ -138,7 +144,8 @@ def _worst(model: Any, train: ObservedMatrix) -> list[list[str]]:
     return [[str(a), str(b), f"{y:.4g}", f"{w:.4g}"] for a, b, y, w in cells]
 
 
-def _figures(draw: Sequence[Callable[..., Any]]) -> str:
+def figures(draw: Sequence[Callable[..., Any]]) -> str:
+    """Pictures side by side, each drawn by a function that takes axes."""
     pictures = []
     for one in draw:
         made, ax = figure()

@@ -9,6 +9,7 @@ import numpy as np
 from rslm.report.plots import BLUE, GREEN, GREY, ORANGE, new_axes
 
 MOST_LINES = 6  # ranks with a line of their own
+MARKERS = ("o", "s", "^", "D")
 STYLES = ("-", "--", ":", "-.")
 ROOM = 0.15  # above and below the errors, relative to their range
 FAR = 3.0  # the baselines are drawn if they are at most this many ranges above the errors
@@ -20,9 +21,12 @@ def plot_path(model: Any, ax: Any = None) -> Any:
     If there are more ranks than can be told apart, the lines are those of the found rank and of some others. Errors of
     the mean and of effects alone are horizontal lines, if they are near enough.
 
+    Of an ImplicitCompletion, the metric of held-out items for all settings in the order in which they were tried, with
+    that of the most popular items as a horizontal line.
+
     Parameters
     ----------
-    model : fitted MatrixCompletion or InductiveCompletion
+    model : fitted MatrixCompletion, InductiveCompletion or ImplicitCompletion
         With a `path_`: at least one setting was "auto".
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
@@ -37,6 +41,8 @@ def plot_path(model: Any, ax: Any = None) -> Any:
             f"the path of a completion can be drawn, not that of {type(model).__name__}; its path_ is a table with "
             f"{', '.join(path)}"
         )
+    if "score" in path:
+        return _plot_scores(model, new_axes(ax))
     ax = new_axes(ax)
     found = _found(model)
     best = int(np.argmin(path["error"])) if found is None else found
@@ -71,6 +77,23 @@ def plot_path(model: Any, ax: Any = None) -> Any:
     room = ROOM * max(high - low, 1e-3 * abs(low))
     ax.set(xscale="log", xlabel="C", ylabel="error of held-out entries", ylim=(low - room, high + room))
     ax.set_title(f"{len(path['C'])} settings tried" + ("" if model.rank_ else ": effects alone are as good"))
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def _plot_scores(model: Any, ax: Any) -> Any:
+    path, number = model.path_, np.arange(1, len(model.path_["C"]) + 1)
+    ranks = np.unique(path["rank"].astype(int))
+    for k, rank in enumerate(ranks):
+        at = path["rank"] == rank
+        colour = str(0.7 - 0.6 * k / max(len(ranks) - 1, 1))  # a grey
+        ax.plot(number[at], path["score"][at], MARKERS[k % len(MARKERS)], ms=5, color=colour, label=f"rank {rank}")
+    ax.step(number, np.maximum.accumulate(path["score"]), where="post", color=BLUE, lw=1.2, label="best so far")
+    best = int(np.argmin(np.abs(path["score"] - model.held_out_["model"])))
+    ax.plot(number[best], path["score"][best], "*", ms=14, color=ORANGE, label="found", zorder=5)
+    ax.axhline(model.held_out_["popularity"], color=GREEN, lw=1.2, ls=(0, (5, 3)), label="popularity")
+    ax.set(xlabel="trial", ylabel=f"{model.metric} of held-out items", title=f"{len(number)} settings tried")
+    ax.locator_params(axis="x", integer=True)
     ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return ax
 

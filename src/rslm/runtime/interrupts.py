@@ -49,6 +49,11 @@ class Interrupt:
         if self.over():
             raise Stopped
 
+    def renew(self) -> None:
+        """After Ctrl-C within a search: the fit from its best point that follows has time of its own to end."""
+        if self.pressed:
+            self._deadline = time.perf_counter()
+
     @property
     def ends_soon(self) -> bool:
         """Whether no new step may begin; a running one has at most `PATIENCE` more seconds."""

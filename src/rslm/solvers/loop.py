@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -101,7 +102,10 @@ class Loop:
                 rounded, softened = (0 < stage.amount(of) < math.inf for of in ("loss", "bounds"))
                 self.method = self.make_method(rounded and not stage.last, rounded or softened)
                 self.objective.single = self._begins_single(known, present, U)
-                self.point, self.problem = self._cold_start(U), problem
+                # A start that was given is the best answer so far, also if no time is left for another point.
+                given = before is None and not self.from_data
+                with self.interrupt.ending() if given else nullcontext():
+                    self.point, self.problem = self._cold_start(U), problem
             elif known is not None:
                 self.objective.single = self._begins_single(known, present, U)
                 self._replace(self._cold_start(U))

@@ -51,7 +51,7 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize("trials", [0, 1, 23, 40])
 def test_killed_in_the_search(whole, trials, tmp_path, monkeypatch):
-    monkeypatch.setattr("rslm.estimators.automatic.resumable.PART", 1e9)  # every trial is written
+    monkeypatch.setattr("rslm.estimators.automatic.search_file.PART", 1e9)  # every trial is written
     killed_after(monkeypatch, trials)
     with pytest.raises(KilledError):
         model().fit(DATA, checkpoint=tmp_path / "c")
@@ -100,7 +100,7 @@ def test_killed_in_the_fit_itself_and_after_it(whole, tmp_path, monkeypatch):
 
 
 def test_without_a_seed_the_search_goes_on_with_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr("rslm.estimators.automatic.resumable.PART", 1e9)
+    monkeypatch.setattr("rslm.estimators.automatic.search_file.PART", 1e9)
     killed_after(monkeypatch, 30)
     with pytest.raises(KilledError):
         model(random_state=None).fit(DATA, checkpoint=tmp_path / "c")

@@ -13,19 +13,11 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rslm
+from clicks import clicks
 from rslm import ImplicitCompletion, ObservedMatrix
 from rslm.runtime.log import logger
 
 GIVEN = {"rank": 4, "C": 5.0, "alpha0": 0.2, "weighting": 0.5, "random_state": 0, "tol": 1e-9}
-
-
-def clicks(users=60, items=40, seed=0):
-    """Counts of users who each like one of four groups of items; everybody and every item has some."""
-    rng = np.random.default_rng(seed)
-    likes = np.arange(users)[:, None] % 4 == np.arange(items) % 4
-    X = rng.poisson(np.where(likes, 1.5, 0.1))
-    X[np.arange(users), np.arange(users) % items] += 1
-    return sparse.csr_array(X.astype(np.float64))
 
 
 X = clicks()
@@ -267,10 +259,12 @@ def test_a_C_that_is_given_stays_as_it_is(monkeypatch):
 
 
 def test_the_search_keeps_to_its_time():
-    """No time for more than one trial; the fit has the best model so far."""
+    """No time for a whole trial; the fit has the best model so far."""
     model = ImplicitCompletion(random_state=0, max_time=1e-6).fit(X)
-    assert len(model.path_["C"]) == 1
+    assert model.path_ is None
+    assert model.held_out_ is None
     assert model.outcome_ == "time"
+    assert model.row_factors_.any()
     assert len(model.recommend([0], 3)[0][0]) == 3
 
 
@@ -332,6 +326,33 @@ def test_confidences_out_of_range(count):
     ImplicitCompletion(**GIVEN, confidence="ones").fit(bad)
 
 
+@pytest.mark.parametrize("size", [1e-12, 1e12])
+def test_settings_are_found_at_any_scale_of_confidences(size):
+    """C and alpha0 follow the scale, and the ranking stays."""
+    usual = ImplicitCompletion(rank=3, random_state=0, confidence="linear").fit(X)
+    model = ImplicitCompletion(rank=3, random_state=0, confidence="linear").fit(X * size)
+    assert model.converged_
+    assert model.alpha0_ == pytest.approx(usual.alpha0_ * size, rel=1e-9)  # rounding of the mean
+    assert model.held_out_["model"] == pytest.approx(usual.held_out_["model"], rel=1e-3)  # of rough fits
+
+
+def test_confidences_far_above_alpha0_are_warned_of():
+    with pytest.warns(ConvergenceWarning, match="confidences of .* leave what was not taken hardly any weight"):
+        ImplicitCompletion(**GIVEN | {"tol": 1e-6}, confidence="linear", max_iter=50).fit(X * 1e12)
+
+
+def test_times_are_no_counts():
+    with pytest.warns(UserWarning, match="all values are at least 1.7e.09, as times are"):
+        ImplicitCompletion(**GIVEN | {"alpha0": 1.0}).fit(sparse.csr_array(X.astype(bool) * 1.7e9))
+
+
+def test_a_log_of_events_is_counted(tmp_path):
+    path = tmp_path / "log.csv"
+    events = np.repeat(np.argwhere(X.toarray()), X.data.astype(int), axis=0)
+    path.write_text("user,item\n" + "".join(f"{i},{j}\n" for i, j in events))
+    np.testing.assert_array_equal(ImplicitCompletion(**GIVEN).fit(path).row_factors_, MODEL.row_factors_)
+
+
 def test_nothing_was_taken():
     with pytest.raises(ValueError, match="nobody took anything: X is 3 × 4"):
         ImplicitCompletion(**GIVEN).fit(np.zeros((3, 4)))
@@ -345,9 +366,8 @@ def test_empty_users_and_items_are_warned_of():
     np.testing.assert_allclose(model.row_factors_[0], model.row_factors_[1:].mean(axis=0), rtol=1e-12)
     assert not model.col_factors_[1].any()
     assert len(model.explain(0, 3)[0]) == 0
-    items, cosines = model.similar_items([1], 2)
-    assert len(items[0]) == 2
-    np.testing.assert_array_equal(cosines[0], 0.0)
+    items, cosines = model.similar_items([1, 2], 2)
+    assert [len(found) for found in items] == [len(found) for found in cosines] == [0, 2]  # nothing is like item 1
 
 
 @pytest.mark.parametrize(
@@ -355,12 +375,13 @@ def test_empty_users_and_items_are_warned_of():
     [
         (
             {"alpha0": 0},
-            "alpha0 must be a positive .*; got 0; without zeros, use MatrixCompletion",
+            "alpha0 must be a positive .*; got 0; use a small one, such as 0.01, or MatrixCompletion",
         ),
         ({"alpha0": -1.0}, "alpha0 must be a positive finite number or 'auto'; got -1.0"),
         ({"alpha0": 1e-50}, "alpha0 must be a number from 1e-40 to 1e.40 or 'auto'; got 1e-50"),
         ({"C": 0.0}, "C must be a positive finite number or 'auto'; got 0.0"),
         ({"C": "much"}, "C must be a positive finite number or 'auto'; got 'much'"),
+        ({"weighting": -101.0}, "weighting must be a number from -100 to 100 or 'auto'; got -101.0"),
         ({"weighting": np.nan}, "weighting must be a finite number or 'auto'; got nan"),
         ({"rank": 0}, "rank must be a whole number ≥ 1 or 'auto'; got 0"),
         ({"rank": 2.5}, "rank must be a whole number ≥ 1 or 'auto'; got 2.5"),

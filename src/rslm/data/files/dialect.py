@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rslm.data.files.cells import MISSING, is_number, was_meant_as_number
+from rslm.data.files.names import names_columns
 
 __all__ = ["MISSING", "NAMES", "ONE_COLUMN", "SAMPLE", "Dialect", "guess"]
 
@@ -188,7 +189,7 @@ def _decimal_comma(records: list[Record], name: str) -> bool:
 
 
 def _has_header(cells: list[list[str]], comma: bool) -> bool:
-    """Whether the first line has words in a column where most other lines have (or mean) numbers."""
+    """Whether the first line has words in a column where most other lines have (or mean) numbers, or known names."""
     first, others = cells[0], cells[1:]
 
     def number(cell: str) -> bool:
@@ -200,4 +201,4 @@ def _has_header(cells: list[list[str]], comma: bool) -> bool:
         below = [row[k] for row in others if k < len(row)]
         if not number(cell) and below and sum(map(number, below)) > 0.5 * len(below):
             return True
-    return False
+    return names_columns(first) and not any(first[k] in row[k : k + 1] for row in others for k in range(len(first)))

@@ -19,7 +19,7 @@ from rslm.data.files.foreign import refuse_archive
 from rslm.data.files.given import refuse_given
 from rslm.data.files.locate import PARQUET, STANDARD_INPUT, ZIP, beginning, located
 from rslm.data.files.parquet import read_parquet
-from rslm.data.files.roles import Roles, guess_roles, in_words
+from rslm.data.files.roles import Roles, guess_roles
 from rslm.data.files.table import read_table
 from rslm.data.files.text import TextTable
 from rslm.data.files.tools import polars
@@ -42,6 +42,7 @@ class Source:
 
     data: ObservedMatrix  #: the matrix
     how: str  #: for instance "text separated by comma, with a header, one entry a line: user × item → rating"
+    events: bool = False  #: whether lines were counted
 
 
 def read_source(
@@ -57,6 +58,7 @@ def read_source(
     weights: str | int | None = None,
     variable: str | None = None,
     duplicates: Duplicates = "error",
+    events: bool = False,
 ) -> Source:
     """Read a matrix; "-" is standard input.
 
@@ -76,10 +78,22 @@ def read_source(
         with rows, columns and values, the name of the array of weights.
     variable : name of a matrix in a MATLAB or npz file with several, optional
     duplicates : {"error", "sum", "mean", "last"}
-        How a pair that occurs more than once is treated, as in `ObservedMatrix.from_triplets`.
+        How a pair that occurs more than once is treated, as in `ObservedMatrix.from_triplets`. Events are counted:
+        "error" is the same as "sum" for them.
+    events : bool, default=False
+        Whether every line is one event, as in a log of clicks: a row and a column, and no value. What else is in a
+        line, such as its time, is not read. It is guessed if columns have known names and none can be that of the
+        values: user, item, timestamp.
     """
     text = {"delimiter": delimiter, "header": header, "encoding": encoding}
-    roles = {"layout": layout, "rows": rows, "cols": cols, "values": values, "weights": weights}
+    roles = {
+        "layout": layout,
+        "rows": rows,
+        "cols": cols,
+        "values": values,
+        "weights": weights,
+        "events": events or None,
+    }
     chosen = {"variable": variable}
     if fspath(path) != STANDARD_INPUT and is_prepared(path):
         refuse_given(str(path), "prepared data", text | roles | chosen)
@@ -138,10 +152,7 @@ def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) 
     if chosen.triplets is None:
         return _dense_source(table.name, dense_from_text(table, chosen, first.columns), chosen, str(table.dialect))
     frame = entries_from_text(table, chosen, first, {c.name: c.kind for c in columns})
-    entry = chosen.entry()
-    if not table.dialect.header:  # columns without a name go by their numbers
-        row, col, value, *weight = (f"column {first.columns.index(c) + 1}" for c in chosen.used())
-        entry = in_words(row, col, value, weight[0] if weight else None)
+    entry = chosen.entry(None if table.dialect.header else first.columns)
     return _entries_source(table.name, frame, chosen, f"{table.dialect}, {entry}", duplicates)
 
 
@@ -183,7 +194,11 @@ def _dense_source(name: str, frame: Any, roles: Roles, how: str) -> Source:
 
 def _entries_source(name: str, frame: Any, roles: Roles, how: str, duplicates: Duplicates) -> Source:
     try:
-        rows, cols, numbers, *weights = (frame[c].to_numpy() for c in roles.used())
-        return Source(ObservedMatrix.from_ratings(rows, cols, numbers, duplicates, *weights), how)
+        rows, cols, *numbers = (frame[c].to_numpy() for c in roles.used())
+        if roles.events:
+            counted: Duplicates = "sum" if duplicates == "error" else duplicates
+            return Source(ObservedMatrix.from_ratings(rows, cols, np.ones(len(rows)), counted), how, events=True)
+        values, *weights = numbers
+        return Source(ObservedMatrix.from_ratings(rows, cols, values, duplicates, *weights), how)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None

@@ -1,4 +1,7 @@
-"""The roles of the columns of a table: row, column and value of every entry, or a dense matrix."""
+"""The roles of the columns of a table: row, column and value of every entry, or a dense matrix.
+
+A table with one entry a line but without values is a log of events: every line counts 1.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from rslm.data.files.columns import Column, described_by_type
+from rslm.data.files.names import MOST_IN_TRIPLETS, by_name, is_time
 
-ROWS = {"user", "userid", "uid", "row", "rows", "customer", "customerid", "reviewer", "reviewerid", "sample"}
-COLS = {"item", "itemid", "iid", "movie", "movieid", "product", "productid", "film", "col", "column", "feature"}
-COLS |= {"track", "artist", "artistid", "book", "bookid", "isbn", "anime", "animeid", "song", "songid"}
-VALUES = {"rating", "ratings", "value", "values", "score", "stars", "count", "plays", "weight", "overall"}
-# A single letter is ambiguous: i is the column in u, i, r but the row in i, j, v. So letters count only in these pairs,
-# and only if the third letter is absent; one for the value counts only if row and column are known.
-LETTERS = (("u", "i", "j"), ("i", "j", "u"))
-VALUE_LETTERS = {"r", "v", "x", "y", "w"}
-MOST_IN_TRIPLETS = 4  # columns of a table with one entry a line whose columns have no known names: a time may be last
+OR_EVENTS = "If every line is one event, say so: events"
 
 
 @dataclass(frozen=True)
 class Roles:
     """Names of columns: row, column and value if there is one entry a line, or those of a dense matrix."""
 
-    triplets: tuple[str, str, str] | None
+    triplets: tuple[str, str, str | None] | None  #: the value is None in a log of events
     row_ids: str | None = None  #: of a dense matrix
     features: tuple[str, ...] = ()
     weights: str | None = None  #: of the entries; never guessed
+    unread: tuple[str, ...] = ()  #: the other columns of a log of events
+
+    @property
+    def events(self) -> bool:
+        """Whether every line is one event."""
+        return self.triplets is not None and self.triplets[2] is None
 
     def used(self) -> list[str]:
         if self.triplets is not None:
@@ -33,19 +35,23 @@ class Roles:
         return [*([self.row_ids] if self.row_ids is not None else []), *self.features]
 
     def numbers(self) -> list[str]:
-        """The columns of numbers of a table with one entry a line: values, and weights if there are any."""
+        """The columns of numbers of a table with one entry a line: values and weights, as far as there are any."""
         assert self.triplets is not None
-        return [self.triplets[2], *([] if self.weights is None else [self.weights])]
+        return [name for name in (self.triplets[2], self.weights) if name is not None]
 
-    def entry(self) -> str:
-        """What one line of such a table is, in words."""
+    def entry(self, numbered: list[str] | None = None) -> str:
+        """What one line of such a table is, in words; columns without a name go by their numbers in a list of all."""
         assert self.triplets is not None
-        row, col, value = self.triplets
-        return in_words(row, col, value, self.weights)
 
+        def shown(name: str) -> str:
+            return name if numbered is None else f"column {numbered.index(name) + 1}"
 
-def in_words(row: str, col: str, value: str, weight: str | None) -> str:
-    return f"one entry a line: {row} × {col} → {value}" + ("" if weight is None else f", weight {weight}")
+        row, col, value = (None if name is None else shown(name) for name in self.triplets)
+        if value is not None:
+            weight = "" if self.weights is None else f", weight {shown(self.weights)}"
+            return f"one entry a line: {row} × {col} → {value}{weight}"
+        others = f"; not read: {', '.join(map(shown, self.unread))}" if self.unread else ""
+        return f"one event a line, counted by {row} × {col}{others}"
 
 
 def guess_roles(
@@ -57,11 +63,13 @@ def guess_roles(
     cols: str | int | None,
     values: str | int | None,
     weights: str | int | None = None,
+    events: bool | None = None,
     columns: list[Column] | None = None,
 ) -> Roles:
     """The roles of the columns of a Polars frame, or of its first rows; what is given is not guessed.
 
-    `columns` gives their kinds; if None, they follow from the types of the frame.
+    `columns` gives their kinds; if None, they follow from the types of the frame. If `events` is true, every line is
+    one event; otherwise it is if the names of the columns say so, and none of them can be that of the values.
     """
     if columns is None:
         columns = described_by_type(frame)
@@ -70,6 +78,8 @@ def guess_roles(
     weight = None if weights is None else column_of(names, weights, name)
     if layout not in (None, "triplets", "dense"):
         raise ValueError(f"layout must be 'triplets' or 'dense'; got {layout!r}")
+    if events:
+        _check_events(layout, given[2], weight)
     if layout == "dense":
         if any(g is not None for g in given):
             raise ValueError("layout 'dense' does not use rows, cols and values; leave them out")
@@ -78,12 +88,51 @@ def guess_roles(
         return _dense(columns, name)
     if weight is not None:
         return _weighted(frame, columns, name, named, given, weight)
-    by_name = _by_name(names) if named else (None, None, None)
-    sure = sum(g is not None for g in given) + sum(b is not None for b in by_name)
-    found = tuple(g if g is not None else b for g, b in zip(given, by_name, strict=True))
+    guessed = by_name(names) if named else (None, None, None)
+    sure = sum(g is not None for g in given) + sum(b is not None for b in guessed)
+    found = tuple(g if g is not None else b for g, b in zip(given, guessed, strict=True))
+    pair = _first_two(columns, found[:2], named, name) if events else _pair_without_value(columns, found, named)
+    if pair is not None:
+        return Roles((*pair, None), unread=tuple(c for c in names if c not in pair))
     if layout == "triplets" or any(g is not None for g in given) or sure >= 2 or _looks_like_entries(columns, frame):
         return Roles(_completed(columns, found, name))
     return _dense(columns, name)
+
+
+def _check_events(layout: str | None, value: str | None, weight: str | None) -> None:
+    """Raise an error if something was given that contradicts a log of events."""
+    if layout == "dense":
+        raise ValueError("layout 'dense' is a matrix, and not one event a line; leave one of the two out")
+    for what, column in (("values", value), ("weights", weight)):
+        if column is not None:
+            raise ValueError(
+                f"events have no {what}: every line counts 1, but {what} {column!r} was given; leave one of the two out"
+            )
+
+
+def _first_two(columns: list[Column], found: tuple[str | None, ...], named: bool, name: str) -> tuple[str, str]:
+    """Row and column of events: those that are known, or else the first columns that are no times."""
+    left = [c.name for c in columns if c.name not in found and not (named and is_time(c.name))]
+    if len(left) < found.count(None):
+        raise ValueError(f"{name} has the columns {[c.name for c in columns]}, but an event needs a row and a column")
+    row, col = (c if c is not None else left.pop(0) for c in found)
+    return row, col
+
+
+def _pair_without_value(columns: list[Column], found: tuple[str | None, ...], named: bool) -> tuple[str, str] | None:
+    """Row and column of a table without a column of values, as far as its names tell; None if it may have one."""
+    row, col, value = found
+    if value is not None:
+        return None
+    left = [c for c in columns if c.name not in found]
+    others = [c for c in left if not (named and is_time(c.name))]
+    if row is not None and col is not None:
+        return None if any(c.numeric for c in others) else (row, col)
+    # With a time, two other columns are enough if one of them has a known name, or both hold words.
+    sure = row is not None or col is not None or all(c.kind == "words" for c in others)
+    if sure and len(others) < len(left) and len(others) == (row is None) + (col is None):
+        return row or others.pop(0).name, col or others.pop(0).name
+    return None
 
 
 def _weighted(
@@ -110,39 +159,6 @@ def column_of(names: list[str], given: str | int, name: str) -> str:
     return names[position - 1]
 
 
-def _plain(column: str) -> str:
-    return column.strip().lower().replace("_", "").replace(" ", "").replace("-", "")
-
-
-def _by_name(columns: list[str]) -> tuple[str | None, ...]:
-    """Row, column and value, each None if no column has a known name."""
-    row, col, value = (next((c for c in columns if _plain(c) in known), None) for known in (ROWS, COLS, VALUES))
-    letters = {_plain(c): c for c in columns if len(_plain(c)) == 1}
-    if row is None and col is None and len(columns) <= MOST_IN_TRIPLETS:
-        pairs = [(letters[r], letters[c]) for r, c, third in LETTERS if {r, c} <= set(letters) and third not in letters]
-        row, col = pairs[0] if pairs else (None, None)
-    if row is not None and col is not None and value is None:
-        values = [c for letter, c in letters.items() if letter in VALUE_LETTERS]
-        value = values[0] if len(values) == 1 else None
-    return row, col, value
-
-
-def names_ids(row: str, col: str) -> bool:
-    """Whether these are usual names of columns of ids."""
-    both = {_plain(row), _plain(col)}
-    return both <= ROWS | COLS or any(both == {r, c} for r, c, _ in LETTERS)
-
-
-def roles_by_name(names: list[str], table: str) -> tuple[str, str, str]:
-    """Row, column and value of a table with one entry a line; unknown names are assigned in this order."""
-    found = list(_by_name(names))
-    left = [c for c in names if c not in found]
-    if len(left) < found.count(None):
-        raise ValueError(f"{table} has the columns {names}, but one entry a line needs a row, a column and a value")
-    row, col, value = (c if c is not None else left.pop(0) for c in found)
-    return row, col, value
-
-
 def _looks_like_entries(columns: list[Column], frame: Any) -> bool:
     """Whether there are three or four columns, the first two of them ids that recur, the third one of numbers."""
     if not 3 <= len(columns) <= MOST_IN_TRIPLETS or frame.height < 3:
@@ -162,7 +178,9 @@ def _completed(columns: list[Column], found: tuple[str | None, ...], name: str) 
         numeric = {c.name for c in columns if c.numeric}
         numbers = [c for c in left[ids_wanted:] if c in numeric]
         if not numbers:
-            raise ValueError(f"{name}: no column of numbers is left for the values; the columns are {names}")
+            raise ValueError(
+                f"{name}: no column of numbers is left for the values; the columns are {names}. {OR_EVENTS}"
+            )
         value = numbers[0]
         left.remove(value)
     picked = []
@@ -170,7 +188,8 @@ def _completed(columns: list[Column], found: tuple[str | None, ...], name: str) 
         if role is None:
             if not left:
                 raise ValueError(
-                    f"{name} has {len(names)} columns, but one entry a line needs a row, a column and a value"
+                    f"{name} has {len(names)} columns, but one entry a line needs a row, a column and a value. "
+                    f"{OR_EVENTS}"
                 )
             role = left.pop(0)
         picked.append(role)

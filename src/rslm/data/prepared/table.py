@@ -37,7 +37,7 @@ class Table:
     path: Path
     source: str  #: the table function of DuckDB, with {r} and {c} for the types of ids
     parameters: dict[str, Any]
-    columns: tuple[str, str, str]
+    columns: tuple[str, str, str | None]  #: row, column and value, which is 1 if None
     types: tuple[str, str]  #: of the ids
     how: str
     weights: str | None = None  #: the column of the weights
@@ -53,6 +53,7 @@ class Table:
         cols: str | int | None,
         values: str | int | None,
         weights: str | int | None,
+        events: bool,
         folder: Path,
     ) -> Table:
         """`folder`: where the text is rewritten if DuckDB cannot read it as it is."""
@@ -62,11 +63,13 @@ class Table:
         if set(str(file)) & set("*?["):  # DuckDB would take the path for a pattern and read other files
             raise ValueError(f"{name} has *, ? or [ in its path, which DuckDB reads as a pattern; rename or move it")
         roles: dict[str, Any] = {"layout": None, "rows": rows, "cols": cols, "values": values, "weights": weights}
+        roles["events"] = events
         if beginning(file).startswith(PARQUET):
             refuse_given(name, "Parquet", {"delimiter": delimiter, "header": header, "encoding": encoding})
             first = read_parquet(file, name, SOME_ROWS)
             chosen = guess_roles(first, name, True, **roles)
             how, source, parameters = "Parquet", "read_parquet($path)", dict[str, Any]()
+            unnamed = None
         else:
             plain = Plain.of(name, file, delimiter, header, encoding, folder=folder)
             assert isinstance(plain.source, Path)
@@ -74,7 +77,7 @@ class Table:
             text = TextTable.shaped(name, replace(plain, source=_beginning(file)))
             first = text.beginning()
             chosen = guess_roles(first, name, text.dialect.header, **roles)
-            how = str(text.dialect)
+            how, unnamed = str(text.dialect), None if text.dialect.header else first.columns
             source, parameters = _csv(text, plain, first.columns, chosen) if chosen.triplets else ("", {})
         if chosen.triplets is None:
             raise ValueError(
@@ -82,7 +85,7 @@ class Table:
                 "columns and values"
             )
         kinds = tuple("BIGINT" if first[c].dtype.is_integer() else "VARCHAR" for c in chosen.triplets[:2])
-        how = f"{how}, {chosen.entry()}"
+        how = f"{how}, {chosen.entry(unnamed)}"
         return cls(name, file, source, parameters, chosen.triplets, (kinds[0], kinds[1]), how, chosen.weights)
 
     def load(self, database: Any, keep_order: bool) -> None:
@@ -124,7 +127,8 @@ class Table:
             raise ValueError(f"{self.name}: all {count:,} weights are zero, so nothing is observed")
 
     def _load(self, database: Any, types: tuple[str, str]) -> None:
-        row, col, value = map(_quoted, self.columns)
+        row, col = map(_quoted, self.columns[:2])
+        value = "1" if self.columns[2] is None else _quoted(self.columns[2])
         weight = "" if self.weights is None else f", {_quoted(self.weights)}::DOUBLE AS w"
         source = self.source.format(r=types[0], c=types[1])
         database.execute(

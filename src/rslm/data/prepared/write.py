@@ -58,6 +58,7 @@ def prepare(
     values: str | int | None = None,
     weights: str | int | None = None,
     duplicates: Duplicates = "error",
+    events: bool = False,
     memory: str = "1GB",
     force: bool = False,
     progress: Progress | None = None,
@@ -70,7 +71,7 @@ def prepare(
         Text with any delimiter (also compressed) or Parquet; it may be larger than memory.
     out : path
         The folder to write. It appears complete or not at all.
-    delimiter, header, encoding, rows, cols, values, weights, duplicates
+    delimiter, header, encoding, rows, cols, values, weights, duplicates, events
         As in `read_source`.
     memory : str, default="1GB"
         Maximum memory for sorting; the rest goes to a temporary folder next to `out`.
@@ -99,8 +100,9 @@ def prepare(
     work = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=prefix, suffix=UNFINISHED))
     with _locked(work):
         try:
-            table = Table.of(path, delimiter, header, encoding, rows, cols, values, weights, work)
-            manifest = _written(table, work, target, duplicates, memory, report)
+            table = Table.of(path, delimiter, header, encoding, rows, cols, values, weights, events, work)
+            counted: Duplicates = "sum" if table.columns[2] is None and duplicates == "error" else duplicates
+            manifest = _written(table, work, target, counted, memory, report)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return manifest

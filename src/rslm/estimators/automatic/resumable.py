@@ -8,50 +8,34 @@ one. When it has ended, the setting that was found takes their place.
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 import numpy as np
 
-from rslm.checkpoint.file import CHECKPOINT, FOUND, PART, SEARCH, check_settings, damaged, try_out
+from rslm.checkpoint.file import FOUND, SEARCH
 from rslm.checkpoint.fingerprint import Settings
 from rslm.data import parts
 from rslm.estimators.automatic.search import Search
+from rslm.estimators.automatic.search_file import SearchFile
 from rslm.estimators.automatic.settings import Found, Setting, Trials
 from rslm.estimators.completion.intervals import Intervals
 from rslm.runtime.log import logger
 from rslm.runtime.types import Floats
-from rslm.storage.atomic import target_of
-from rslm.storage.container import Arrays, Facts, read_container, write_container
+from rslm.storage.container import Arrays, Facts
 
 TRIALS, START, NOISE, INTERVALS = (f"{SEARCH}_{name}" for name in ("trials", "start", "noise", "interval_"))
 COLUMNS = ("rank", "C", "weighting", "row_effects", "ridges", "noise_units", "error", "seconds")  # of the trials
 ERRORS = ("error", "of_mean", "of_effects")
 
 
-class SearchCheckpoint:
-    """The file of a fit during its search.
-
-    Parameters
-    ----------
-    path : path
-        It is an error if there is a file that is not a checkpoint of the same fit, or if none can be written.
-    settings : Settings
-        The settings and fingerprints that must be the same when a search continues.
-    seed : int
-        Of the search, if it begins now.
-    """
+class SearchCheckpoint(SearchFile):
+    """The file of a completion during its search."""
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings, seed: int) -> None:
-        self.path, self._settings = path, settings
-        self.seed = seed  #: of the search that the file was written by; it need not be that of this call
         self.found: Found | None = None  #: if the search has ended
         self._known: list[tuple[Setting, list[Floats]]] = []
         self._rows: list[dict[str, float]] = []
-        self._next = -np.inf
-        if target_of(path).exists():
-            self._read()
-        try_out(path)
+        super().__init__(path, settings, seed)
 
     def resume(self, search: Search) -> None:
         """Let a search know the trials in the file."""
@@ -63,15 +47,14 @@ class SearchCheckpoint:
 
     def note(self, search: Search, *, last: bool = False) -> None:
         """Write all trials, if the last write was long enough ago or there will be no other."""
-        began = time.perf_counter()
-        if began < self._next and not last:
-            return
-        arrays: Arrays = {TRIALS: _table(search.path)}
-        for k, points in enumerate(search.points.values()):
-            arrays |= {f"{SEARCH}_point_{k}_{fold}": point for fold, point in enumerate(points)}
-        self._write({"folds": len(search.folds)}, arrays)
-        now = time.perf_counter()
-        self._next = now + (now - began) / PART
+
+        def state() -> tuple[Facts, Arrays]:
+            arrays: Arrays = {TRIALS: _table(search.path)}
+            for k, points in enumerate(search.points.values()):
+                arrays |= {f"{SEARCH}_point_{k}_{fold}": point for fold, point in enumerate(points)}
+            return {"folds": len(search.folds)}, arrays
+
+        self._write_at_times(state, last)
 
     def end(self, found: Found) -> None:
         """Write what was found in place of the trials."""
@@ -82,21 +65,7 @@ class SearchCheckpoint:
         arrays |= {} if found.intervals is None else found.intervals.to_arrays(INTERVALS)
         self._write(facts, {name: array for name, array in arrays.items() if array is not None})
 
-    def _write(self, facts: Facts, arrays: Arrays) -> None:
-        facts = {SEARCH: {"settings": self._settings, "seed": self.seed} | facts}
-        write_container(self.path, CHECKPOINT, facts, arrays, repeated=True)
-
-    def _read(self) -> None:
-        header, arrays = read_container(self.path, CHECKPOINT)
-        facts: Any = header.get(SEARCH, header)  # a fit without a search has other settings
-        check_settings(self.path, facts, self._settings)
-        try:
-            self._unpack(facts, arrays)
-        except Exception as error:  # a damaged header may cause any error
-            raise damaged(self.path, parts.part_of(error)) from error
-
     def _unpack(self, facts: Any, arrays: Arrays) -> None:
-        self.seed = parts.whole(facts, "seed")
         trials = parts.floats(arrays, TRIALS, None, len(COLUMNS), finite=False)
         rows = [dict(zip(COLUMNS, row, strict=True)) for row in trials.tolist()]
         if FOUND in facts:

@@ -14,6 +14,7 @@ from rslm.data.weights import none_if_ones
 from rslm.runtime.magnitudes import LARGEST, LEAST
 from rslm.runtime.types import Floats
 
+TIMES = 1e7  # dates as 20240501 and seconds since 1970 are above it, and do not differ by a factor of 2
 #: The weight ω of an entry, from the value that is stored. A value of 1 has weight 1.
 CONFIDENCES: dict[str, Callable[[Floats], Floats]] = {
     "linear": lambda x: x,
@@ -26,6 +27,11 @@ def check_confidence(confidence: Any) -> None:
     """Raise an error unless the parameter is one of CONFIDENCES."""
     if not (isinstance(confidence, str) and confidence in CONFIDENCES):
         raise ValueError(f"confidence must be one of {sorted(CONFIDENCES)}; got {confidence!r}")
+
+
+def look_like_times(data: ObservedMatrix) -> bool:
+    """Whether the values are times that were read as counts."""
+    return len(data) > 1 and bool(TIMES <= data.values.min() >= 0.5 * data.values.max())
 
 
 def interactions(data: ObservedMatrix, confidence: str) -> ObservedMatrix:

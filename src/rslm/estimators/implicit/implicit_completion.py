@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import time
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,20 +20,26 @@ from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import is_auto, is_whole
 from rslm.estimators.completion.observed_input import ObservedInput, columns_by_id, on_cluster, refuse_sparse
 from rslm.estimators.completion.recommend import check_known, known_from_arrays, known_to_arrays, listed, recommended
-from rslm.estimators.implicit.confidence import check_confidence, interactions
+from rslm.estimators.implicit.confidence import check_confidence, interactions, look_like_times
 from rslm.estimators.implicit.item_space import ItemSpace
 from rslm.estimators.implicit.ranking import Metric
-from rslm.estimators.implicit.search import Asked, found_settings, layout_of
+from rslm.estimators.implicit.resumable import RankingSearchFile, resumed_settings, search_settings
+from rslm.estimators.implicit.search import Asked, Setting, found_settings, layout_of
 from rslm.estimators.persistence import Form, ids_from_array, ids_to_array, storable
 from rslm.estimators.warn import warn_caller
 from rslm.kernels import predict_pairs
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
+from rslm.solvers import Outcome
 from rslm.solvers.stopping import check_max_time, check_tol, time_left
 from rslm.storage.container import Arrays, Facts
 
 SEARCHING = 0.5  # share of max_time that the search for settings may take
+
+ZERO_ALPHA0 = "; use a small one, such as 0.01, or MatrixCompletion, which knows of no zeros"
+MOST_WEIGHTING = 100.0  # useful ones are from 0 to 1
+FAR_APART = 1e5  # ratio of confidences to alpha0 at which zeros hardly count, and fits are slow
 
 Listed = tuple[list[NDArray[Any]], list[Floats]]
 
@@ -156,15 +164,20 @@ class ImplicitCompletion(ObservedInput):
     # ---- fitting -------------------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: Any, y: object = None, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
         """Learn the factors from what users took.
 
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_users, n_items), or a path
             Counts, ones or confidences; 0, NaN and what is not stored were not taken. A file is read by
-            `ObservedMatrix.read`; that of a log of events, where pairs repeat, needs `duplicates="sum"` there.
+            `ObservedMatrix.read` with `duplicates="sum"`, so that it may be a log of events.
         y : ignored
+        checkpoint : path, optional
+            A file that is written from time to time, during the search for settings and during the fit. After an
+            interruption of any kind, the same `fit` continues from it to bitwise the same answer; a `fit` that has
+            converged returns at once. A file of other data or settings is refused; `max_iter`, `max_time`, `n_threads`
+            and `verbose` may differ.
         """
         began = time.perf_counter()
         asked, metric = self._asked(), Metric.of(self.metric)
@@ -172,18 +185,26 @@ class ImplicitCompletion(ObservedInput):
         check_max_time(self.max_time)
         check_tol(self.tol)
         data = self._interactions(X, fitting=True)
-        if not len(data):
-            raise ValueError(f"nobody took anything: X is {data.shape[0]} × {data.shape[1]} without a positive entry")
+        self._refuse_empty(data)
         with self._solving() as interrupt:
             reporter = Reporter(self, X)
             deadline = math.inf if self.max_time is None else began + SEARCHING * float(self.max_time)
             seed = int(as_generator(self.random_state).integers(2**31)) if asked.searches else 0
             threads = thread_count(self.n_threads)
-            found = found_settings(data, asked, metric, threads, seed, interrupt, deadline)
+            if checkpoint is None or not asked.searches:
+                found = found_settings(data, asked, metric, threads, seed, interrupt, deadline)
+            else:
+                given = search_settings(data, asked, self.metric, self.solver, self.tol, self.random_state)
+                file = RankingSearchFile(checkpoint, given, seed)
+                found = resumed_settings(file, data, asked, metric, threads, interrupt, deadline)
             layout = layout_of(data, found.setting)
             callback = reporter.callback(layout.at)
+            # A search that was stopped goes on in the same call later, which may find other settings.
+            options = {"callback": callback, "checkpoint": checkpoint if found.complete else None}
+            if not found.complete:
+                interrupt.renew()
             left = time_left(self.max_time, began)
-            result = self._solve(layout.problem(), found.setting.rank, found.start, max_time=left, callback=callback)
+            result = self._solve(layout.problem(), found.setting.rank, found.start, max_time=left, **options)
             self._set(layout.model(result.U, result.V, 0.0))
             self._keep(result)
             self.rank_ = result.numerical_rank()
@@ -192,6 +213,8 @@ class ImplicitCompletion(ObservedInput):
             reporter.done()
         self._warn_if_not_converged()
         self._warn_of_empty(data)
+        if not result.V.any():
+            warn_caller("the fit was stopped before it had any answer: all scores are 0; give it more time")
         return self
 
     def _asked(self) -> Asked:
@@ -204,10 +227,11 @@ class ImplicitCompletion(ObservedInput):
             number = None if is_auto(value) else as_float(value)
             if number is not None and not (math.isfinite(number) and (number > 0 or name == "weighting")):
                 what = "a finite number" if name == "weighting" else "a positive finite number"
-                advice = "; without zeros, use MatrixCompletion" if name == "alpha0" and number == 0 else ""
+                advice = ZERO_ALPHA0 if name == "alpha0" and number == 0 else ""
                 raise ValueError(f"{name} must be {what} or 'auto'; got {value!r}{advice}")
-            if name != "weighting" and number is not None and not LEAST <= number <= LARGEST:
-                raise ValueError(f"{name} must be a number from {LEAST:g} to {LARGEST:g} or 'auto'; got {value!r}")
+            least, most = (-MOST_WEIGHTING, MOST_WEIGHTING) if name == "weighting" else (LEAST, LARGEST)
+            if number is not None and not least <= number <= most:
+                raise ValueError(f"{name} must be a number from {least:g} to {most:g} or 'auto'; got {value!r}")
             numbers[name] = number
         return Asked(None if is_auto(self.rank) else int(self.rank), **numbers)
 
@@ -217,12 +241,35 @@ class ImplicitCompletion(ObservedInput):
                 f"{type(X).__name__} is on the workers of a cluster, and zeros at all entries need the data in this "
                 "process; give an array, a sparse matrix or a path"
             )
+        if isinstance(X, str | os.PathLike):
+            X = ObservedMatrix.read(X, duplicates="sum")
         data = self._observed(X if fitting else columns_by_id(X, self._cols), fitting=fitting)
+        if fitting and self.confidence != "ones" and look_like_times(data):
+            warn_caller(
+                f"all values are at least {data.values.min():.3g}, as times are, but counts are needed; if every line "
+                "of a file is one event, say so when it is read: events"
+            )
         return interactions(data, self.confidence)
+
+    def _refuse_empty(self, data: ObservedMatrix) -> None:
+        if not len(data):
+            raise ValueError(f"nobody took anything: X is {data.shape[0]} × {data.shape[1]} without a positive entry")
 
     def _set(self, attributes: dict[str, Any]) -> None:
         for name, value in attributes.items():
             setattr(self, name, value)
+
+    def _advice(self) -> dict[Outcome, str]:
+        advice = super()._advice()
+        confidence = 1.0 if self._taken.weights is None else float(self._taken.weights.mean())
+        if confidence > FAR_APART * self.alpha0_:
+            for outcome in (Outcome.ITERATIONS, Outcome.STALLED):
+                advice[outcome] = (
+                    f"not converged: confidences of {confidence:.2g} on average, with alpha0={self.alpha0_:.2g}, leave "
+                    "what was not taken hardly any weight; divide the data by their mean, use confidence='log', or "
+                    "leave C and alpha0 to be found"
+                )
+        return advice
 
     def _warn_of_empty(self, data: ObservedMatrix) -> None:
         users, items = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
@@ -256,6 +303,46 @@ class ImplicitCompletion(ObservedInput):
         if i.shape != j.shape:
             raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
         return predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
+
+    def score(self, X: Any, y: object = None) -> float:
+        """The `metric` of the ranking of items that the model was not fitted to; larger is better.
+
+        If X holds fitted users, its items have to be found among all that `fit` was not given. Row ids tell who they
+        are; without ids, an X of the shape that `fit` was given, none of whose items it was given, is taken for items
+        that were held out. Any other X holds new users, as the folds of `GridSearchCV` do: four fifths of the items of
+        each, chosen at random with a fixed seed, are shown to the model, the others have to be found.
+        `rslm.evaluate.RankingScorer` has more metrics and options.
+
+        Parameters
+        ----------
+        X : as in `fit`, with the same columns
+        y : ignored
+        """
+        check_is_fitted(self)
+        data = self._interactions(X, fitting=False)
+        self._refuse_empty(data)
+        return Metric.of(self.metric).of_model(self, data)
+
+    def certify(self, X: Any) -> Certificate:
+        """How far the learned factors of the items are from the optimum on these data, with the users solved for anew.
+
+        Parameters
+        ----------
+        X : as in `fit`, with the same columns
+            Its rows may be other users, at least as many as the rank.
+
+        Returns
+        -------
+        Certificate
+        """
+        check_is_fitted(self)
+        data, rank = self._interactions(X, fitting=False), self.col_factors_.shape[1]
+        self._refuse_empty(data)
+        if data.shape[0] < rank:
+            raise ValueError(f"X has {data.shape[0]} users, but a model of rank {rank} needs at least {rank}")
+        setting = Setting(rank, self.C_, self.alpha0_, self.weighting_)
+        layout = replace(layout_of(data, setting), left="features")
+        return self._solve(layout.problem(), rank, layout.start(self.col_factors_), max_iter=0).certificate
 
     def recommend(self, rows: ArrayLike, top: int = 10, known: ObservedMatrix | None = None) -> Listed:
         """The items with the largest scores for each user, best first, without those that the user took.
@@ -363,30 +450,32 @@ class ImplicitCompletion(ObservedInput):
         ----------
         cols : positions, or ids where `fit` was given ids
         top : int, default=10
-            Maximum number of items for each; an item is not similar to itself.
+            Maximum number of items for each; an item is not similar to itself. There are none for an item that nobody
+            took.
 
         Returns
         -------
         items, cosines : lists of arrays, one for each of `cols`
         """
         check_is_fitted(self)
-        return similar(self.col_factors_, self._cols, cols, top, thread_count(self.n_threads))
+        return self._similar(self.col_factors_, self._cols, cols, top)
 
     def similar_users(self, rows: ArrayLike, top: int = 10) -> Listed:
         """The users whose factors point in the most similar directions, best first, and the cosines.
 
         Parameters
         ----------
-        rows : positions, or ids where `fit` was given ids
-        top : int, default=10
-            Maximum number of users for each; a user is not similar to himself.
+        rows, top : as in `similar_items`, for users
 
         Returns
         -------
         users, cosines : lists of arrays, one for each of `rows`
         """
         check_is_fitted(self)
-        return similar(self.row_factors_, self._rows, rows, top, thread_count(self.n_threads))
+        return self._similar(self.row_factors_, self._rows, rows, top)
+
+    def _similar(self, factors: Floats, labels: Labels, wanted: ArrayLike, top: int) -> Listed:
+        return similar(factors, labels, wanted, top, thread_count(self.n_threads))
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -423,7 +512,7 @@ class ImplicitCompletion(ObservedInput):
         ones = np.ones(len(known.index))
         model._taken = ObservedMatrix(known.indptr, known.index, ones, shape, ids[0], ids[1], weights)
         model.C_, model.alpha0_ = (parts.number(facts, name, least=LEAST, most=LARGEST) for name in ("C", "alpha0"))
-        model.weighting_ = parts.number(facts, "weighting", least=-100.0, most=100.0)
+        model.weighting_ = parts.number(facts, "weighting", least=-MOST_WEIGHTING, most=MOST_WEIGHTING)
         trace_norm = parts.number(facts, "trace_norm", least=0.0)
         settings = model.C_, model.alpha0_, model.weighting_
         model._space = ItemSpace(model.col_factors_, trace_norm, *settings, len(ones) / rows)
@@ -449,10 +538,15 @@ def one_row(data: ObservedMatrix, start: int, end: int) -> ObservedMatrix:
 
 
 def similar(factors: Floats, labels: Labels, wanted: ArrayLike, top: int, threads: int) -> Listed:
-    """The rows of the factors with the largest cosines to those that are wanted, by id, and the cosines."""
+    """The rows of the factors with the largest cosines to those that are wanted, by id, and the cosines.
+
+    There are none where the factors are 0, which have no direction.
+    """
     at = labels.positions(wanted)
     sizes = np.linalg.norm(factors, axis=1, keepdims=True)
     directions = factors / np.where(sizes > 0, sizes, 1.0)
     n = len(factors)
     itself = ObservedMatrix(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n), (n, n))
-    return listed(*recommended(at, directions, directions, top, itself, threads), labels)
+    found, cosines = recommended(at, directions, directions, top, itself, threads)
+    cosines[sizes[at, 0] == 0] = -np.inf
+    return listed(found, cosines, labels)

@@ -1,15 +1,18 @@
-"""The metric by which settings are compared: how well held-out items are ranked."""
+"""The metric by which settings and models are compared: how well held-out items are ranked."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
+
 from rslm.data import ObservedMatrix
-from rslm.evaluate import capped_recall_at_k, ndcg_at_k, rank_factors, recall_at_k
+from rslm.evaluate import RankingScorer, align, capped_recall_at_k, ndcg_at_k, rank_factors, recall_at_k, unseen
 from rslm.runtime.types import Floats
 
+SHOWN = 0.8  # the share of the items of a new user that a model is shown; the others have to be found
 METRICS = {"recall": recall_at_k, "capped_recall": capped_recall_at_k, "ndcg": ndcg_at_k}
 
 
@@ -39,3 +42,35 @@ class Metric:
         """The metric for these factors, over the users with held-out items."""
         ranking = rank_factors(users, items, min(self.k, len(items)), known=known, n_threads=n_threads)
         return METRICS[self.name](ranking, held_out)
+
+    def of_model(self, model: Any, data: ObservedMatrix) -> float:
+        """The metric of a fitted model: for items held out of its users, or for new users of whom a part is shown.
+
+        Columns of the data are those of the model.
+        """
+        k = min(self.k, data.shape[1])
+        held_out = _held_out(model, data)
+        if held_out is None:
+            return RankingScorer(self.name, k, fold_in=SHOWN)(model, data)
+        return RankingScorer(self.name, k)(model, held_out)
+
+
+def popularity(train: ObservedMatrix) -> tuple[Floats, Floats]:
+    """Factors of users and items that recommend to everyone what most users took."""
+    return np.ones((train.shape[0], 1)), train.col_counts().astype(np.float64)[:, None]
+
+
+def _held_out(model: Any, data: ObservedMatrix) -> ObservedMatrix | None:
+    """What a model of the same users was not fitted to; None if they are new users.
+
+    Ids tell who they are. Without ids, data of the same shape are of the same users if none of their entries was known:
+    as held-out items are, and as new users or the data of the fit are not.
+    """
+    ids, known = model.row_ids_, model.known_
+    if ids is None or data.row_ids is None:
+        left = unseen(data, known) if data.shape == known.shape else None
+        return left if left is not None and len(left) == len(data) else None
+    if not set(data.row_ids.tolist()) <= set(ids.tolist()):
+        return None
+    left = unseen(align(replace(data, col_ids=model.col_ids_), model), known)
+    return left if len(left) else None

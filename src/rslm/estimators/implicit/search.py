@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from rslm.data import ObservedMatrix
 from rslm.estimators.automatic.sample import ENTRIES, C_of_more_rows, sampled_rows
 from rslm.estimators.implicit.layout import ImplicitLayout
-from rslm.estimators.implicit.ranking import Metric
+from rslm.estimators.implicit.ranking import Metric, popularity
 from rslm.evaluate import holdout_per_user
 from rslm.losses import Square
 from rslm.runtime.interrupts import Interrupt
@@ -28,7 +28,7 @@ from rslm.runtime.types import Floats, Indices64
 from rslm.solvers import solve
 from rslm.solvers.stopping import LEAST_TIME
 
-PER_SIZE = 0.05  # C, relative to √(n_users · n_items)
+PER_SIZE = 0.05  # C, relative to √(n_users · n_items) / the mean confidence
 PER_CONFIDENCE = 0.2  # α₀, relative to the mean confidence
 FIRST_RANK, LAST_RANK = 32, 256
 OF_C, FINER_OF_C, OF_ALPHA0, LESS_C = 3.0, 1.7, 2.5, 0.6  # factors from one trial to the next
@@ -65,8 +65,8 @@ class Asked:
     def first(self, data: ObservedMatrix) -> Setting:
         """What was given, and usual values of the rest."""
         n, m = data.shape
-        usual_C = PER_SIZE * float(np.sqrt(n * m))
         confidence = 1.0 if data.weights is None else float(data.weights.mean())
+        usual_C = PER_SIZE * float(np.sqrt(n * m)) / confidence
         return Setting(
             min(FIRST_RANK, n, m) if self.rank is None else self.rank,
             usual_C if self.C is None else self.C,
@@ -87,6 +87,7 @@ class Search:
     interrupt: Interrupt
     deadline: float  #: on the clock of `time.perf_counter`; infinite for none
     score: float = -1.0  #: of the best setting so far
+    popularity: float = math.nan  #: the metric of the most popular items
     path: list[dict[str, float]] = field(default_factory=list)
     starts: dict[int, Floats] = field(default_factory=dict)  #: the best U of every rank
 
@@ -96,11 +97,10 @@ class Search:
 
     def of_popularity(self) -> float:
         """The metric of recommending to everyone what most users took."""
-        counts = self.train.col_counts().astype(np.float64)[:, None]
-        return self.metric.score(np.ones((self.train.shape[0], 1)), counts, self.train, self.held_out)
+        return self.metric.score(*popularity(self.train), self.train, self.held_out)
 
     def tried(self, setting: Setting) -> float:
-        """The metric of a rough fit with this setting."""
+        """The metric of a rough fit with this setting; −1 if there was no time for it."""
         began = time.perf_counter()
         layout = layout_of(self.train, setting)
         result = solve(
@@ -114,6 +114,9 @@ class Search:
             n_threads=self.n_threads,
             certificate=False,
         )
+        if self.over():  # it was cut short, and cannot be compared with others
+            self.starts.setdefault(setting.rank, result.U)
+            return -1.0
         model = layout.model(result.U, result.V, 0.0)
         score = self.metric.score(model["row_factors_"], model["col_factors_"], self.train, self.held_out)
         if score > self.score or setting.rank not in self.starts:
@@ -140,6 +143,7 @@ class Search:
     def best(self, asked: Asked, first: Setting) -> Setting:
         """Coordinate by coordinate, those that were not given."""
         found = first
+        self.popularity = self.of_popularity() if not self.over() else math.nan
         self.score = self.tried(found)
         for name, factor in (("C", OF_C), ("alpha0", OF_ALPHA0)):
             if getattr(asked, name) is None:
@@ -182,6 +186,7 @@ class Found:
     path: dict[str, Floats] | None = None
     held_out: dict[str, float] | None = None  #: the metric of "popularity" and of the "model"
     start: Floats | None = None  #: U of the best trial
+    complete: bool = True  #: whether the search has ended, and was not stopped
 
 
 def found_settings(
@@ -192,6 +197,7 @@ def found_settings(
     seed: int,
     interrupt: Interrupt,
     deadline: float,
+    kind: Callable[..., Search] = Search,
 ) -> Found:
     """What was given, or else what ranks held-out items best; the search ends at the `deadline`, on a clock."""
     if not asked.searches:
@@ -204,12 +210,14 @@ def found_settings(
     # The best C of all users, relative to that of the sample.
     more = C_of_more_rows(data.shape[1], data.shape[0], sample.shape[0])
     first = asked.first(sample)
-    search = Search(train, held_out, metric, n_threads, seed, interrupt, deadline)
+    search = kind(train, held_out, metric, n_threads, seed, interrupt, deadline)
     setting = search.best(asked, first if asked.C is None else replace(first, C=asked.C / more))
-    compared = {"popularity": search.of_popularity(), "model": search.score}
+    if not search.path:  # there was no time for any trial
+        return Found(asked.first(data), start=search.starts.get(first.rank), complete=False)
+    compared = {"popularity": search.popularity, "model": search.score}
     path = {name: np.array([float(trial[name]) for trial in search.path]) for name in search.path[0]}
     setting = replace(setting, C=more * setting.C if asked.C is None else asked.C)
-    return Found(setting, path, compared, search.starts.get(setting.rank))
+    return Found(setting, path, compared, search.starts.get(setting.rank), not search.over())
 
 
 def layout_of(data: ObservedMatrix, setting: Setting) -> ImplicitLayout:
