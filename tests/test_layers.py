@@ -179,6 +179,7 @@ VALIDATION = {
     ("estimators/completion/bounds.py", "Box"): "bounds=(0, 5) or a Box",
     ("estimators/choices.py", "Loss"): "loss='huber' or a Loss",
     ("estimators/completion/observed_input.py", "ObservedMatrix"): "data in any form",
+    ("estimators/completion/predicting_intervals.py", "ObservedMatrix"): "data in any form",
     ("measurements/bilinear.py", "Side"): "features, or a Side",
     ("measurements/side.py", "FeatureMatrix"): "features, or a FeatureMatrix",
     ("problem.py", "Loss"): "the parts of a problem",

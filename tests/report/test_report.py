@@ -390,7 +390,7 @@ def test_a_report_tells_what_was_found_and_why(searched):
         assert words in said
     for error in model.held_out_.values():
         assert f"{error:.5g}" in said
-    assert len(read.pictures) == 5
+    assert len(read.pictures) == 6
     plain = MatrixCompletion(2, 1.0, effects=None, random_state=0).fit(train)
     said = " ".join(Reader(completion_report(plain, train, test)).said)
     assert "Without effects" in said

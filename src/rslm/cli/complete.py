@@ -42,6 +42,7 @@ def complete(
     confidence: Annotated[
         str | None, typer.Option(help="With --implicit: weight of a count, log (default), linear or ones.")
     ] = None,
+    interval: o.Interval = None,
     held: Annotated[
         float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of the entries to test on.")
     ] = 0.1,
@@ -78,6 +79,8 @@ def complete(
 
     Rank, C and weighting are found by held-out entries; --rank, --C and --weighting fix them.
 
+    With --interval, intervals are tried on the held-out entries, and rslm predict --interval can use the model.
+
     With --implicit, entries are what people took, and everything else is a zero that counts a little: the held-out part
     is ranked. Repeated entries are summed, and the model is fitted to all entries in the end. A log of events has no
     values: its lines are counted. It is recognised by the names of its columns, such as user, item, timestamp; --events
@@ -91,7 +94,7 @@ def complete(
     from rslm.cli.cluster import complete_on_cluster
     from rslm.cli.completed import result, write_filled
     from rslm.cli.found import in_words
-    from rslm.cli.held_out import accuracy, better_guess, rmse
+    from rslm.cli.held_out import accuracy, better_guess, interval_facts, rmse
     from rslm.cli.implicit import complete_implicit
     from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
     from rslm.cli.progress import FitProgress
@@ -115,12 +118,12 @@ def complete(
     if implicit:
         others: dict[str, Any] = {"--lower": lower, "--upper": upper, "--fill": fill}
         others |= {"--loss": None if loss == "square" else loss, "--no-effects": None if effects else True}
-        others |= {"--scheduler": scheduler}
+        others |= {"--interval": interval, "--scheduler": scheduler}
         if given := [name for name, value in others.items() if value is not None]:
             raise ValueError(f"{', '.join(given)} cannot be combined with --implicit; leave that out")
     if scheduler is not None:
-        here = {"--fill": fill, "--report": report, "--rows": rows, "--cols": cols, "--values": values}
-        here |= {"--events": "given" if events else None}
+        here: dict[str, Any] = {"--fill": fill, "--report": report, "--rows": rows, "--cols": cols, "--values": values}
+        here |= {"--events": events, "--interval": interval}
         if given := [name for name, value in here.items() if value]:
             raise ValueError(
                 f"{', '.join(given)} cannot be combined with --scheduler, as only the workers have the entries; leave "
@@ -172,7 +175,7 @@ def complete(
     with remarks_on(console, {"samples": "rows", "features": "columns"}):
         estimator.set_callbacks(FitProgress(console, error, name, before)).fit(train, checkpoint=checkpoint)
     seconds = time.perf_counter() - began
-    facts = result(estimator, train, test, seconds)
+    facts = result(estimator, train, test, seconds) | interval_facts(estimator, test, interval)
     try:
         if model is not None:
             estimator.save(model, known=matrix)

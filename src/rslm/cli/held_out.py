@@ -10,7 +10,7 @@ from rslm import ImplicitCompletion
 from rslm.data import ObservedMatrix
 from rslm.estimators.completion import Completion
 from rslm.estimators.completion.learned import effects_entries, learned_entries
-from rslm.evaluate import rank_items, ranking_report
+from rslm.evaluate import coverage_and_width, rank_items, ranking_report
 from rslm.evaluate.errors import mean_absolute, root_mean_square
 
 RMSE, ACCURACY = "held_out_RMSE", "held_out_accuracy"
@@ -44,6 +44,19 @@ def held_out_facts(model: Completion, train: ObservedMatrix, test: ObservedMatri
     if model.loss != "square":  # a few gross errors may dominate the RMSE
         facts["held_out_median_error"] = float(np.median(np.abs(learned_entries(model, test) - test.values)))
     return facts
+
+
+def interval_facts(model: Completion, test: ObservedMatrix | None, coverage: float | None) -> dict[str, float]:
+    """How many of the held-out entries intervals cover, and their mean width; nothing without a coverage."""
+    if coverage is None:
+        return {}
+    found = {"interval": coverage}
+    if test is None:  # what intervals need is computed before the model is saved
+        row, col = ([0] if ids is None else ids[:1] for ids in (model.row_ids_, model.col_ids_))
+        model.predict_interval(row, col, coverage)
+        return found
+    covered, width = coverage_and_width(model, test, coverage)
+    return found | {"held_out_covered": covered, "mean_width_of_intervals": width}
 
 
 def error_facts(model: Completion, test: ObservedMatrix) -> dict[str, float]:

@@ -27,6 +27,13 @@ def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArra
     return numbers - 1
 
 
+def intervals(model: Recommender, rows: Any, cols: Any, coverage: float) -> tuple[Any, Any]:
+    """The ends of the intervals of a model's predictions."""
+    if not predicts_values(model):
+        raise ValueError("--interval is for predictions of values; scores of what people take have none")
+    return model.predict_interval(rows, cols, coverage)
+
+
 def known_ids(model: Recommender, row: Any, col: Any) -> bool:
     """Whether one of the two is an id of the model."""
     pairs = ((row, model.row_ids_), (col, model.col_ids_))

@@ -64,6 +64,15 @@ Checkpoint = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.", rich_help_panel=WRITING)]
+Interval = Annotated[
+    float | None,
+    typer.Option(
+        "--interval",
+        min=0.0,
+        max=1.0,
+        help="Coverage of intervals, such as 0.9: the fraction of new observations that they contain.",
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, and nothing else.", rich_help_panel=WRITING)
 ]

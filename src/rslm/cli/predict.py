@@ -19,6 +19,7 @@ def predict(
         str, typer.Argument(help="A table whose first two columns are rows and columns; - for standard input.")
     ],
     out: Annotated[Path | None, typer.Option(help="Write CSV here; standard output if not given.")] = None,
+    interval: o.Interval = None,
     rows: o.Rows = None,
     cols: o.Cols = None,
     delimiter: o.Delimiter = None,
@@ -28,9 +29,11 @@ def predict(
 ) -> None:
     """Predict entries of a matrix: one pair of a row and a column per line.
 
-    Example: rslm predict ratings.rslm wanted.csv --out predicted.csv
+    With --interval, lower and upper end of an interval follow every prediction.
+
+    Example: rslm predict ratings.rslm wanted.csv --interval 0.9 --out predicted.csv
     """
-    from rslm.cli.lookup import counted, known_ids, recommender
+    from rslm.cli.lookup import counted, intervals, known_ids, recommender
     from rslm.cli.output import claim, screen
     from rslm.data.files import read_pairs
     from rslm.data.files.names import names_ids
@@ -47,15 +50,17 @@ def predict(
     screen(out is None).print(f"{pairs}: {how}")  # standard output is for predictions only
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
     try:
-        found = fitted.predict(counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of))
+        asked = counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of)
+        found = [fitted.predict(*asked), *(() if interval is None else intervals(fitted, *asked, interval))]
     except (KeyError, ValueError) as error:
         hint = "" if header is not None else "; if the first line names the columns, add --header"
         raise ValueError(f"{pairs}: {str(error.args[0]).rstrip('.')}{hint}") from None
     with nullcontext(sys.stdout) if out is None else atomic_text(out) as file:
         writer = csv.writer(file)
-        writer.writerow(["row", "column", "prediction"])
+        writer.writerow(["row", "column", "prediction", *(() if interval is None else ("lower", "upper"))])
         writer.writerows(
-            (plain_number(a), plain_number(b), f"{w:.6g}") for a, b, w in zip(first, second, found, strict=True)
+            (plain_number(a), plain_number(b), *(f"{w:.6g}" for w in numbers))
+            for a, b, *numbers in zip(first, second, *found, strict=True)
         )
 
 

@@ -32,6 +32,6 @@ def in_units(values: Floats, scale: float) -> Floats:
         return np.asarray(values * scale * scale)
 
 
-def count_weights(counts: Indices64, mean: float, weighting: float) -> Floats:
+def count_weights(counts: Indices64 | Floats, mean: float, weighting: float) -> Floats:
     """Weights of rows or columns in the weighted trace norm, from their numbers of entries relative to the average."""
     return np.asarray((np.maximum(counts, 1) / mean) ** weighting)

@@ -4,6 +4,7 @@ from rslm.data import holdout
 from rslm.evaluate.aligned import align, unseen
 from rslm.evaluate.catalogue import coverage_at_k, novelty_at_k
 from rslm.evaluate.errors import mae, rmse
+from rslm.evaluate.intervals import Calibration, coverage_and_width
 from rslm.evaluate.metrics import (
     capped_recall_at_k,
     hit_rate_at_k,
@@ -19,11 +20,13 @@ from rslm.evaluate.scorers import ErrorScorer, RankingScorer
 from rslm.evaluate.splits import holdout_after, holdout_last, holdout_per_user, holdout_users
 
 __all__ = [
+    "Calibration",
     "ErrorScorer",
     "Ranking",
     "RankingScorer",
     "align",
     "capped_recall_at_k",
+    "coverage_and_width",
     "coverage_at_k",
     "hit_rate_at_k",
     "holdout",

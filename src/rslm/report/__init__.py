@@ -1,6 +1,7 @@
 """Plots of fitted models, and reports. They need Matplotlib: pip install 'rslm[plot]'."""
 
 from rslm.report.html import completion_report, series_report
+from rslm.report.interval_plots import plot_intervals
 from rslm.report.page import write_report
 from rslm.report.plots import plot_convergence, plot_images, plot_residuals, plot_series, plot_spectrum
 from rslm.report.rankings import implicit_report
@@ -12,6 +13,7 @@ __all__ = [
     "plot_convergence",
     "plot_effects",
     "plot_images",
+    "plot_intervals",
     "plot_path",
     "plot_residuals",
     "plot_series",

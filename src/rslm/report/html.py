@@ -11,6 +11,7 @@ import numpy as np
 from rslm.certificate import Certificate
 from rslm.data import ObservedMatrix
 from rslm.report.comparisons import found, held_out, location
+from rslm.report.interval_plots import intervals, plot_intervals
 from rslm.report.page import facts, page, picture, png, sentence, table, verdict
 from rslm.report.plots import figure, noise_in_words, plot_convergence, plot_residuals, plot_series, plot_spectrum
 from rslm.report.settings_plots import plot_effects, plot_path
@@ -49,9 +50,14 @@ def completion_report(
     parts = [facts("Data", data_facts(train, test, how)), found(model)]
     if test is not None and len(test):
         parts.append("<h2>Held-out entries</h2>" + held_out(model, train, test))
+    tested = test if test is not None and len(test) and model._intervals is not None else None
+    if tested is not None:
+        parts.append("<h2>Intervals</h2>" + intervals(model, tested))
     parts.append("<h2>Mean and effects</h2>" + location(model))
     parts += [how_good(certificate), bounds(certificate)] if model.rank_ > 0 else []
-    parts.append("<h2>Pictures</h2>" + figures([partial(plot, model) for plot in _plots(model)]))
+    plots = [partial(plot, model) for plot in _plots(model)]
+    plots += [] if tested is None else [partial(plot_intervals, model, tested)]
+    parts.append("<h2>Pictures</h2>" + figures(plots))
     parts.append("<h2>Observed entries that fit worst</h2>")
     parts.append(table(_worst(model, train), ["row", "column", "observed", "learned"]))
     parts.append(facts("Settings", model.get_params()))

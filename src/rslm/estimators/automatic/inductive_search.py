@@ -58,13 +58,16 @@ class InductiveSearch(Search):
         """The error of mean, row effects and column effects, without features."""
         total = []
         for fold in self.folds:
-            layout = self._alone(fold)
+            layout = self._layout_of_effects(fold)
             problem = layout.problem()
             U, V = (np.zeros((side, 1)) for side in problem.shape)
             total.append(self._error(layout, fold, U, V, effects_alone(problem, self.threads)))
         return self._mean(total)
 
-    def _alone(self, fold: Fold) -> Layout:
+    def _may_be_alone(self) -> bool:
+        return cast(InductiveLayout, self.template).mean
+
+    def _layout_of_effects(self, fold: Fold) -> Layout:
         """The entries without features."""
         return Layout(fold.train, self.loss, 1.0, 0.0, ridges=self.ridges)
 
@@ -76,7 +79,7 @@ class InductiveSearch(Search):
         """
         if not cast(InductiveLayout, self.template).completion:
             return super()._unexplained()
-        problem = self._alone(self.folds[0]).problem()
+        problem = self._layout_of_effects(self.folds[0]).problem()
         return problem, residual_duals(problem, effects_alone(problem, self.threads), self.threads)
 
     def _setting(self, C: float, rank: int, weighting: float) -> Setting:

@@ -18,11 +18,12 @@ from rslm.data import parts
 from rslm.estimators.automatic.search import Search
 from rslm.estimators.automatic.search_file import SearchFile
 from rslm.estimators.automatic.settings import Found, Setting, Trials
+from rslm.estimators.completion.intervals import Intervals
 from rslm.runtime.log import logger
 from rslm.runtime.types import Floats
 from rslm.storage.container import Arrays, Facts
 
-TRIALS, START, NOISE = (f"{SEARCH}_{name}" for name in ("trials", "start", "noise"))
+TRIALS, START, NOISE, INTERVALS = (f"{SEARCH}_{name}" for name in ("trials", "start", "noise", "interval_"))
 COLUMNS = ("rank", "C", "weighting", "row_effects", "ridges", "noise_units", "error", "seconds")  # of the trials
 ERRORS = ("error", "of_mean", "of_effects")
 
@@ -58,8 +59,10 @@ class SearchCheckpoint(SearchFile):
     def end(self, found: Found) -> None:
         """Write what was found in place of the trials."""
         facts: Facts = {name: float(getattr(found, name)) for name in ERRORS}
+        facts["alone"] = found.alone
         facts[FOUND] = {name: float(number) for name, number in found.setting.numbers().items()}
         arrays = {TRIALS: _table(found.path), START: found.start, NOISE: found.noise}
+        arrays |= {} if found.intervals is None else found.intervals.to_arrays(INTERVALS)
         self._write(facts, {name: array for name, array in arrays.items() if array is not None})
 
     def _unpack(self, facts: Any, arrays: Arrays) -> None:
@@ -70,7 +73,11 @@ class SearchCheckpoint(SearchFile):
             error, of_mean, of_effects = (parts.any_number(facts, name) for name in ERRORS)
             start = parts.floats(arrays, START, None, None) if START in arrays else None
             noise = parts.floats(arrays, NOISE, None) if NOISE in arrays else None
-            self.found = Found(_setting(given), error, Trials(rows), start, of_mean, of_effects, noise)
+            alone = parts.flag(facts, "alone") if "alone" in facts else False  # in files of older versions it is not
+            intervals = Intervals.from_arrays(arrays, (None, None), INTERVALS)
+            self.found = Found(
+                _setting(given), error, Trials(rows), start, of_mean, of_effects, noise, alone, intervals
+            )
             return
         for k, row in enumerate(rows):
             names = [f"{SEARCH}_point_{k}_{fold}" for fold in range(parts.whole(facts, "folds", 1))]

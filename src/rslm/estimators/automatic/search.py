@@ -13,19 +13,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from rslm.certificate import certify
 from rslm.data import ObservedMatrix
+from rslm.estimators.automatic.calibrated import calibrated, predicted
 from rslm.estimators.automatic.folds import Fold
 from rslm.estimators.automatic.growing import grown, guessed, leading_pair
 from rslm.estimators.automatic.settings import Found, Setting, Trials
+from rslm.estimators.completion.intervals import Intervals
 from rslm.estimators.completion.layout import Layout
 from rslm.evaluation.effects import effects_alone, residual_duals
 from rslm.evaluation.objective import Objective
-from rslm.kernels import Stopped, predict_pairs
+from rslm.kernels import Stopped
 from rslm.location import Effects
 from rslm.losses import Loss
 from rslm.problem import Problem
@@ -97,6 +101,7 @@ class Search:
         self.path = Trials()
         self.errors: dict[Setting, float] = {}
         self.points: dict[Setting, list[Floats]] = {}
+        self._tried_as: dict[Setting, Setting] = {}  # settings that were tried with a smaller limit on the rank
         self.located = template.location is not None
         self._of_effects = math.nan  # error of effects alone
         self.first = math.nan  # the C that the search begins with
@@ -111,11 +116,11 @@ class Search:
             return self.of_mean()
         total = []
         for k, fold in enumerate(self.folds):
-            problem = self._layout(fold, self._setting(1.0, 1, 0.0)).problem()
+            layout = self._layout_of_effects(fold)
+            problem = layout.problem()
             self.effects[k] = effects_alone(problem, self.threads)
-            layout = self._layout(fold, self._setting(1.0, 1, 0.0))
-            d, T = problem.shape
-            total.append(self._error(layout, fold, np.zeros((d, 1)), np.zeros((T, 1)), self.effects[k]))
+            U, V = (np.zeros((side, 1)) for side in problem.shape)
+            total.append(self._error(layout, fold, U, V, self.effects[k]))
         return self._mean(total)
 
     def of_mean(self) -> float:
@@ -155,9 +160,39 @@ class Search:
             best = min(self.errors, key=self._key)
         points = self.points.get(best)
         start = points[0] if points is not None and len(self.folds) == 1 else None
-        return Found(
+        found = Found(
             best, self.errors[best], self.path, start, of_mean, of_effects, self.noise if best.by_noise else None
         )
+        found.alone = self.rank is None and self._may_be_alone() and not found.error < (1.0 - BETTER) * of_effects
+        with suppress(Stopped):
+            found.intervals = self.calibrated(None if found.alone else best)
+        return found
+
+    def _may_be_alone(self) -> bool:
+        """Whether effects alone may be the answer."""
+        return self.located
+
+    def calibrated(self, setting: Setting | None) -> Intervals | None:
+        """Intervals from the errors of held-out entries with a setting, or of effects alone if it is None."""
+        if self.loss.binary:
+            return None
+        fitted = [(fold, *self._fitted(fold, k, setting)) for k, fold in enumerate(self.folds)]
+        return calibrated(fitted, self.template.box, self.loss, self.threads)
+
+    def _fitted(self, fold: Fold, k: int, setting: Setting | None) -> tuple[Layout, dict[str, Any]]:
+        """The layout of a fold, and the attributes of the model that was fitted to it."""
+        if setting is None:
+            layout = self._layout_of_effects(fold)
+            effects = effects_alone(layout.problem(), self.threads)
+            U, V = (np.zeros((side, 1)) for side in layout.problem().shape)
+            return layout, layout.model(U, V, 0.0, effects)
+        setting = self._tried_as.get(setting, setting)
+        now = Objective(self._problem(fold, setting), self.threads).evaluate(self.points[setting][k])
+        layout = self._layout(fold, setting)
+        return layout, layout.model(now.U, now.V, 0.0, now.effects)
+
+    def _layout_of_effects(self, fold: Fold) -> Layout:
+        return self._layout(fold, self._setting(1.0, 1, 0.0))
 
     def _best_of_all(self) -> Setting:
         self.first = self._first_C() if self.C is None else self.C
@@ -294,7 +329,7 @@ class Search:
     def _renamed(self, setting: Setting, rank: int) -> Setting:
         """The same setting with room for a larger rank."""
         new = replace(setting, rank=rank)
-        self.errors[new] = self.errors[setting]
+        self.errors[new], self._tried_as[new] = self.errors[setting], setting
         return new
 
     def _at_rank(self, rank: int, C: float, kinds: list[Setting]) -> Setting:
@@ -448,11 +483,7 @@ class Search:
         return self._loss_of(fold.held, self._predicted(layout, fold, U, V, effects))
 
     def _predicted(self, layout: Layout, fold: Fold, U: Floats, V: Floats, effects: Effects | None) -> Floats:
-        model, held = layout.model(U, V, 0.0, effects), fold.held
-        rows, cols = held.rows_of_entries(), held.index
-        w = predict_pairs(rows, cols, model["row_factors_"], model["col_factors_"], self.threads)
-        w += model["intercept_"] + model["row_effects_"][rows] + model["col_effects_"][cols]
-        return w
+        return predicted(layout.model(U, V, 0.0, effects), fold.held, self.threads)
 
     def _loss_of(self, held: ObservedMatrix, w: Floats) -> float:
         """The mean loss of held-out entries, within bounds if there are any."""

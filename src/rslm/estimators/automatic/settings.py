@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rslm.estimators.completion.intervals import Intervals
 from rslm.estimators.completion.layout import Layout
 from rslm.runtime.types import Floats
 
@@ -67,3 +68,5 @@ class Found:
     of_mean: float
     of_effects: float
     noise: Floats | None = None  #: the size of the noise of every feature, if the setting needs it
+    alone: bool = False  #: whether effects alone predict as well
+    intervals: Intervals | None = None  #: from the errors of the held-out entries

@@ -15,8 +15,10 @@ from rslm.data import Labels, ObservedMatrix, parts
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import OWN, as_loss, is_auto
 from rslm.estimators.completion.fitted_samples import FittedSamples
+from rslm.estimators.completion.intervals import Intervals
 from rslm.estimators.completion.layout import Layout
-from rslm.estimators.completion.recommend import Recommending, known_from_arrays, known_to_arrays
+from rslm.estimators.completion.predicting_intervals import PredictingIntervals
+from rslm.estimators.completion.recommend import known_from_arrays, known_to_arrays
 from rslm.estimators.completion.residuals import outlier_scores, residuals
 from rslm.estimators.persistence import ids_from_array, ids_to_array, save
 from rslm.estimators.warn import warn_caller
@@ -29,7 +31,7 @@ USUAL_RANK = 10  # where none is given
 NOTHING = 1e-12  # entries this small relative to the data are rounding errors of 0
 
 
-class Completion(Recommending):
+class Completion(PredictingIntervals):
     """A matrix that is completed from some of its entries."""
 
     certificate_: Certificate
@@ -163,6 +165,7 @@ class Completion(Recommending):
         counts = {"counts": arrays["counts"].astype(np.float64)} if "counts" in arrays else None
         model._counts = np.full(shape[1], rows) if counts is None else parts.floats(counts, "counts", shape[1])
         model._seen = FittedSamples.from_arrays(arrays, shape)
+        model._intervals = Intervals.from_arrays(arrays, shape)
         model._known = known_from_arrays(arrays, model._rows, model._cols)
         model._rounding = parts.number({"rounding": model.certificate_.relaxed("loss")}, "rounding", least=0.0)
         model._read_features(arrays, facts, shape[1], rank)

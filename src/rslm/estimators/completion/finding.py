@@ -11,9 +11,10 @@ import numpy as np
 from rslm.checkpoint.fingerprint import TO_FIND, Settings, settings_of
 from rslm.estimators.automatic.folds import folds_of
 from rslm.estimators.automatic.resumable import ResumableSearch, SearchCheckpoint
-from rslm.estimators.automatic.search import BETTER, Search, stop_when
+from rslm.estimators.automatic.search import Search, stop_when
 from rslm.estimators.automatic.settings import Found
 from rslm.estimators.completion.asked import Asked
+from rslm.estimators.completion.intervals import Intervals
 from rslm.estimators.completion.layout import Layout
 from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.types import Floats
@@ -32,6 +33,7 @@ class Chosen:
     path: dict[str, Floats] | None = None
     held_out: dict[str, float] | None = None
     complete: bool = True  #: whether the search has ended, and was not stopped
+    intervals: Intervals | None = None  #: from the errors of held-out entries
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,13 @@ class Finder:
         held_out = {"mean": found.of_mean, "effects": found.of_effects, "model": found.error}
         C = layout.more * found.setting.C if asked.C is None else asked.C
         setting = replace(found.setting, C=C, rank=self.rank if asked.fixed else found.setting.rank)
-        if not asked.fixed and layout.ridges is not None and not found.error < (1.0 - BETTER) * found.of_effects:
+        # What is known of a sample of the rows says nothing about the others.
+        intervals = found.intervals if layout.at_hand else None
+        if found.alone:
             held_out["model"] = found.of_effects
-            return Chosen(replace(layout, C=NO_FACTORS * C), 0, None, path, held_out, complete)
-        return Chosen(setting.applied(layout, found.noise), setting.rank, found.start, path, held_out, complete)
+            return Chosen(replace(layout, C=NO_FACTORS * C), 0, None, path, held_out, complete, intervals)
+        at = setting.applied(layout, found.noise)
+        return Chosen(at, setting.rank, found.start, path, held_out, complete, intervals)
 
 
 def search_settings(layout: Layout, asked: Asked, rank: int, solver: str, tol: float, random_state: object) -> Settings:

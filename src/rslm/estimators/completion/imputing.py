@@ -120,14 +120,6 @@ class Imputing(PartialFit):
         sums = np.bincount(left.index, squares, left.shape[1]) * (overall / mean if mean > 0 else 1.0)
         return np.asarray(units * np.sqrt((sums + SHRUNK * overall) / (counts + SHRUNK)))
 
-    def _fitted_data(self) -> ObservedMatrix:
-        """The matrix that `fit` was given."""
-        w = self._predicted(self.residuals_, self._left)
-        if self.classes_ is None:
-            return self.residuals_.with_values(self.residuals_.values + w)
-        # A residual is 0 or 1 minus the probability, so that its sign is that of the class.
-        return self.residuals_.with_values(np.where(self.residuals_.values > 0, 1.0, -1.0))
-
     @property
     def _filled_features(self) -> NDArray[np.bool_]:
         return self._counts > 0

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import Labels, ObservedMatrix, as_generator, parts
 from rslm.estimators.automatic.inductive_search import USUAL_WEIGHT, InductiveSearch, inductive_folds
-from rslm.estimators.automatic.search import BETTER, stop_when
+from rslm.estimators.automatic.search import stop_when
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import AUTO, has_probabilities, is_auto
 from rslm.estimators.completion import found_file
@@ -229,7 +229,7 @@ class InductiveCompletion(Completion):
         self, layout: InductiveLayout, asked: Asked, interrupt: Interrupt, began: float, reporter: Reporter
     ) -> tuple[InductiveLayout, int, Floats | None]:
         """The layout with all settings, the limit on the rank, and where to start."""
-        self.path_, self.held_out_ = None, None
+        self.path_, self.held_out_, self._intervals = None, None, None
         shape = layout.sides[0].width, layout.sides[1].width
         rank = rank_limit(asked.rank, shape)
         if not asked.searches:
@@ -267,7 +267,8 @@ class InductiveCompletion(Completion):
         self.path_ = found.path.table()
         self.held_out_ = {"mean": found.of_mean, "effects": found.of_effects, "model": found.error}
         chosen = cast(InductiveLayout, found.setting.applied(layout, None))
-        if not asked.fixed and layout.mean and not found.error < (1.0 - BETTER) * found.of_effects:
+        self._intervals = found.intervals
+        if found.alone:
             self.held_out_["model"] = found.of_effects
             return chosen, 0, None
         return chosen, found.setting.rank, found.start

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.callback import with_callbacks
 
 from rslm.data import ObservedMatrix, as_generator
+from rslm.estimators.automatic.held_out_again import held_out_again
 from rslm.estimators.automatic.resumable import SearchCheckpoint
 from rslm.estimators.automatic.sample import ENTRIES, sampled_rows
 from rslm.estimators.callbacks import Reporter
@@ -23,6 +24,7 @@ from rslm.estimators.completion.distributed_layout import DistributedLayout
 from rslm.estimators.completion.finding import NO_FACTORS, Chosen, Finder, search_settings
 from rslm.estimators.completion.fold_in import Subspace
 from rslm.estimators.completion.imputing import Imputing
+from rslm.estimators.completion.intervals import Intervals
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import on_cluster
 from rslm.estimators.defaults import usual_C
@@ -249,7 +251,7 @@ class MatrixCompletion(Imputing):
             reporter = Reporter(self, X, several=asked.searches)
             chosen = self._chosen(layout, asked, interrupt, began, reporter, checkpoint)
             layout, rank, start = chosen.layout, chosen.rank, chosen.start
-            self.path_, self.held_out_ = chosen.path, chosen.held_out
+            self.path_, self.held_out_, self._intervals = chosen.path, chosen.held_out, chosen.intervals
             if self.warm_start and (basis := self._learned_basis(layout.data.shape, rank)) is not None:
                 layout = replace(layout, left="features")
                 start = layout.start(basis)
@@ -304,6 +306,16 @@ class MatrixCompletion(Imputing):
             free_units=free_units,
         )
         return finder.chosen(layout, None if checkpoint is None else file)
+
+    def _held_out_again(self) -> Intervals:
+        if not hasattr(self, "residuals_") or self._stream is not None:
+            return super()._held_out_again()
+        layout = replace(self._fitted_layout(), left="features")
+        start, rank = self._learned_start(layout)
+        seed, threads = int(as_generator(self.random_state).integers(2**31)), thread_count(self.n_threads)
+        with self._solving() as interrupt:
+            found = held_out_again(layout, rank if self.rank_ else 0, start, seed, threads, interrupt)
+        return super()._held_out_again() if found is None else found
 
     def _keep_settings(self, layout: Layout, rank: int) -> None:
         self.C_, self.weighting_ = float(layout.C), float(layout.weighting)

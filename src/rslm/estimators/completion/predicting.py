@@ -167,12 +167,17 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
         parts = self._checked_loss(), C, weighting, self._box
         units = self._subspace.units if self._ridges is not None else None
         layout = Layout(data, *parts, left="features", ridges=self._ridges, units=units)
+        start, rank = self._learned_start(layout)
+        return self._solve(layout.problem(), rank, start, max_iter=0).certificate.scaled(layout.scale)
+
+    def _learned_start(self, layout: Layout) -> tuple[Floats, int]:
+        """What was learned of the features, as a start for a layout with the features on the left, and its rank."""
         features = self._subspace.features
         if not features.any():  # effects alone, for which any subspace will do
             features = np.ones_like(features)
-        start, problem = layout.start(features), layout.problem()
+        start = layout.start(features)
         rank = start.shape[1]
         if (offsets := self._subspace.offsets if self._ridges is not None else None) is not None:
-            effects = Effects(offsets.mean, offsets.columns, np.zeros(data.shape[0]), np.zeros(0))
-            start = Packing.of(problem).packed(start, effects.scaled(1.0 / layout.scale))
-        return self._solve(problem, rank, start, max_iter=0).certificate.scaled(layout.scale)
+            effects = Effects(offsets.mean, offsets.columns, np.zeros(layout.data.shape[0]), np.zeros(0))
+            start = Packing.of(layout.problem()).packed(start, effects.scaled(1.0 / layout.scale))
+        return start, rank
