@@ -63,11 +63,13 @@ class Calibrated(Estimator):
     def _calibrate(self, X: Any, rows: Indices64, tasks: Indices64, errors: Floats) -> None:
         """Set intervals by the errors of rows that the fit has not seen."""
         scale = np.broadcast_to(self._units.scale, len(self.coef_))
-        held = HeldOut(tasks, np.abs(errors) / scale[tasks], self._leverages(X, rows, tasks))
+        with np.errstate(over="ignore"):
+            held = HeldOut(tasks, np.abs(errors) / scale[tasks], self._leverages(X, rows, tasks))
         found = Intervals.of(held, len(self.coef_))
         if found is None:
             raise ValueError(
-                f"there are {len(rows)} rows, or predictions are not finite; intervals need errors of rows"
+                "intervals need the errors of rows that fit has not seen, but "
+                + ("they are too large for a number; rescale the targets" if len(rows) else "there are no targets")
             )
         self._intervals = found.scaled(scale)
 
