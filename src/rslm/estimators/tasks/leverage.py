@@ -50,11 +50,12 @@ class Leverage:
         F, (rows, tasks), T = data.features.times(U, n_threads), data.places(), data.shape[1]
         weights = np.ones(len(data)) if data.weights is None else data.weights
         of_rows, counts = np.bincount(rows, weights, len(F)), np.bincount(tasks, weights, T).astype(np.float64)
-        by_task = sparse.csr_array((weights, (tasks, rows)), shape=(T, len(F)))
         middle = of_rows @ F / of_rows.sum()
-        F = F - middle  # so that a large mean costs the covariance no digits
+        F -= middle  # so that a large mean costs the covariance no digits
+        by_task = sparse.csr_array((weights, data.columns.index, data.columns.indptr), shape=(T, len(F)))
         means = np.asarray(by_task @ F) / counts[:, None]
-        within = (F.T * of_rows) @ F - (means.T * counts) @ means
+        blocks = (slice(k, k + BLOCK) for k in range(0, len(F), BLOCK))
+        within = sum((F[b].T * of_rows[b]) @ F[b] for b in blocks) - (means.T * counts) @ means
         return cls.of_moments(within / counts.sum(), middle + means, counts, ridges)
 
     @classmethod
