@@ -454,6 +454,17 @@ def test_multitask(monkeypatch, capsys, tmp_path):
     fitted = rslm.load(model)  # for features as they are in the table
     found = fitted.predict(X, tasks=[f"school {t}" for t in tasks])
     assert np.mean((found - y) ** 2) < 0.1 * np.var(y)
+    assert run(monkeypatch, *wanted, "--leave", "word", "--interval", "0.8", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["interval"] == 0.8
+    assert facts["part_covered"] == pytest.approx(0.8, abs=0.15)  # of 100 rows: more than three deviations of 0.04
+    width = np.subtract(*fitted.predict_interval(X, [f"school {t}" for t in tasks], 0.8)[::-1]).mean()
+    assert facts["interval_width"] == pytest.approx(width, rel=0.05)  # of 100 rows rather than all
+    assert run(monkeypatch, *wanted, "--leave", "word", "--interval", "0.999") == 0
+    assert "No intervals: coverage=0.999 needs at least 999 held-out observations; there are 300" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert "coverage must be a number between 0 and 1" in run(monkeypatch, *wanted, "--interval", "90")
 
 
 def test_rows_and_columns_without_ids_count_from_one_everywhere(monkeypatch, capsys, tmp_path):

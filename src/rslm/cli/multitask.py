@@ -29,6 +29,10 @@ def multitask(
     held: Annotated[
         float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of each task to test on.")
     ] = 0.25,
+    interval: Annotated[
+        float | None,
+        typer.Option(help="Intervals that cover this fraction of new rows, such as 0.9: how wide are they?"),
+    ] = None,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows without a target.")] = False,
     weight: Annotated[
         str | None, typer.Option(help="The column of weights: weight 2 is the row twice, 0 leaves it out.")
@@ -53,8 +57,12 @@ def multitask(
     from rslm.cli.found import in_words, search_facts, verdict
     from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
     from rslm.cli.progress import FitProgress
-    from rslm.cli.task_rows import held_out, rmse, weights_of_rows
+    from rslm.cli.task_rows import held_out, intervals, rmse, weights_of_rows
     from rslm.data.files import read_table
+    from rslm.evaluate.intervals import check_coverage
+
+    if interval is not None:
+        check_coverage(interval)
 
     console = screen(json)
     claim(force, model, read=[table], checkpoint=checkpoint)
@@ -92,6 +100,12 @@ def multitask(
         facts |= {"held_out_rows": int(known.sum()), "held_out_RMSE": missed}
         spread = np.average((y[known] - np.average(y[known], weights=of_test)) ** 2, weights=of_test)
         facts["part_explained"] = float(1 - missed**2 / spread)
+    no_intervals = None
+    if interval is not None:
+        try:
+            facts |= intervals(estimator, (X, labels, y), known, interval)
+        except ValueError as error:  # too few rows were held out; the model is kept
+            no_intervals = f"No intervals: {error}"
     facts |= {"outcome": estimator.outcome_, "seconds": time.perf_counter() - began}
     certificate = estimator.certificate_
     if certificate is not None:
@@ -103,5 +117,7 @@ def multitask(
     show(console, "Result", facts if json else {k: v for k, v in facts.items() if k != "search"}, json)
     for line in in_words(estimator):
         console.print(line)
+    if no_intervals is not None:
+        console.print(no_intervals)
     console.print(verdict(estimator))
     end(console, estimator, checkpoint)

@@ -33,6 +33,21 @@ def rmse(
     return float(np.sqrt(np.average((model.predict(X, labels) - y) ** 2, weights=weights)))
 
 
+def intervals(
+    model: MultiTaskRegressor,
+    rows: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    known: NDArray[np.bool_],
+    coverage: float,
+) -> dict[str, Any]:
+    """How wide intervals are, and how many targets of the `known` rows they cover; of all rows if none are known."""
+    X, labels, y = (part[known] if known.any() else part for part in rows)
+    lower, upper = model.predict_interval(X, labels, coverage)
+    facts: dict[str, Any] = {"interval": coverage, "interval_width": float(np.mean(upper - lower))}
+    if known.any():
+        facts["part_covered"] = float(np.mean((lower <= y) & (y <= upper)))
+    return facts
+
+
 def held_out(labels: NDArray[Any], part: float, seed: int) -> NDArray[np.bool_]:
     """Choose a fraction of the rows of every task, but never all of them."""
     rng = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ from rslm.data.splits import Seed, as_generator
 from rslm.estimators.choices import is_auto, is_whole
 from rslm.estimators.tasks.family import LOW_RANK, NONE, Family, Setting
 from rslm.estimators.tasks.folds import Fold, folds_of
+from rslm.estimators.tasks.intervals import HeldOut
 from rslm.estimators.tasks.search import (
     BY_TASK,
     CHOSEN,
@@ -51,6 +52,7 @@ class Choice:
     setting: Setting
     path: dict[str, NDArray[Any]] | None = None  #: None if there was nothing to find, or nothing to hold out
     held_out: dict[str, float] | None = None
+    errors: HeldOut | None = None  #: of held-out rows; None where there is no time for them, or for classes
 
     def in_units(self, loss: Loss, scale: float) -> Choice:
         """With errors for targets that are `scale` times as large: root mean squares if the loss is quadratic."""
@@ -62,7 +64,8 @@ class Choice:
                 return scale * np.sqrt(error) if loss.quadratic else error
 
         path = self.path | {"error": shown(self.path["error"])}
-        return Choice(self.setting, path, {name: float(shown(error)) for name, error in self.held_out.items()})
+        held_out = {name: float(shown(error)) for name, error in self.held_out.items()}
+        return replace(self, path=path, held_out=held_out)
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,8 @@ def _searched(search: Search, asked: Asked, folds: list[Fold], of_mean: float, t
     logger.info(
         "%d settings compared on held-out rows in %.2f s; %s", len(search.tried), time.perf_counter() - began, setting
     )
-    return Choice(setting, search.table(), {name: e for name, e in held_out.items() if math.isfinite(e)})
+    finite = {name: e for name, e in held_out.items() if math.isfinite(e)}
+    return Choice(setting, search.table(), finite, None if search.loss.binary else search.held_out(setting))
 
 
 def _usual(axes: Axes, asked: Asked, family: Family, tasks: int) -> Setting:

@@ -15,6 +15,7 @@ import numpy as np
 
 from rslm.estimators.defaults import TYPICAL, spread
 from rslm.estimators.tasks.fixed_subspace import solve_effects
+from rslm.estimators.tasks.leverage import Ridges
 from rslm.evaluation.effects import effects_alone
 from rslm.linalg.low_rank import singular_values, thin_svd
 from rslm.location import Effects, Location
@@ -100,6 +101,12 @@ class Family:
         unit = self.curvature * setting.C
         ridges = [None if ridge is None else unit * ridge for ridge in (setting.common, setting.intercepts)]
         return Location(self.fit_intercept, *ridges)
+
+    def ridges(self, setting: Setting) -> Ridges:
+        """Of the part of a task: its coordinates V, and its intercept."""
+        free = 0.0 if self.fit_intercept else None
+        own = setting.intercepts if self.located and self.fit_intercept else free
+        return Ridges(1.0 / max(self.curvature * setting.C, np.finfo(float).tiny), own)
 
     def problem(self, setting: Setting, data: Tasks) -> Problem:
         return Problem(self.loss, data, C=setting.C, location=self.location(setting))

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.estimators.tasks.family import Fitted
+from rslm.estimators.tasks.intervals import HeldOut
+from rslm.estimators.tasks.leverage import Leverage, Ridges
 from rslm.losses import Loss
 from rslm.measurements import Tasks
 from rslm.runtime.types import Floats, Indices64
@@ -31,6 +34,14 @@ class Fold:
         losses = loss.value(self.held.values, predicted)
         weights = np.ones(len(losses)) if self.held.weights is None else self.held.weights
         return float(weights @ losses), float(weights.sum())
+
+    def held_out(self, fitted: Fitted, ridges: Ridges, n_threads: int) -> HeldOut:
+        """The errors of the held-out observations, predicted by a model of the others."""
+        rows, tasks = self.held.places()
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = np.abs(self.held.values - fitted.predict(self.held, n_threads))
+        leverage = Leverage.of(self.train, fitted.U, ridges, n_threads)
+        return HeldOut(tasks, errors, leverage.at(self.held.features.times(fitted.U, n_threads), rows, tasks))
 
 
 def folds_of(data: Tasks, strata: Indices64, rng: np.random.Generator, quadratic: bool = True) -> list[Fold]:

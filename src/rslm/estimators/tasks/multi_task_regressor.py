@@ -184,6 +184,46 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         check_is_fitted(self)
         return self._linear(X, tasks, unseen)
 
+    def predict_interval(self, X: Any, tasks: ArrayLike | None = None, coverage: float = 0.9) -> tuple[Floats, Floats]:
+        """Intervals in which the targets of new rows lie with the probability `coverage`.
+
+        They are split conformal: as wide as held-out rows need, in proportion to the noise of the task and to how
+        little its rows say about a row such as this. The held-out rows are those by which settings were chosen; if all
+        settings were given, `calibrate` takes some. The probability is that of a new row of any task of the fit,
+        whatever the model, if it comes from where the held-out rows came from. It may be smaller for a single task or
+        for a single row, and nothing is promised for rows of another kind.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        tasks : n labels, or one for all rows; may be left out if `fit` had one task
+        coverage : float between 0 and 1
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n,)
+        """
+        check_is_fitted(self)
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        middle, where = self._linear(X, tasks, "error"), self._positions(tasks, X.shape[0], "error")
+        reach = self._reach(X, np.arange(len(where)), where, coverage)
+        return middle - reach, middle + reach
+
+    def calibrate(self, X: Any, y: Any, tasks: ArrayLike | None = None) -> Self:
+        """Let intervals follow from the errors of rows that `fit` has not seen.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        y : array of shape (n,)
+        tasks : as in `predict`
+        """
+        check_is_fitted(self)
+        X, y = checked_data(self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        where = self._positions(tasks, len(y), "error")
+        self._calibrate(X, np.arange(len(y)), where, y - self._linear(X, tasks, "error"))
+        return self
+
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, tasks: ArrayLike | None = None
     ) -> float:

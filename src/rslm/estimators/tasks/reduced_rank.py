@@ -107,6 +107,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         check_max_time(self.max_time)
         with deferred_interrupts() as interrupt, interrupt.within(self.max_time, began):
             Y, unexplained, centre = Y - means, 0.0, None
+            rows = float(len(Y)) if weights is None else float(weights.sum())
             asked = self._asked()
             given = asked.rank is not None and asked.C is not None  # a search has to hold out rows
             if given and loss.quadratic and seen.all() and isinstance(X, np.ndarray) and X.shape[0] > X.shape[1]:
@@ -120,7 +121,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
                     targets = targets.weighted(np.broadcast_to(weights[:, None], Y.shape))
                 data = Tasks.shared(X, targets, intercept=bool(self.fit_intercept))
             how: dict[str, Any] = {"checkpoint": checkpoint, "client": client, "began": began}
-            self._fit_tasks(data, loss, means, _one_stratum(data), unexplained, centre, **how)
+            self._fit_tasks(data, loss, means, _one_stratum(data), unexplained, centre, rows, **how)
         return self
 
     def _fit_scaled(self, X: Any, Y: Floats, loss: Loss, weights: Floats | None, **how: Any) -> None:
@@ -171,6 +172,47 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         found = np.asarray(X @ self.coef_.T) + self.intercept_
         return found[:, 0] if self._flat else found
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Floats, Floats]:
+        """Intervals in which the targets of new rows lie with the probability `coverage`.
+
+        What they promise is in `MultiTaskRegressor.predict_interval`; a target is a task.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        coverage : float between 0 and 1
+
+        Returns
+        -------
+        lower, upper : arrays of the shape of the predictions
+        """
+        check_is_fitted(self)
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        middle = self.predict(X)
+        rows, targets = np.indices((X.shape[0], len(self.coef_))).reshape(2, -1)
+        reach = self._reach(X, rows, targets, coverage).reshape(middle.shape)
+        return middle - reach, middle + reach
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Let intervals follow from the errors of rows that `fit` has not seen.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+        y : array of shape (n, n_targets), or (n,) for one target
+            NaN is missing.
+        """
+        check_is_fitted(self)
+        X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        found = self.predict(X).reshape(-1, len(self.coef_))
+        Y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="y")
+        if Y.reshape(len(Y), -1).shape != found.shape:
+            raise ValueError(f"y must have shape {found.shape}, a row for every row of X; got {Y.shape}")
+        errors = Y.reshape(found.shape) - found
+        rows, targets = np.nonzero(~np.isnan(errors))
+        self._calibrate(X, rows, targets, errors[rows, targets])
+        return self
 
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()

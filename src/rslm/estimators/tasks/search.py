@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rslm.estimators.tasks.family import LOW_RANK, NONE, RIDGE, Family, Fitted, Setting
 from rslm.estimators.tasks.folds import Fold
+from rslm.estimators.tasks.intervals import HeldOut
 from rslm.estimators.tasks.pooled import WIDEST, PooledSquares
 from rslm.evaluation.effects import effects_alone
 from rslm.kernels import Stopped
@@ -124,6 +125,20 @@ class Search:
         kind, none = setting.task_part, (math.inf, None)
         starts = self._starts.get((kind, setting.rank), self._starts.get((kind, -1), none))[1]
         return self.family.fit(setting, data, None if starts is None else starts[k], max_time)
+
+    def held_out(self, setting: Setting) -> HeldOut | None:
+        """The errors of held-out rows, with leverages; None if there is no time left."""
+        found: list[HeldOut] = []
+        for k, fold in enumerate(self.folds):
+            left = self.deadline - time.perf_counter()
+            if self.stopped or left <= 0 or current_interrupt().ends_soon:
+                return None
+            try:
+                fitted = self._fit(setting, k, None if math.isinf(left) else left)
+                found.append(fold.held_out(fitted, self.family.ridges(setting), self.family.n_threads))
+            except Stopped:
+                return None
+        return HeldOut.joined(found)
 
     def best(self, settings: Sequence[Setting]) -> Setting:
         """The one of the least error, the first of equal ones."""

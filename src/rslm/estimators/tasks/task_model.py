@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm.certificate import Certificate
 from rslm.data import parts
-from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import as_loss, is_auto, needs_distributed
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.tasks import found_file
 from rslm.estimators.tasks.automatic import Asked, Choice, checked_effects, checked_rank, choose
+from rslm.estimators.tasks.calibrated import Calibrated
 from rslm.estimators.tasks.family import LOW_RANK, Family, Fitted
 from rslm.estimators.tasks.units import Units
 from rslm.kernels import Stopped
@@ -40,7 +40,7 @@ MOST_RANK = 127  # the largest that is searched
 MOST_LOCATED = 126  # the same with a location
 
 
-class TaskModel(Estimator):
+class TaskModel(Calibrated):
     """Linear models of several tasks: row t of `coef_` with `intercept_[t]` is the model of task t."""
 
     certificate_: Certificate | None
@@ -101,6 +101,7 @@ class TaskModel(Estimator):
         strata: Indices64,
         unexplained: float = 0.0,
         centre: Floats | None = None,
+        rows: float = 0.0,
         *,
         checkpoint: str | os.PathLike[str] | None,
         client: Any = None,
@@ -109,8 +110,9 @@ class TaskModel(Estimator):
         """Learn all tasks by the paper's problem: no effects, and the features in their own units.
 
         `middles` of their targets were subtracted, so that intercepts are small, and `centre` from the features. The
-        square loss of the data is larger by the square of `unexplained`. The fit began at `began`. Where the rank or C
-        has to be found, rows are held out, with a share of every one of the `strata`.
+        square loss of the data is larger by the square of `unexplained`. With a `centre`, the rows of the data stand
+        for others, whose number is `rows`. The fit began at `began`. Where the rank or C has to be found, rows are held
+        out, with a share of every one of the `strata`.
         """
         asked = self._asked()
         scale = extreme_scale(np.append(data.values, unexplained)) if loss.quadratic else 1.0  # square loss only
@@ -138,6 +140,8 @@ class TaskModel(Estimator):
             self._keep(result, scale, constant=problem.C * (unexplained / scale) ** 2)
             self.rank_ = result.numerical_rank() if result.V.any() else 0
             self._keep_choice(choice.in_units(loss, scale))
+            stands_for = None if centre is None else (rows, centre)
+            self._keep_errors(family, choice, data, np.full(data.shape[1], scale), stands_for)
             self._describe()
             self._warn_if_not_converged()
             reporter.done()
@@ -183,6 +187,7 @@ class TaskModel(Estimator):
             s = singular_values(fitted.U, fitted.V)
             self.rank_ = int((s > NEGLIGIBLE * s[0]).sum()) if s[0] > 0 else 0
             self._keep_choice(choice.in_units(loss, scale))
+            self._keep_errors(family, choice, data, units.scale)
             self._describe()
             self._warn_if_not_converged()
             reporter.done()
@@ -265,6 +270,7 @@ class TaskModel(Estimator):
         model._setting, model._units, model.path_, model.held_out_ = read
         model._location = None if before else found_file.location(facts["location"])
         model.C_, model.task_part_ = model._setting.C, model._setting.task_part
+        model._read_errors(arrays, facts)
         setting = model._setting
         model.effects_ = None if model._location is None else (setting.common, setting.intercepts)
         return model
