@@ -13,18 +13,21 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from rslm.data import ObservedMatrix
 from rslm.estimators.automatic.sample import ENTRIES, C_of_more_rows, sampled_rows
+from rslm.estimators.completion.observed_input import on_cluster
+from rslm.estimators.implicit.distributed_layout import DistributedImplicitLayout
 from rslm.estimators.implicit.layout import ImplicitLayout
 from rslm.estimators.implicit.ranking import Metric
 from rslm.evaluate import holdout_per_user
 from rslm.losses import Square
 from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.log import logger
-from rslm.runtime.types import Floats, Indices64
+from rslm.runtime.types import Floats
 from rslm.solvers import solve
 from rslm.solvers.stopping import LEAST_TIME
 
@@ -73,6 +76,12 @@ class Asked:
             PER_CONFIDENCE * confidence if self.alpha0 is None else self.alpha0,
             WEIGHTINGS[0] if self.weighting is None else self.weighting,
         )
+
+    @property
+    def given(self) -> Setting:
+        """What was given, if that is everything."""
+        assert not self.searches
+        return Setting(self.rank, self.C, self.alpha0, self.weighting)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -185,7 +194,7 @@ class Found:
 
 
 def found_settings(
-    data: ObservedMatrix,
+    data: Any,
     asked: Asked,
     metric: Metric,
     n_threads: int,
@@ -193,16 +202,20 @@ def found_settings(
     interrupt: Interrupt,
     deadline: float,
 ) -> Found:
-    """What was given, or else what ranks held-out items best; the search ends at the `deadline`, on a clock."""
+    """What was given, or else what ranks held-out items best; the search ends at the `deadline`, on a clock.
+
+    The `data` are in this process, an ObservedMatrix, or on workers, a DistributedMatrix.
+    """
     if not asked.searches:
-        return Found(asked.first(data))
+        return Found(asked.given)
     rows = sampled_rows(data.row_counts(), ENTRIES)
-    sample = data if len(rows) == data.shape[0] else _rows_of(data, rows)
-    if sample.row_counts().max(initial=0) < 2:  # no user took two items
-        return Found(asked.first(data))
-    train, held_out = holdout_per_user(sample, 0.2, np.random.default_rng(seed))
+    sample: ObservedMatrix = data.some_rows(rows)
     # The best C of all users, relative to that of the sample.
     more = C_of_more_rows(data.shape[1], data.shape[0], sample.shape[0])
+    if sample.row_counts().max(initial=0) < 2:  # no user took two items
+        first = asked.first(sample)
+        return Found(first if asked.C is not None else replace(first, C=more * first.C))
+    train, held_out = holdout_per_user(sample, 0.2, np.random.default_rng(seed))
     first = asked.first(sample)
     search = Search(train, held_out, metric, n_threads, seed, interrupt, deadline)
     setting = search.best(asked, first if asked.C is None else replace(first, C=asked.C / more))
@@ -212,15 +225,7 @@ def found_settings(
     return Found(setting, path, compared, search.starts.get(setting.rank))
 
 
-def layout_of(data: ObservedMatrix, setting: Setting) -> ImplicitLayout:
-    """How these data become a problem with this setting."""
-    return ImplicitLayout(data, SQUARE, setting.C, setting.weighting, alpha0=setting.alpha0)
-
-
-def _rows_of(data: ObservedMatrix, rows: Indices64) -> ObservedMatrix:
-    """Some rows of the data, without their ids."""
-    chosen = np.zeros(data.shape[0], dtype=np.bool_)
-    chosen[rows] = True
-    kept = data.subset(chosen[data.rows_of_entries()])
-    indptr = np.concatenate([[0], np.cumsum(data.row_counts()[rows])])
-    return replace(kept, indptr=indptr, shape=(len(rows), data.shape[1]), row_ids=None)
+def layout_of(data: Any, setting: Setting) -> ImplicitLayout:
+    """How these data, in this process or on workers, become a problem with this setting."""
+    kind = DistributedImplicitLayout if on_cluster(data) else ImplicitLayout
+    return kind(data, SQUARE, setting.C, setting.weighting, alpha0=setting.alpha0)

@@ -52,7 +52,7 @@ class WeightedColumns(InnerSolver):
         """The weights in the order of `columns.by_rows`."""
         if self.weights is None:
             return None
-        return np.take(self.weights, self.columns.row_order, out=scratch_like(self.weights), mode="clip")
+        return self.columns.in_row_order(self.weights)
 
     def scaled(self, U: Floats) -> Floats:
         """The rows of U divided by √p; U itself where rows have no weights."""
