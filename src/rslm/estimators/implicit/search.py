@@ -4,7 +4,8 @@ A fifth of the items of every user is held out, and settings are compared by how
 C, then α₀, are moved up and down by constant factors as long as that improves the metric; then other weightings are
 tried, and C once more in smaller steps. Last, the rank is doubled as long as it improves the metric by half a per cent,
 each time with C as it is and with a smaller one. All fits are rough, and start from the best one so far of the same
-rank. Of more than 2 million entries, whole users are sampled, and C is corrected for their number.
+rank. Of more than 2 million entries, whole users are sampled, and C is corrected for their number. With many items, the
+held-out items of some of these users are ranked.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ from rslm.evaluate import holdout_per_user
 from rslm.losses import Square
 from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.log import logger
-from rslm.runtime.types import Floats
+from rslm.runtime.types import Floats, Indices64
 from rslm.solvers import solve
 from rslm.solvers.stopping import LEAST_TIME
 
@@ -38,6 +40,7 @@ OF_C, FINER_OF_C, OF_ALPHA0, LESS_C = 3.0, 1.7, 2.5, 0.6  # factors from one tri
 WEIGHTINGS = (0.5, 0.0, 1.0)  # in the order in which they are tried
 SQUARE = Square()
 MOST_MOVES = 4  # in one direction
+SCORES = 200_000_000  # of users times items, that are ranked in a trial: some seconds
 BETTER, BETTER_RANK = 1e-3, 5e-3  # relative improvements that count
 ROUGH, MOST_STEPS = 1e-2, 40  # tolerance and iterations of a trial
 
@@ -90,6 +93,7 @@ class Search:
 
     train: ObservedMatrix
     held_out: ObservedMatrix
+    ranked: Indices64  #: the users by whose held-out items settings are compared
     metric: Metric
     n_threads: int
     seed: int
@@ -106,7 +110,16 @@ class Search:
     def of_popularity(self) -> float:
         """The metric of recommending to everyone what most users took."""
         counts = self.train.col_counts().astype(np.float64)[:, None]
-        return self.metric.score(np.ones((self.train.shape[0], 1)), counts, self.train, self.held_out)
+        return self.of_factors(np.ones((self.train.shape[0], 1)), counts)
+
+    def of_factors(self, users: Floats, items: Floats) -> float:
+        """The metric of these factors of all users and items."""
+        return self.metric.score(users[self.ranked], items, *self._of_ranked)
+
+    @cached_property
+    def _of_ranked(self) -> tuple[ObservedMatrix, ObservedMatrix]:
+        """What the ranked users are known to have taken, and what was held out."""
+        return self.train.some_rows(self.ranked), self.held_out.some_rows(self.ranked)
 
     def tried(self, setting: Setting) -> float:
         """The metric of a rough fit with this setting."""
@@ -124,7 +137,7 @@ class Search:
             certificate=False,
         )
         model = layout.model(result.U, result.V, 0.0)
-        score = self.metric.score(model["row_factors_"], model["col_factors_"], self.train, self.held_out)
+        score = self.of_factors(model["row_factors_"], model["col_factors_"])
         if score > self.score or setting.rank not in self.starts:
             self.starts[setting.rank] = result.U
         seconds = time.perf_counter() - began
@@ -217,12 +230,19 @@ def found_settings(
         return Found(first if asked.C is not None else replace(first, C=more * first.C))
     train, held_out = holdout_per_user(sample, 0.2, np.random.default_rng(seed))
     first = asked.first(sample)
-    search = Search(train, held_out, metric, n_threads, seed, interrupt, deadline)
+    search = Search(train, held_out, ranked_users(held_out), metric, n_threads, seed, interrupt, deadline)
     setting = search.best(asked, first if asked.C is None else replace(first, C=asked.C / more))
     compared = {"popularity": search.of_popularity(), "model": search.score}
     path = {name: np.array([float(trial[name]) for trial in search.path]) for name in search.path[0]}
     setting = replace(setting, C=more * setting.C if asked.C is None else asked.C)
     return Found(setting, path, compared, search.starts.get(setting.rank))
+
+
+def ranked_users(held_out: ObservedMatrix) -> Indices64:
+    """The users with held-out items, or some of them at random, so that at most `SCORES` items are ranked."""
+    users = np.flatnonzero(held_out.row_counts())
+    most = max(SCORES // held_out.shape[1], 1)
+    return users if len(users) <= most else np.sort(np.random.default_rng(0).permutation(users)[:most])
 
 
 def layout_of(data: Any, setting: Setting) -> ImplicitLayout:
