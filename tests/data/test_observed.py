@@ -421,6 +421,17 @@ class TestViews:
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(data)).to_dense(), DENSE)
 
 
+def test_some_rows():
+    X = np.array([[1.0, np.nan, 2], [np.nan, np.nan, np.nan], [np.nan, 3, 4], [5, np.nan, np.nan]])
+    data = ObservedMatrix.from_any(X).weighted([1, 2, 3, 4, 5])
+    for at in ([0, 2], [1], [3], [0, 1, 2, 3], []):
+        some = data.some_rows(np.array(at, dtype=np.int64))
+        np.testing.assert_array_equal(some.to_dense(), X[at])
+        np.testing.assert_array_equal(
+            some.weights, [w for i, w in zip([0, 0, 2, 2, 3], data.weights, strict=True) if i in at]
+        )
+
+
 def test_with_columns():
     """Entries find their columns by id, whatever the order."""
     data = ObservedMatrix.from_ratings(["a", "a", "b"], ["y", "x", "y"], [1.0, 2.0, 3.0])

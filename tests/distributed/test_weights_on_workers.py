@@ -27,7 +27,7 @@ def weights_of(shard):
 
 def on_workers(client, matrix):
     """Values, weights and rows of all observations, in their order."""
-    found = client.gather([client.submit(weights_of, shard, pure=False) for shard in matrix.cluster._shards])
+    found = client.gather([client.submit(weights_of, shard, pure=False) for shard in matrix.cluster.shards])
     return [np.concatenate(part) for part in zip(*found, strict=True)]
 
 

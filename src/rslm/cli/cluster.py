@@ -5,19 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from rslm import MatrixCompletion
+from rslm import ImplicitCompletion, MatrixCompletion
 from rslm.cli.found import in_words, search_facts
 from rslm.cli.output import end, remarks_on, show
 from rslm.cli.progress import FitProgress
 from rslm.estimators.choices import AUTO, as_loss, needs_distributed
 from rslm.estimators.completion.learned import factors_with_effects
 from rslm.estimators.defaults import with_width
+from rslm.estimators.implicit.confidence import check_confidence, interactions
+from rslm.estimators.implicit.ranking import Metric
+from rslm.report.rankings import METRICS
 
 PATIENCE = 10  # seconds to wait for the scheduler and for a worker
 SAMPLE = 100_000  # values from which the width of a loss is computed
@@ -45,6 +49,60 @@ def connected(address: str) -> Iterator[Any]:
         client.close(timeout=1)
 
 
+def implicit_on_cluster(
+    console: Console,
+    estimator: ImplicitCompletion,
+    data: str,
+    scheduler: str,
+    held: float,
+    model: Path | None,
+    checkpoint: Path | None,
+    before: int,
+    json: bool,
+    weight: str | None = None,
+) -> None:
+    """Distribute what people took, fit, and show how held-out entries are ranked."""
+    check_confidence(estimator.confidence)
+    with connected(scheduler) as client:
+        from rslm.distributed import distribute
+
+        with console.status(f"Distributing {data} …"):
+            seed: Any = estimator.random_state
+            given = distribute(data, client, holdout=held, seed=seed, weights=weight)
+            matrix = given.converted(partial(interactions, confidence=estimator.confidence))
+        _describe(console, data, scheduler, matrix)
+        estimator.rank = estimator.rank if estimator.rank == AUTO else min(estimator.rank, *matrix.shape)
+        began = time.perf_counter()
+        with remarks_on(console, {"users": "rows", "items": "columns"}):
+            progress = FitProgress(console, before=before)
+            estimator.set_callbacks(progress).fit(matrix, client=client, checkpoint=checkpoint)
+        facts: dict[str, Any] = {"entries": len(matrix), "rank": estimator.rank_, "C": estimator.C_}
+        facts |= {"alpha0": estimator.alpha0_, "weighting": estimator.weighting_, "confidence": estimator.confidence}
+        if held > 0:
+            popularity = np.ones((matrix.shape[0], 1)), matrix.col_counts().astype(np.float64)[:, None]
+            for name in METRICS:
+                metric = Metric.of(name)
+                facts[f"held_out_{name}"] = matrix.ranked(estimator.row_factors_, estimator.col_factors_, metric)
+                facts[f"{name}_of_the_most_popular"] = matrix.ranked(*popularity, metric)
+        facts |= {"outcome": estimator.outcome_, "iterations": estimator.n_iter_}
+        facts |= {"seconds": time.perf_counter() - began, "workers": len(matrix.parts)}
+    facts |= {"relative_gap": float(estimator.certificate_.relative_gap)} | search_facts(estimator)
+    if model is not None:
+        estimator.save(model)
+        facts["model"] = str(model)
+    show(console, "Result", facts if json else {k: v for k, v in facts.items() if k != "search"}, json)
+    for line in in_words(estimator):
+        console.print(line)
+    console.print(estimator.certificate_.verdict)
+    end(console, estimator, checkpoint)
+
+
+def _describe(console: Console, data: str, scheduler: str, matrix: Any) -> None:
+    n, m = matrix.shape
+    console.print(f"{data}: distributed among {len(matrix.parts)} workers of {scheduler}")
+    console.print(f"{n:,} × {m:,}, {len(matrix):,} entries to fit ({100 * len(matrix) / (n * m):.3g} %)")
+
+
 def complete_on_cluster(
     console: Console,
     data: str,
@@ -65,9 +123,7 @@ def complete_on_cluster(
 
         with console.status(f"Distributing {data} …"):
             matrix = distribute(data, client, holdout=held, seed=shared["random_state"], weights=weight)
-        n, m = matrix.shape
-        console.print(f"{data}: distributed among {len(matrix.parts)} workers of {scheduler}")
-        console.print(f"{n:,} × {m:,}, {len(matrix):,} entries to fit ({100 * len(matrix) / (n * m):.3g} %)")
+        _describe(console, data, scheduler, matrix)
         shared["loss"] = with_width(shared["loss"], matrix.measurement().sample(SAMPLE))
         loss = as_loss(shared["loss"])
         limit = AUTO if rank is None else min(rank, *matrix.shape)

@@ -91,7 +91,7 @@ def complete(
     Example: rslm complete plays.csv --implicit --model plays.rslm
     """
     from rslm import ImplicitCompletion, MatrixCompletion
-    from rslm.cli.cluster import complete_on_cluster
+    from rslm.cli.cluster import complete_on_cluster, implicit_on_cluster
     from rslm.cli.completed import result, write_filled
     from rslm.cli.found import in_words
     from rslm.cli.held_out import accuracy, better_guess, interval_facts, rmse
@@ -118,7 +118,7 @@ def complete(
     if implicit:
         others: dict[str, Any] = {"--lower": lower, "--upper": upper, "--fill": fill}
         others |= {"--loss": None if loss == "square" else loss, "--no-effects": None if effects else True}
-        others |= {"--interval": interval, "--scheduler": scheduler}
+        others |= {"--interval": interval}
         if given := [name for name, value in others.items() if value is not None]:
             raise ValueError(f"{', '.join(given)} cannot be combined with --implicit; leave that out")
     if scheduler is not None:
@@ -129,6 +129,11 @@ def complete(
                 f"{', '.join(given)} cannot be combined with --scheduler, as only the workers have the entries; leave "
                 f"{'it' if len(given) == 1 else 'them'} out"
             )
+        if implicit:
+            numbers: tuple[Any, ...] = tuple(AUTO if n is None else n for n in (rank, c, alpha0, weighting))
+            there = ImplicitCompletion(*numbers, confidence=confidence or "log", random_state=seed, max_time=max_time)
+            implicit_on_cluster(console, there, data, scheduler, held, model, checkpoint, before, json, weight)
+            return
         complete_on_cluster(console, data, scheduler, rank, c, held, shared, model, checkpoint, before, json, weight)
         return
     with console.status(f"Reading {data} …"):

@@ -230,6 +230,15 @@ class ObservedMatrix:
         ends[self.indptr >= len(chosen)] = count
         return replace(self, indptr=ends, index=index, values=values, weights=weights)
 
+    def some_rows(self, at: Indices64) -> ObservedMatrix:
+        """Some rows without their ids, in memory; `at` are their positions, in ascending order."""
+        counts = self.row_counts()[at]
+        indptr: Indices64 = np.concatenate([[0], np.cumsum(counts)])
+        own = np.repeat(self.indptr[at] - indptr[:-1], counts) + np.arange(indptr[-1])
+        weights = None if self.weights is None else np.asarray(self.weights[own])
+        index, values = np.asarray(self.index[own]), np.asarray(self.values[own])
+        return ObservedMatrix(indptr, index, values, (len(at), self.shape[1]), col_ids=self.col_ids, weights=weights)
+
     @property
     def n_observed(self) -> int:
         """Number of observed entries."""

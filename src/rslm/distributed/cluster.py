@@ -63,10 +63,10 @@ class Cluster:
     """
 
     def __init__(self, client: Client, builds: list[Build]) -> None:
-        self.client, self._builds = client, builds
+        self.client, self.builds = client, builds
         self.questions = self.bytes_sent = self.bytes_received = 0
         workers = self.workers()
-        self._shards = [build(client, workers[k % len(workers)]) for k, build in enumerate(builds)]
+        self.shards = [build(client, workers[k % len(workers)]) for k, build in enumerate(builds)]
         self._homes = [[workers[k % len(workers)]] for k in range(len(builds))]
         self.asked: Any = None  # the solver of the last problem for which sums were requested
         self.known: weakref.WeakValueDictionary[str, Known] = weakref.WeakValueDictionary()
@@ -134,11 +134,11 @@ class Cluster:
         self.questions += 1
         seconds = current_interrupt().left()
         size = sum(_size(arg) for arg in args)
-        if size * len(self._shards) > INLINE:
+        if size * len(self.shards) > INLINE:
             args = tuple(self.client.scatter(a, hash=False) if isinstance(a, np.ndarray) else a for a in args)
             self.bytes_sent += size
         else:
-            self.bytes_sent += size * len(self._shards)
+            self.bytes_sent += size * len(self.shards)
         return [
             self.client.submit(
                 ask,
@@ -151,7 +151,7 @@ class Cluster:
                 workers=self._homes[k],
                 allow_other_workers=True,
             )
-            for k, shard in enumerate(self._shards)
+            for k, shard in enumerate(self.shards)
         ]
 
     # ---- lost workers --------------------------------------------------------------------------------------------
@@ -186,11 +186,11 @@ class Cluster:
 
     def _repair(self) -> None:
         workers = self.workers()
-        for k, shard in enumerate(self._shards):
+        for k, shard in enumerate(self.shards):
             if shard.status in ("lost", "cancelled", "error"):
-                self._shards[k] = self._builds[k](self.client, workers[k % len(workers)])
-        where = self.client.who_has(self._shards)
-        self._homes = [list(where.get(shard.key, workers)) or workers for shard in self._shards]
+                self.shards[k] = self.builds[k](self.client, workers[k % len(workers)])
+        where = self.client.who_has(self.shards)
+        self._homes = [list(where.get(shard.key, workers)) or workers for shard in self.shards]
         self._repairing = True
         try:
             for known in list(self.known.values()):  # problems come before their points

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from rslm.data import ObservedMatrix
 from rslm.data.prepared.manifest import is_prepared
 from rslm.data.prepared.opened import open_prepared
+from rslm.data.weights import none_if_ones
 from rslm.distributed.cluster import Build, Client, Cluster, Future, check_versions, threads_here
 from rslm.distributed.recipe import Map
 from rslm.distributed.remote_term import Part, Shards
-from rslm.distributed.shard import Held, Shard, mixed
+from rslm.distributed.shard import Convert, Held, Ranked, Shard, mixed
 from rslm.kernels import Columns
 from rslm.measurements import Entries
 from rslm.runtime.types import Floats, Indices64
@@ -73,12 +74,32 @@ class DistributedMatrix:
         n, m = self.shape
         return f"DistributedMatrix {n} × {m}, {len(self)} observed, {len(self.parts)} shards"
 
-    def measurement(self, *maps: Map) -> Shards:
+    def measurement(self, *maps: Map, alpha0: float | None = None) -> Shards:
         """The entries of the transposed matrix, whose columns are samples, as the `data` of a `Problem`.
 
-        `maps` are functions that are applied to the values, in this order.
+        `maps` are functions that are applied to the values, in this order. `alpha0` is the weight of zeros at all
+        entries, as in `AllEntries`.
         """
-        return Shards(self.cluster, (self.shape[1], self.shape[0]), self.parts, maps=maps)
+        return Shards(self.cluster, (self.shape[1], self.shape[0]), self.parts, maps=maps, alpha0=alpha0)
+
+    def converted(self, convert: Convert) -> DistributedMatrix:
+        """A matrix of the same shape with other entries: workers `convert` the rows that they hold.
+
+        Parameters
+        ----------
+        convert : function that can be pickled, from an ObservedMatrix to another one of the same shape
+        """
+        loaded = list(self.cluster.shards)  # kept only while shards are converted; one that is lost is built again
+        builds = []
+        for k, (build, part) in enumerate(zip(self.cluster.builds, self.parts, strict=True)):
+            rows = part.columns
+            row_ids = np.arange(rows.start, rows.stop) if self.row_ids is None else self.row_ids[rows]
+            builds.append(_converted(build, loaded, k, convert, (row_ids, self.col_ids)))
+        cluster = Cluster(self.cluster.client, builds)
+        cluster.wait()
+        loaded.clear()
+        cuts = np.array([0, *(part.columns.stop for part in self.parts)])
+        return DistributedMatrix(cluster, starts_of(cluster), self.shape[1], cuts, self.row_ids, self.col_ids)
 
     def row_counts(self) -> Indices64:
         """How many entries every row has."""
@@ -137,6 +158,20 @@ class DistributedMatrix:
         rmse, rmse_of_mean = (float(np.sqrt(max(s, 0.0) / count)) for s in (squares, of_mean))
         return HeldOut(int(entries), rmse, rmse_of_mean, right / count, majority / count)
 
+    def ranked(self, row_factors: Floats, col_factors: Floats, metric: Ranked) -> float:
+        """A metric of how well W = row_factors @ col_factors.T ranks the held-out entries of every row.
+
+        Parameters
+        ----------
+        row_factors, col_factors : as in `held_out`
+        metric : Ranked
+        """
+        own = [(row_factors[part.columns], col_factors, metric) for part in self.parts]
+        total, count = np.sum(self.cluster.each("ranked", own=own), axis=0)
+        if count == 0:
+            raise ValueError(f"none of the {len(self)} entries was held out; use a larger holdout")
+        return float(total / count)
+
     def entries(self, at: Indices64) -> tuple[Indices64, Indices64, Floats]:
         """Row, column and value of some entries; `at` are their indices, in ascending order."""
         ends = [np.searchsorted(at, [part.entries.start, part.entries.stop]) for part in self.parts]
@@ -151,7 +186,8 @@ class DistributedMatrix:
         own = [(at[a:b] - part.columns.start,) for (a, b), part in zip(ends, self.parts, strict=True)]
         found = list(zip(*self.cluster.each("some_columns", own=own), strict=True))
         counts, index, values = (np.concatenate(parts) for parts in found[:3])
-        weights = None if any(w is None for w in found[3]) else np.concatenate(found[3])
+        ones = [np.ones(len(v)) if w is None else w for v, w in zip(found[2], found[3], strict=True)]
+        weights = None if all(w is None for w in found[3]) else none_if_ones(np.concatenate(ones))
         indptr: Indices64 = np.concatenate([[0], np.cumsum(counts)])
         shape = len(at), self.shape[1]
         return ObservedMatrix(indptr, index, values, shape, col_ids=self.col_ids, weights=weights)
@@ -222,12 +258,37 @@ def _cut(
     return DistributedMatrix(cluster, indptr, data.shape[1], cuts, data.row_ids, data.col_ids)
 
 
+def starts_of(cluster: Cluster) -> Indices64:
+    """Where the entries of every row begin."""
+    return np.concatenate([[0], np.cumsum(np.concatenate(cluster.each("column_counts")))])
+
+
 def left_of(cluster: Cluster) -> Indices64:
     """Where the entries of every row begin, without those that are held out."""
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate(cluster.each("column_counts")))])
+    indptr = starts_of(cluster)
     if indptr[-1] == 0:
         raise ValueError("no entry is left to fit; use a smaller holdout")
     return indptr
+
+
+def _converted(build: Build, loaded: list[Future], k: int, convert: Convert, ids: tuple[Any, Any]) -> Build:
+    def converted(client: Client, worker: str) -> Future:
+        (own,) = client.scatter([ids], hash=False)
+        shard = loaded[k] if loaded else build(client, worker)
+        return _submitted(shard_converted, shard, convert, own)(client, worker)
+
+    return converted
+
+
+def shard_converted(shard: Shard, convert: Convert, ids: tuple[Any, Any]) -> Shard:
+    """A shard with other entries of the same rows."""
+    data, held = shard.converted(convert, *ids)
+    return Shard(data, (shard_converted_again, (*shard.rebuild, convert, ids)), shard.n_threads, held)
+
+
+def shard_converted_again(build: Callable[..., Shard], args: tuple[Any, ...], convert: Convert, ids: Any) -> Shard:
+    """The same shard in another process."""
+    return shard_converted(build(*args), convert, ids)
 
 
 def _submitted(function: Callable[..., Shard], *args: Any) -> Build:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import cast
 from uuid import uuid4
 
 from rslm.location import Location
 from rslm.losses import Loss
-from rslm.measurements import Entries, Tasks
+from rslm.measurements import AllEntries, Entries, Tasks
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 from rslm.structures import Box, Multipliers, SoftBox
@@ -38,6 +39,7 @@ class Recipe:
     row_weights: Floats | None
     column_weights: Floats | None
     location: Location | None
+    background: float = 0.0  #: weight of zeros at all entries
     key: str = field(default_factory=lambda: uuid4().hex)
 
     def part(self, columns: slice) -> Recipe:
@@ -59,6 +61,8 @@ class Recipe:
         """The problem of a worker with its observations and the expected multipliers of its columns, if any."""
         if self.maps:
             data = data.as_targets(self.loss, self.mapped)
+        if self.background > 0.0:
+            data = AllEntries.of(cast(Entries, data), self.background)
         structure: Box | SoftBox | None = self.box
         if self.box is not None and self.softness is not None:
             structure = SoftBox(self.box, self.softness, expected)

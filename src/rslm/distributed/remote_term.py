@@ -22,7 +22,8 @@ from rslm.inner.features.kronecker import kronecker_preconditioner
 from rslm.inner.tail import ROUGH, Tail
 from rslm.kernels import Bound, Factors
 from rslm.location import Effects
-from rslm.measurements import Entries, Measurement, Tasks
+from rslm.measurements import AllEntries, Entries, Measurement, Tasks
+from rslm.measurements.all_entries import check_parts, checked_alpha0, of_zeros
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
 from rslm.structures import SoftBox, Structure
@@ -56,6 +57,8 @@ class Shards(Measurement):
         If the columns are tasks, all of them, for sums over their features.
     maps : tuple of functions
         Functions that are applied to the values, in this order.
+    alpha0 : float, optional
+        Weight of zeros at all entries, as in `AllEntries`; None for the observed entries alone.
     """
 
     def __init__(
@@ -65,14 +68,16 @@ class Shards(Measurement):
         parts: list[Part],
         tasks: Tasks | None = None,
         maps: tuple[Map, ...] = (),
+        alpha0: float | None = None,
     ) -> None:
         self.cluster, self._shape, self.parts, self.tasks, self.maps = cluster, shape, parts, tasks, maps
         self.intercept = tasks is not None and tasks.intercept
-
-        self.traits = Entries.traits if tasks is None else tasks.traits
+        kind = Entries if alpha0 is None else AllEntries
+        self.background = 0.0 if alpha0 is None else checked_alpha0(alpha0)
+        self.traits = kind.traits if tasks is None else tasks.traits
+        self.locatable = kind.locatable
 
     at_hand = False
-    locatable = True
 
     @property
     def weighted(self) -> bool:
@@ -98,6 +103,8 @@ class Shards(Measurement):
         return self._shape
 
     def validate(self, loss: Any, structure: Structure, location: Any) -> None:
+        if self.background > 0.0:
+            check_parts(loss, structure, location)
         if self.tasks is not None and structure.box is not None:
             raise TypeError(
                 "tasks with bounds cannot be distributed over processes: to keep the bounds, all columns are moved "
@@ -112,7 +119,8 @@ class Shards(Measurement):
         return f"Shards({d} × {T}, {len(self)} observed, {len(self.parts)} shards)"
 
     def map(self, function: Map) -> Shards:
-        other = Shards(self.cluster, self.shape, self.parts, self.tasks, (*self.maps, function))
+        alpha0 = self.background or None
+        other = Shards(self.cluster, self.shape, self.parts, self.tasks, (*self.maps, function), alpha0)
         if "_weighted" in self.__dict__:
             other.__dict__["_weighted"] = self._weighted
         return other
@@ -130,7 +138,8 @@ class Shards(Measurement):
             weights = () if tasks.weights is None else (tasks.weights,)
             return {ON_WORKERS: checksums(columns.indptr, columns.index, tasks.values, *features, *weights)}
         own = [(part.columns.start,) for part in self.parts]
-        return {ON_WORKERS: f"{sum(self.cluster.each('fingerprint', own=own)) % 2**64:016x}"}
+        found = {ON_WORKERS: f"{sum(self.cluster.each('fingerprint', own=own)) % 2**64:016x}"}
+        return found if self.background == 0.0 else found | of_zeros(self.background)
 
     def sample(self, size: int) -> Floats:
         step = len(self) // size + 1
@@ -145,7 +154,7 @@ class RemoteSolver(InnerSolver):
         structure, softness, expected = problem.structure, None, None
         if structure.form == "soft bounds":
             softness, expected = cast(SoftBox, structure).softness, cast(SoftBox, structure).expected
-        rest = problem.row_weights, problem.column_weights, problem.location
+        rest = problem.row_weights, problem.column_weights, problem.location, shards.background
         self.recipe = Recipe(problem.loss, problem.C, shards.maps, structure.box, softness, expected, *rest)  # type: ignore[arg-type]
         self.tail = Tail.of(problem)
         self._near: str | None = None  # the solution that the next one starts from; the workers' last one if None

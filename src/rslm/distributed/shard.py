@@ -13,20 +13,21 @@ import math
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.data import ObservedMatrix
 from rslm.distributed.recipe import Expected, Map, Recipe
-from rslm.evaluation.data_term import LocalTerm
+from rslm.evaluation.data_term import local_term
 from rslm.evaluation.dual import Duals
 from rslm.evaluation.feasible import Change, Correction
 from rslm.inner.base import InnerSolution, InnerSolver
 from rslm.inner.choose import extended_solver
 from rslm.inner.entries.active_set import ActiveSolution
 from rslm.inner.tail import Tail
-from rslm.kernels import predict_pairs
+from rslm.kernels import Columns, predict_pairs
 from rslm.location import Effects
 from rslm.measurements import Entries, Tasks
 from rslm.problem import Problem
@@ -36,6 +37,7 @@ from rslm.structures import Box, Multipliers
 from rslm.structures.box import ObservedBeyond
 
 ODD = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)  # constants of splitmix64
+Convert = Callable[[ObservedMatrix], ObservedMatrix]
 Held = tuple[Indices64, Indices64, Floats, Floats | None]
 
 
@@ -48,6 +50,14 @@ def mixed(columns: NDArray[np.uint64], rows: NDArray[Any], more: Any) -> NDArray
     numbers *= ODD[2]
     numbers ^= numbers >> np.uint64(32)
     return np.asarray(numbers * ODD[1])
+
+
+class Ranked(Protocol):
+    """A metric of how well factors rank held-out entries; its mean over the rows that have some."""
+
+    def score(
+        self, users: Floats, items: Floats, known: ObservedMatrix, held_out: ObservedMatrix, n_threads: int | None
+    ) -> float: ...
 
 
 class ForgottenError(LookupError):
@@ -239,20 +249,20 @@ class Shard:
         self._multipliers[name] = self.point(key).solution.multipliers()
 
     def value(self, key: str, problem: str) -> float:
-        return LocalTerm(self.problem(problem), self.n_threads).value(self.point(key))
+        return local_term(self.problem(problem), self.n_threads).value(self.point(key))
 
     def least_loss(self, problem: str) -> float:
-        return LocalTerm(self.problem(problem), self.n_threads).least_loss()
+        return local_term(self.problem(problem), self.n_threads).least_loss()
 
     def sample(self, key: str, problem: str, at: slice) -> tuple[Floats, Floats]:
         """Some targets and their predictions."""
         asked, point = self.problem(problem), self.point(key)
-        w = LocalTerm(asked, self.n_threads).predictions(point)
+        w = local_term(asked, self.n_threads).predictions(point)
         return asked.data.values[at].astype(np.float64), w[at]
 
     def learn_duals(self, name: str, key: str, problem: str, change: Change | None) -> None:
         """Store the dual variables of a point under a `name`, made feasible by a `change`."""
-        term, point = LocalTerm(self.problem(problem), self.n_threads), self.point(key)
+        term, point = local_term(self.problem(problem), self.n_threads), self.point(key)
         duals, correction = term.uncorrected_duals(point), None
         if change is not None:
             correction = Correction(duals, lambda: term.predictions(point))
@@ -278,7 +288,7 @@ class Shard:
     def gram(self, name: str, problem: str, usual: float, X: Floats, effects: Effects | None) -> Floats:
         """Y YᵀX for the first guess Y of W, with the effects of these columns; Y is kept under a `name`."""
         if name not in self._working:
-            self._working = {name: LocalTerm(self.problem(problem), self.n_threads).guess(usual, effects)}
+            self._working = {name: local_term(self.problem(problem), self.n_threads).guess(usual, effects)}
         gram: Callable[[Floats], Floats] = self._working[name]
         return gram(X)
 
@@ -319,6 +329,34 @@ class Shard:
         each = np.array([np.ones(len(y)), (y - w) ** 2, (y > 0) == (w > 0), y > 0, y, y * y])
         return np.append(len(y), each.sum(axis=1) if weights is None else each @ weights)
 
+    def ranked(self, left: Floats, V: Floats, metric: Ranked) -> Floats:
+        """A metric of how well held-out entries are ranked, times the number of columns with such entries, and it."""
+        if self.held is None:
+            raise ValueError("no entries were held out; distribute the data with distribute(…, holdout=0.1)")
+        columns, rows, values, _ = self.held
+        shape = self.data.shape[::-1]
+        held = ObservedMatrix.from_triplets(columns, rows, values, shape) if len(columns) else None
+        if held is None:
+            return np.zeros(2)
+        known = ObservedMatrix(self.data.columns.indptr, self.data.columns.index, self.data.values, shape)
+        count = np.count_nonzero(held.row_counts())
+        return np.array([count * metric.score(left, V, known, held, self.n_threads), count])
+
+    def converted(self, convert: Convert, row_ids: Any, col_ids: Any) -> tuple[Entries, Held | None]:
+        """Other entries of the same columns, and other held-out ones; ids are for messages."""
+        shape = self.data.shape[::-1]
+        columns, ids = self.data.columns, (row_ids, col_ids)
+        own = ObservedMatrix(columns.indptr, columns.index, self.data.values, shape, *ids, self.data.weights)
+        found, held = convert(own), None
+        if self.held is not None:
+            at, rows, values, weights = self.held
+            indptr = np.searchsorted(at, np.arange(shape[0] + 1))
+            aside = convert(ObservedMatrix(indptr, rows.astype(np.int32), values, shape, *ids, weights))
+            places = aside.rows_of_entries().astype(np.int64), aside.index.astype(np.int64)
+            held = *places, aside.values, aside.weights
+        pattern = columns if found.index is columns.index else Columns(found.indptr, found.index, shape[1])
+        return Entries.of_columns(pattern, found.values, found.weights), held
+
     def positives(self) -> int:
         return int(np.count_nonzero(self.data.values > 0))
 
@@ -342,7 +380,8 @@ class Shard:
             number = np.repeat(np.arange(first + start, first + end, dtype=np.uint64), counts)
             bits = self.data.values[at].astype(np.float64).view(np.uint64)
             if self.data.weights is not None:
-                bits = bits + ODD[1] * self.data.weights[at].view(np.uint64)
+                weights = self.data.weights[at]  # no weights and weights of 1 are the same
+                bits = bits + np.where(weights == 1.0, np.uint64(0), ODD[1] * weights.view(np.uint64))
             total += int(mixed(number, columns.index[at], bits).sum(dtype=np.uint64))
         return total
 

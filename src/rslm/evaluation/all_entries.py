@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from rslm.evaluation.dual import BLOCK, Duals, squares_of_entries, sum_in_blocks
+from rslm.kernels.scratch import scratch_like
 from rslm.linalg.products import LowRank, Products
 from rslm.problem import Problem
 from rslm.runtime.types import Floats
@@ -91,7 +92,7 @@ def observed_weights(problem: Problem, at: slice) -> Floats:
 def best_entries(problem: Problem) -> Floats:
     """The best value of every observed entry by itself, y ω/(ω + α₀)."""
     y = problem.data.values
-    best = np.empty(len(y))
+    best: Floats = scratch_like(y, np.float64)
     for start in range(0, len(y), BLOCK):
         at = slice(start, start + BLOCK)
         omega = observed_weights(problem, at)

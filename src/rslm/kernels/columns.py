@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -139,10 +139,37 @@ class Columns:
     @cached_property
     def by_rows(self) -> Columns:
         """The transposed pattern; computed at first use."""
-        ones = np.ones(self.entries, dtype=np.int8)
-        small = self.indptr.astype(np.int32) if self.entries < 2**31 else self.indptr  # else SciPy widens the index too
-        rows = sparse.csc_array((ones, self.index, small), shape=self.shape).tocsr()
-        return Columns(rows.indptr, _moved(rows.indices, self.index), self.shape[1])
+
+        def numbers(start: int, end: int) -> NDArray[np.int32]:
+            return np.repeat(np.arange(start, end, dtype=np.int32), np.diff(self.indptr[start : end + 1]))
+
+        return Columns(self._row_starts, self._in_row_order(scratch_like(self.index), numbers), self.shape[1])
+
+    @cached_property
+    def _row_starts(self) -> Indices64:
+        """Where the entries of every row begin in `by_rows`, and where the last ones end."""
+        counts = np.zeros(self.shape[0], dtype=np.int64)
+        for start, end in self.blocks():
+            counts += np.bincount(self.index[self.indptr[start] : self.indptr[end]], minlength=len(counts))
+        return np.concatenate([[0], np.cumsum(counts)])
+
+    def in_row_order(self, values: Floats) -> Floats:
+        """The `values` of the entries in the order of `by_rows`; on disk if they are mapped from disk."""
+        return self._in_row_order(
+            scratch_like(values), lambda start, end: values[self.indptr[start] : self.indptr[end]]
+        )
+
+    def _in_row_order(self, out: NDArray[Any], values: Callable[[int, int], NDArray[Any]]) -> NDArray[Any]:
+        """`out`, with the `values` of ranges of columns, one after the other, so that temporary arrays are small."""
+        following = self._row_starts[:-1].copy()  # where the next entry of every row is written
+        for start, end in self.blocks():
+            indptr = self.indptr[start : end + 1]
+            parts = values(start, end), self.index[indptr[0] : indptr[-1]], (indptr - indptr[0]).astype(np.int32)
+            rows = sparse.csc_array(parts, shape=(self.shape[0], end - start)).tocsr()
+            counts = np.diff(rows.indptr)
+            out[np.repeat(following - rows.indptr[:-1], counts) + np.arange(len(rows.data))] = rows.data
+            following += counts
+        return out
 
     @cached_property
     def row_order(self) -> NDArray[np.int64]:
@@ -483,12 +510,3 @@ def _scratch_of(used: Solved | None, y: Floats, columns: int, rank: int) -> tupl
 
 def _residual_of(used: Solved | None, y: Floats) -> Floats | None:
     return None if used is None or used.residual.dtype != y.dtype else used.residual
-
-
-def _moved(array: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
-    """The array with the type of `like`, and on disk if `like` is mapped from disk."""
-    scratch = scratch_like(like)
-    if not isinstance(scratch, np.memmap):
-        return array
-    scratch[:] = array
-    return scratch

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from rslm.losses.base import Loss
 from rslm.runtime.types import Floats
 
+BLOCK = 1 << 20  # numbers checked at a time, so that no temporary array is as large as the data
 PREDICTIONS = 4  # per target, at which the functions of a user's own loss are tried
 
 
@@ -33,8 +34,10 @@ class CheckedLoss:
         if not (isinstance(answer, np.ndarray) and answer.shape == y.shape and answer.dtype.kind == "f"):
             got = f"{answer.dtype} of shape {answer.shape}" if isinstance(answer, np.ndarray) else repr(answer)
             raise ValueError(f"{name} of {self.loss!r} must be floats of shape {y.shape}, like the targets; got {got}")
-        if not np.isfinite(answer).all():
-            k = int(np.argmin(np.isfinite(answer)))
+        blocks = range(0, len(answer), BLOCK)
+        k = next((k for k in blocks if not np.isfinite(answer[k : k + BLOCK]).all()), None)
+        if k is not None:
+            k += int(np.argmin(np.isfinite(answer[k : k + BLOCK])))
             raise ValueError(f"{name} of {self.loss!r} is {answer[k]} for the target {y[k]:g}; it must be finite")
         return answer
 

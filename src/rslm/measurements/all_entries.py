@@ -34,41 +34,52 @@ class AllEntries(Entries):
     def __init__(self, Y: Any, weights: Any = None, *, alpha0: float) -> None:
         observed = ObservedMatrix.from_any(Y)
         self._set((observed if weights is None else observed.weighted(weights)).transposed())
-        self.background = _checked(alpha0)
+        self.background = checked_alpha0(alpha0)
 
     @classmethod
     def of(cls, entries: Entries, alpha0: float) -> AllEntries:
         """The same observed entries with zeros of weight `alpha0`; arrays are shared."""
         made = cls.__new__(cls)
         made.columns, made.values, made.weights = entries.columns, entries.values, entries.weights
-        made.background = _checked(alpha0)
+        made.background = checked_alpha0(alpha0)
         return made
 
     def validate(self, loss: Any, structure: Any, location: Any) -> None:
-        if not loss.quadratic:
-            raise ValueError(
-                f"zeros at all entries need the square loss, with which they cost no more than the observed ones; got "
-                f"{loss!r}. Use Entries with sampled zeros for other losses"
-            )
-        if structure.form != "free":
-            raise ValueError(
-                f"zeros at all entries cannot be combined with {structure!r}: it would couple all d·T entries. Use "
-                "Entries for observed entries alone"
-            )
-        if location is not None:
-            raise ValueError(
-                "zeros at all entries cannot be combined with a location: the zeros are those of W, and a mean would "
-                "be pulled to zero by all of them. Leave the location out; row and column weights serve popular items"
-            )
+        check_parts(loss, structure, location)
 
     def fingerprint(self) -> dict[str, str]:
-        return super().fingerprint() | {"weight of zeros": repr(self.background)}
+        return super().fingerprint() | of_zeros(self.background)
 
     def __repr__(self) -> str:
         return f"AllEntries({self.shape[0]} × {self.shape[1]}, {len(self)} observed, alpha0={self.background:g})"
 
 
-def _checked(alpha0: Any) -> float:
+def check_parts(loss: Any, structure: Any, location: Any) -> None:
+    """Raise an error if zeros at all entries cannot be combined with one of these."""
+    if not loss.quadratic:
+        raise ValueError(
+            f"zeros at all entries need the square loss, with which they cost no more than the observed ones; got "
+            f"{loss!r}. Use Entries with sampled zeros for other losses"
+        )
+    if structure.form != "free":
+        raise ValueError(
+            f"zeros at all entries cannot be combined with {structure!r}: it would couple all d·T entries. Use "
+            "Entries for observed entries alone"
+        )
+    if location is not None:
+        raise ValueError(
+            "zeros at all entries cannot be combined with a location: the zeros are those of W, and a mean would "
+            "be pulled to zero by all of them. Leave the location out; row and column weights serve popular items"
+        )
+
+
+def of_zeros(alpha0: float) -> dict[str, str]:
+    """What zeros of this weight add to the fingerprint of the observed entries."""
+    return {"weight of zeros": repr(alpha0)}
+
+
+def checked_alpha0(alpha0: Any) -> float:
+    """The weight of zeros, a positive number."""
     try:
         number = float(alpha0)
     except (TypeError, ValueError):

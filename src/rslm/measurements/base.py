@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rslm.data.prepared.manifest import checksums
 from rslm.runtime.types import Floats, Indices64
 
+BLOCK = 1 << 20  # weights checked at a time, so that no temporary array is as large as the data
 WIDTH = 64  # a dense matrix is measured this many columns at a time
 
 
@@ -236,12 +237,15 @@ def check_weights(data: Measurement) -> None:
     if not (isinstance(weights, np.ndarray) and weights.shape == (n,) and weights.dtype.kind in "fiu"):
         got = f"{weights.dtype} of shape {weights.shape}" if isinstance(weights, np.ndarray) else type(weights).__name__
         raise ValueError(f"weights of observations must be an array of {n} numbers, one for each; got {got}")
-    bad = np.flatnonzero(~((weights > 0) & np.isfinite(weights)))
-    if len(bad):
-        raise ValueError(
-            f"weights of observations must be positive and finite; weights[{bad[0]}] is {weights[bad[0]]}. Leave "
-            "observations of weight 0 out"
-        )
+    for start in range(0, n, BLOCK):
+        some = weights[start : start + BLOCK]
+        right = (some > 0) & np.isfinite(some)
+        if not right.all():
+            bad = start + int(np.argmin(right))
+            raise ValueError(
+                f"weights of observations must be positive and finite; weights[{bad}] is {weights[bad]}. Leave "
+                "observations of weight 0 out"
+            )
 
 
 def validate(data: Measurement) -> None:

@@ -399,7 +399,7 @@ def test_wrong_settings(given, message):
 def test_other_mistakes():
     with pytest.raises(NotFittedError):
         ImplicitCompletion().recommend([0])
-    with pytest.raises(TypeError, match="need the data in this process"):
+    with pytest.raises(TypeError, match="give its client too"):
         ImplicitCompletion().fit(SimpleNamespace(map_partitions=None))
     with pytest.raises(ValueError, match="top must be a whole number"):
         MODEL.recommend([0], 0)

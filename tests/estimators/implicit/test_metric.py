@@ -5,6 +5,7 @@ import pytest
 
 from rslm import ObservedMatrix
 from rslm.estimators.implicit.ranking import Metric
+from rslm.estimators.implicit.search import ranked_users
 
 
 def observed(rows):
@@ -36,3 +37,15 @@ def test_k_above_the_number_of_items():
 def test_what_is_no_metric(metric):
     with pytest.raises(ValueError, match="recall@k"):
         Metric.of(metric)
+
+
+def test_users_are_ranked_as_far_as_the_items_allow(monkeypatch):
+    counts = np.array([1, 0, 2, 1, 3])
+    held_out = ObservedMatrix.from_triplets(np.repeat(np.arange(5), counts), [0, 0, 1, 0, 0, 1, 2], np.ones(7), (5, 10))
+    assert ranked_users(held_out).tolist() == [0, 2, 3, 4]
+    monkeypatch.setattr("rslm.estimators.implicit.search.SCORES", 29)
+    some = ranked_users(held_out).tolist()
+    assert len(some) == 2
+    assert set(some) < {0, 2, 3, 4}
+    monkeypatch.setattr("rslm.estimators.implicit.search.SCORES", 1)
+    assert len(ranked_users(held_out)) == 1

@@ -63,7 +63,7 @@ class Layout:
     @cached_property
     def largest(self) -> float:
         """The largest absolute value of an entry."""
-        return float(np.abs(self.data.values).max())
+        return max(float(self.data.values.max()), -float(self.data.values.min()))  # without a copy
 
     @cached_property
     def one_class(self) -> bool:

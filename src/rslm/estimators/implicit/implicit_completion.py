@@ -6,6 +6,7 @@ import math
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from rslm.certificate import Certificate
 from rslm.data import Labels, ObservedMatrix, parts
 from rslm.data.splits import as_generator
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import is_auto, is_whole
+from rslm.estimators.choices import is_auto, is_whole, needs_distributed
 from rslm.estimators.completion.observed_input import ObservedInput, columns_by_id, on_cluster, refuse_sparse
 from rslm.estimators.completion.recommend import check_known, known_from_arrays, known_to_arrays, listed, recommended
 from rslm.estimators.implicit.confidence import check_confidence, interactions, look_like_times
@@ -126,7 +127,8 @@ class ImplicitCompletion(ObservedInput):
     row_factors_: Floats
     col_factors_: Floats
     _space: ItemSpace
-    _taken: ObservedMatrix  # ones with confidences
+    _taken: ObservedMatrix | None  # ones with confidences; None if they are on a cluster
+    _average_user: Floats
 
     _forms: ClassVar[dict[str, Form]] = {}
 
@@ -164,7 +166,14 @@ class ImplicitCompletion(ObservedInput):
     # ---- fitting -------------------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: object = None, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
+    ) -> Self:
         """Learn the factors from what users took.
 
         Parameters
@@ -178,13 +187,18 @@ class ImplicitCompletion(ObservedInput):
             interruption of any kind, the same `fit` continues from it to bitwise the same answer; a `fit` that has
             converged returns at once. A file of other data or settings is refused; `max_iter`, `max_time`, `n_threads`
             and `verbose` may differ.
+        client : distributed.Client, optional
+            The client of a Dask cluster, whose workers hold blocks of users and solve for them. X may then also be a
+            folder of prepared data, a Parquet file or a folder of them, on storage that all workers see, or a Dask
+            DataFrame with one pair per line, each pair once. What is "auto" is found in this process, of more than 2
+            million entries from a sample of users. The answer is the same; it has no `known_`.
         """
         began = time.perf_counter()
         asked, metric = self._asked(), Metric.of(self.metric)
         check_confidence(self.confidence)
         check_max_time(self.max_time)
         check_tol(self.tol)
-        data = self._interactions(X, fitting=True)
+        data: Any = self._interactions(X, fitting=True) if client is None else self._on_workers(X, client)
         self._refuse_empty(data)
         with self._solving() as interrupt:
             reporter = Reporter(self, X)
@@ -210,6 +224,8 @@ class ImplicitCompletion(ObservedInput):
             self.rank_ = result.numerical_rank()
             self.C_, self.alpha0_, self.weighting_ = layout.C, layout.alpha0, layout.weighting
             self.path_, self.held_out_ = found.path, found.held_out
+            if not layout.at_hand:
+                data.cluster.forget()
             reporter.done()
         self._warn_if_not_converged()
         self._warn_of_empty(data)
@@ -236,11 +252,6 @@ class ImplicitCompletion(ObservedInput):
         return Asked(None if is_auto(self.rank) else int(self.rank), **numbers)
 
     def _interactions(self, X: Any, *, fitting: bool) -> ObservedMatrix:
-        if on_cluster(X):
-            raise TypeError(
-                f"{type(X).__name__} is on the workers of a cluster, and zeros at all entries need the data in this "
-                "process; give an array, a sparse matrix or a path"
-            )
         if isinstance(X, str | os.PathLike):
             X = ObservedMatrix.read(X, duplicates="sum")
         data = self._observed(X if fitting else columns_by_id(X, self._cols), fitting=fitting)
@@ -251,9 +262,20 @@ class ImplicitCompletion(ObservedInput):
             )
         return interactions(data, self.confidence)
 
-    def _refuse_empty(self, data: ObservedMatrix) -> None:
+    def _refuse_empty(self, data: Any) -> None:
         if not len(data):
             raise ValueError(f"nobody took anything: X is {data.shape[0]} × {data.shape[1]} without a positive entry")
+
+    def _on_workers(self, X: Any, client: Any) -> Any:
+        """What users took as a matrix on the workers of a client."""
+        needs_distributed()
+        from rslm.distributed import distribute
+
+        if not (isinstance(X, str | os.PathLike) or on_cluster(X)):
+            return distribute(self._interactions(X, fitting=True), client)
+        data = distribute(X, client).converted(partial(interactions, confidence=self.confidence))
+        self._set_n_features(data.shape[1])
+        return data
 
     def _set(self, attributes: dict[str, Any]) -> None:
         for name, value in attributes.items():
@@ -261,7 +283,8 @@ class ImplicitCompletion(ObservedInput):
 
     def _advice(self) -> dict[Outcome, str]:
         advice = super()._advice()
-        confidence = 1.0 if self._taken.weights is None else float(self._taken.weights.mean())
+        taken = self._taken  # None if the data are on workers
+        confidence = 1.0 if taken is None or taken.weights is None else float(taken.weights.mean())
         if confidence > FAR_APART * self.alpha0_:
             for outcome in (Outcome.ITERATIONS, Outcome.STALLED):
                 advice[outcome] = (
@@ -271,7 +294,7 @@ class ImplicitCompletion(ObservedInput):
                 )
         return advice
 
-    def _warn_of_empty(self, data: ObservedMatrix) -> None:
+    def _warn_of_empty(self, data: Any) -> None:
         users, items = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
         if users:
             warn_caller(
@@ -353,7 +376,7 @@ class ImplicitCompletion(ObservedInput):
         top : int, default=10
             Maximum number of items for each user; a user who took almost everything gets fewer.
         known : ObservedMatrix of the shape that `fit` was given, optional
-            Its entries are left out. If None, those that `fit` was given.
+            Its entries are left out. If None, those of `known_`.
 
         Returns
         -------
@@ -369,8 +392,8 @@ class ImplicitCompletion(ObservedInput):
         return listed(*recommended(at, *factors, top, left_out, thread_count(self.n_threads)), self._cols)
 
     @property
-    def known_(self) -> ObservedMatrix:
-        """What every user took: `recommend` leaves it out."""
+    def known_(self) -> ObservedMatrix | None:
+        """What every user took: `recommend` leaves it out. None for a model that was fitted by a cluster."""
         check_is_fitted(self)
         return self._taken
 
@@ -405,10 +428,6 @@ class ImplicitCompletion(ObservedInput):
             users[empty] = self._average_user
         return users
 
-    @property
-    def _average_user(self) -> Floats:
-        return np.asarray(self.row_factors_[self._taken.row_counts() > 0].mean(axis=0))
-
     def explain(self, row: Any, col: Any, top: int | None = 10) -> tuple[NDArray[Any], Floats]:
         """Which of the items that a user took made the score of an item: contributions, largest first.
 
@@ -433,6 +452,11 @@ class ImplicitCompletion(ObservedInput):
         check_is_fitted(self)
         if not (top is None or is_whole(top, least=1)):
             raise ValueError(f"top must be a whole number ≥ 1 or None; got {top!r}")
+        if self._taken is None:
+            raise ValueError(
+                "a model that was fitted by a cluster does not know what users took; recommend_for(X) takes it from X, "
+                "and a fit without a client keeps it"
+            )
         users, items = self._rows.positions(row), self._cols.positions(col)
         if len(users) != 1 or len(items) != 1:
             raise ValueError(f"explain takes one user and one item; got {len(users)} and {len(items)}")
@@ -482,14 +506,15 @@ class ImplicitCompletion(ObservedInput):
     def _to_file(self) -> tuple[Arrays, Facts]:
         arrays, facts = super()._to_file()
         arrays |= {"row_factors_": self.row_factors_, "col_factors_": self.col_factors_}
-        arrays |= known_to_arrays(self._taken)
-        if self._taken.weights is not None:
-            arrays["confidences"] = self._taken.weights
+        if self._taken is not None:
+            arrays |= known_to_arrays(self._taken)
+            arrays |= {} if self._taken.weights is None else {"confidences": self._taken.weights}
+        arrays["average_user"] = self._average_user
         arrays |= ids_to_array("row", self._rows.ids) | ids_to_array("col", self._cols.ids)
         if self.path_ is not None:
             arrays |= {f"path_{name}": values for name, values in self.path_.items()}
         facts |= {"C": self.C_, "alpha0": self.alpha0_, "weighting": self.weighting_, "held_out": self.held_out_}
-        return arrays, facts | {"trace_norm": self._space.trace_norm}
+        return arrays, facts | {"trace_norm": self._space.trace_norm, "mean_count": self._space.mean_count}
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
@@ -504,18 +529,20 @@ class ImplicitCompletion(ObservedInput):
             raise ValueError("ids")
         model._rows, model._cols = Labels("row", shape[0], ids[0]), Labels("column", shape[1], ids[1])
         known = known_from_arrays(arrays, model._rows, model._cols)
-        if known is None or not len(known.index):
+        if known is not None and not len(known.index):
             raise ValueError("known_indptr")
-        weights = parts.floats(arrays, "confidences", len(known.index)) if "confidences" in arrays else None
-        if weights is not None and not (weights > 0).all():
-            raise ValueError("confidences")
-        ones = np.ones(len(known.index))
-        model._taken = ObservedMatrix(known.indptr, known.index, ones, shape, ids[0], ids[1], weights)
+        if known is not None and "confidences" in arrays:
+            weights = parts.floats(arrays, "confidences", len(known.index))
+            if not (weights > 0).all():
+                raise ValueError("confidences")
+            known = replace(known, weights=weights)
+        model._taken, model._average_user = known, parts.floats(arrays, "average_user", rank)
         model.C_, model.alpha0_ = (parts.number(facts, name, least=LEAST, most=LARGEST) for name in ("C", "alpha0"))
         model.weighting_ = parts.number(facts, "weighting", least=-MOST_WEIGHTING, most=MOST_WEIGHTING)
         trace_norm = parts.number(facts, "trace_norm", least=0.0)
         settings = model.C_, model.alpha0_, model.weighting_
-        model._space = ItemSpace(model.col_factors_, trace_norm, *settings, len(ones) / rows)
+        mean_count = parts.number(facts, "mean_count", least=np.finfo(float).tiny)
+        model._space = ItemSpace(model.col_factors_, trace_norm, *settings, mean_count)
         path = {k.removeprefix("path_"): parts.floats(arrays, k, None) for k in arrays if k.startswith("path_")}
         held_out = facts["held_out"]
         model.path_ = path or None

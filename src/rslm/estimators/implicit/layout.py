@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ class ImplicitLayout(Layout):
     """Ones with confidences, and zeros of weight `alpha0` at all entries."""
 
     alpha0: float = 1.0
+
+    @cached_property
+    def largest(self) -> float:
+        return 1.0  # all values are ones
 
     def _measurement(self) -> Measurement:
         entries = Entries.of_transposed(self.data) if self.features_first else Entries(self.data)
@@ -49,5 +54,6 @@ class ImplicitLayout(Layout):
             "_rows": Labels("row", self.data.shape[0], self.data.row_ids),
             "_cols": Labels("column", self.data.shape[1], self.data.col_ids),
             "_space": space,
-            "_taken": self.data,
+            "_taken": self.data if self.at_hand else None,
+            "_average_user": users[row_counts > 0].mean(axis=0),
         }

@@ -16,7 +16,7 @@ import numpy as np
 
 from rslm.checkpoint.file import FOUND, SEARCH, damaged
 from rslm.checkpoint.fingerprint import TO_FIND, Settings, settings_of
-from rslm.data import ObservedMatrix, parts
+from rslm.data import parts
 from rslm.estimators.automatic.search_file import SearchFile
 from rslm.estimators.implicit.ranking import Metric
 from rslm.estimators.implicit.search import Asked, Found, Search, Setting, found_settings, layout_of
@@ -32,12 +32,11 @@ COLUMNS = (*NUMBERS, "score", "seconds")  # of the trials
 COMPARED = ("popularity", "model")
 
 
-def search_settings(
-    data: ObservedMatrix, asked: Asked, metric: str, solver: str, tol: float, random_state: object
-) -> Settings:
+def search_settings(data: Any, asked: Asked, metric: str, solver: str, tol: float, random_state: object) -> Settings:
     """The settings that must be the same when a fit that searches continues from a checkpoint."""
-    first = asked.first(data)
-    settings = settings_of(layout_of(data, first).problem(), first.rank, solver, tol, random_state)
+    rank, C, alpha0, weighting = asked.rank or 1, asked.C or 1.0, asked.alpha0 or 1.0, asked.weighting or 0.0
+    problem = layout_of(data, Setting(rank, C, alpha0, weighting)).problem()
+    settings = settings_of(problem, rank, solver, tol, random_state)
     to_find = [name for name in NUMBERS if getattr(asked, name) is None]
     return settings | {TO_FIND: ", ".join(to_find), "metric": metric}
 
@@ -114,7 +113,7 @@ class ResumableSearch(Search):
 
 def resumed_settings(
     file: RankingSearchFile,
-    data: ObservedMatrix,
+    data: Any,
     asked: Asked,
     metric: Metric,
     n_threads: int,

@@ -4,7 +4,8 @@ A fifth of the items of every user is held out, and settings are compared by how
 C, then α₀, are moved up and down by constant factors as long as that improves the metric; then other weightings are
 tried, and C once more in smaller steps. Last, the rank is doubled as long as it improves the metric by half a per cent,
 each time with C as it is and with a smaller one. All fits are rough, and start from the best one so far of the same
-rank. Of more than 2 million entries, whole users are sampled, and C is corrected for their number.
+rank. Of more than 2 million entries, whole users are sampled, and C is corrected for their number. With many items, the
+held-out items of some of these users are ranked.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from rslm.data import ObservedMatrix
 from rslm.estimators.automatic.sample import ENTRIES, C_of_more_rows, sampled_rows
+from rslm.estimators.completion.observed_input import on_cluster
+from rslm.estimators.implicit.distributed_layout import DistributedImplicitLayout
 from rslm.estimators.implicit.layout import ImplicitLayout
 from rslm.estimators.implicit.ranking import Metric, popularity
 from rslm.evaluate import holdout_per_user
@@ -35,6 +40,7 @@ OF_C, FINER_OF_C, OF_ALPHA0, LESS_C = 3.0, 1.7, 2.5, 0.6  # factors from one tri
 WEIGHTINGS = (0.5, 0.0, 1.0)  # in the order in which they are tried
 SQUARE = Square()
 MOST_MOVES = 4  # in one direction
+SCORES = 200_000_000  # of users times items, that are ranked in a trial: some seconds
 BETTER, BETTER_RANK = 1e-3, 5e-3  # relative improvements that count
 ROUGH, MOST_STEPS = 1e-2, 40  # tolerance and iterations of a trial
 
@@ -74,6 +80,12 @@ class Asked:
             WEIGHTINGS[0] if self.weighting is None else self.weighting,
         )
 
+    @property
+    def given(self) -> Setting:
+        """What was given, if that is everything."""
+        assert not self.searches
+        return Setting(self.rank, self.C, self.alpha0, self.weighting)  # type: ignore[arg-type]
+
 
 @dataclass
 class Search:
@@ -81,6 +93,7 @@ class Search:
 
     train: ObservedMatrix
     held_out: ObservedMatrix
+    ranked: Indices64  #: the users by whose held-out items settings are compared
     metric: Metric
     n_threads: int
     seed: int
@@ -97,7 +110,16 @@ class Search:
 
     def of_popularity(self) -> float:
         """The metric of recommending to everyone what most users took."""
-        return self.metric.score(*popularity(self.train), self.train, self.held_out)
+        return self.of_factors(*popularity(self.train))
+
+    def of_factors(self, users: Floats, items: Floats) -> float:
+        """The metric of these factors of all users and items."""
+        return self.metric.score(users[self.ranked], items, *self._of_ranked)
+
+    @cached_property
+    def _of_ranked(self) -> tuple[ObservedMatrix, ObservedMatrix]:
+        """What the ranked users are known to have taken, and what was held out."""
+        return self.train.some_rows(self.ranked), self.held_out.some_rows(self.ranked)
 
     def tried(self, setting: Setting) -> float:
         """The metric of a rough fit with this setting; −1 if there was no time for it."""
@@ -118,7 +140,7 @@ class Search:
             self.starts.setdefault(setting.rank, result.U)
             return -1.0
         model = layout.model(result.U, result.V, 0.0)
-        score = self.metric.score(model["row_factors_"], model["col_factors_"], self.train, self.held_out)
+        score = self.of_factors(model["row_factors_"], model["col_factors_"])
         if score > self.score or setting.rank not in self.starts:
             self.starts[setting.rank] = result.U
         seconds = time.perf_counter() - began
@@ -190,7 +212,7 @@ class Found:
 
 
 def found_settings(
-    data: ObservedMatrix,
+    data: Any,
     asked: Asked,
     metric: Metric,
     n_threads: int,
@@ -199,36 +221,41 @@ def found_settings(
     deadline: float,
     kind: Callable[..., Search] = Search,
 ) -> Found:
-    """What was given, or else what ranks held-out items best; the search ends at the `deadline`, on a clock."""
+    """What was given, or else what ranks held-out items best; the search ends at the `deadline`, on a clock.
+
+    The `data` are in this process, an ObservedMatrix, or on workers, a DistributedMatrix.
+    """
     if not asked.searches:
-        return Found(asked.first(data))
+        return Found(asked.given)
     rows = sampled_rows(data.row_counts(), ENTRIES)
-    sample = data if len(rows) == data.shape[0] else _rows_of(data, rows)
-    if sample.row_counts().max(initial=0) < 2:  # no user took two items
-        return Found(asked.first(data))
-    train, held_out = holdout_per_user(sample, 0.2, np.random.default_rng(seed))
+    sample: ObservedMatrix = data.some_rows(rows)
     # The best C of all users, relative to that of the sample.
     more = C_of_more_rows(data.shape[1], data.shape[0], sample.shape[0])
     first = asked.first(sample)
-    search = kind(train, held_out, metric, n_threads, seed, interrupt, deadline)
+
+    def of_all(setting: Setting) -> Setting:
+        return replace(setting, C=more * setting.C if asked.C is None else asked.C)
+
+    if sample.row_counts().max(initial=0) < 2:  # no user took two items
+        return Found(of_all(first))
+    train, held_out = holdout_per_user(sample, 0.2, np.random.default_rng(seed))
+    search = kind(train, held_out, ranked_users(held_out), metric, n_threads, seed, interrupt, deadline)
     setting = search.best(asked, first if asked.C is None else replace(first, C=asked.C / more))
     if not search.path:  # there was no time for any trial
-        return Found(asked.first(data), start=search.starts.get(first.rank), complete=False)
+        return Found(of_all(first), start=search.starts.get(first.rank), complete=False)
     compared = {"popularity": search.popularity, "model": search.score}
     path = {name: np.array([float(trial[name]) for trial in search.path]) for name in search.path[0]}
-    setting = replace(setting, C=more * setting.C if asked.C is None else asked.C)
-    return Found(setting, path, compared, search.starts.get(setting.rank), not search.over())
+    return Found(of_all(setting), path, compared, search.starts.get(setting.rank), not search.over())
 
 
-def layout_of(data: ObservedMatrix, setting: Setting) -> ImplicitLayout:
-    """How these data become a problem with this setting."""
-    return ImplicitLayout(data, SQUARE, setting.C, setting.weighting, alpha0=setting.alpha0)
+def ranked_users(held_out: ObservedMatrix) -> Indices64:
+    """The users with held-out items, or some of them at random, so that at most `SCORES` items are ranked."""
+    users = np.flatnonzero(held_out.row_counts())
+    most = max(SCORES // held_out.shape[1], 1)
+    return users if len(users) <= most else np.sort(np.random.default_rng(0).permutation(users)[:most])
 
 
-def _rows_of(data: ObservedMatrix, rows: Indices64) -> ObservedMatrix:
-    """Some rows of the data, without their ids."""
-    chosen = np.zeros(data.shape[0], dtype=np.bool_)
-    chosen[rows] = True
-    kept = data.subset(chosen[data.rows_of_entries()])
-    indptr = np.concatenate([[0], np.cumsum(data.row_counts()[rows])])
-    return replace(kept, indptr=indptr, shape=(len(rows), data.shape[1]), row_ids=None)
+def layout_of(data: Any, setting: Setting) -> ImplicitLayout:
+    """How these data, in this process or on workers, become a problem with this setting."""
+    kind = DistributedImplicitLayout if on_cluster(data) else ImplicitLayout
+    return kind(data, SQUARE, setting.C, setting.weighting, alpha0=setting.alpha0)

@@ -107,6 +107,13 @@ class AllEntriesSolution(InnerSolution):
         solved_rows = solver.solved_rows(self._row_factors)
         return lambda eta: np.asarray(solved_rows(eta @ basis) @ basis.T)
 
+    def row_curvature(self, typical: float | None = None, bounds: bool = True) -> tuple[Floats, float]:
+        """(2C/p_i) (Σ_t ω v_t v_tᵀ + α₀ VᵀV) of every row, and ‖UᵀS‖²."""
+        solver, _ = self._solver, self.solved  # raises an error if it has been released
+        grams = solver.columns.by_rows.grams(self.V, solver.n_threads, solver.weights_by_rows)
+        grams += solver.background * (self.V.T @ self.V)
+        return solver.blocks_of_rows(grams), self.weighted_square
+
     def dual(self) -> Floats:
         """2C s of the observed entries, without the part of the zeros."""
         residual = self.solved.residual

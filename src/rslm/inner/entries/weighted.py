@@ -54,7 +54,7 @@ class WeightedColumns(InnerSolver):
         """The weights in the order of `columns.by_rows`."""
         if self.weights is None:
             return None
-        return np.take(self.weights, self.columns.row_order, out=scratch_like(self.weights), mode="clip")
+        return self.columns.in_row_order(self.weights)
 
     def suits_single(self, width: int) -> bool:
         """Whether there is enough work for single precision to save time, and the numbers have a range that it has."""
