@@ -217,6 +217,8 @@ def test_a_model_of_a_cluster(client, tmp_path):
     assert len(there.recommend([0], top=M)[0][0]) == M
     with pytest.raises(ValueError, match="fitted by a cluster does not know what users took"):
         there.explain(0, 1)
+    with pytest.raises(ValueError, match="does not hold what users took"):
+        there.score(data)
     there.save(tmp_path / "m.rslm")
     again, new = load(tmp_path / "m.rslm"), data.some_rows(np.array([3, 4]))
     empty = sparse.csr_array((1, M))

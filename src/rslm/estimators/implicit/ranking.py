@@ -67,6 +67,11 @@ def _held_out(model: Any, data: ObservedMatrix) -> ObservedMatrix | None:
     as held-out items are, and as new users or the data of the fit are not.
     """
     ids, known = model.row_ids_, model.known_
+    if known is None:
+        raise ValueError(
+            "a model that was fitted by a cluster does not hold what users took, which a score leaves out; use "
+            "rank_items(model, k, known=…) and the metrics of rslm.evaluate"
+        )
     if ids is None or data.row_ids is None:
         left = unseen(data, known) if data.shape == known.shape else None
         return left if left is not None and len(left) == len(data) else None
