@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from sklearn.callback import ScoringMonitor
 
+from clicks import clicks
 from plain import plain_completion
-from rslm import HankelModel, MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor, solve
+from rslm import HankelModel, ImplicitCompletion, MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor, solve
 from rslm.losses import Square
 from rslm.measurements import Entries
 from rslm.problem import Problem
@@ -72,6 +73,18 @@ def test_a_watcher_can_stop_tasks():
     make, fit = FITS["regressor"]
     model = fit(make().set_callbacks(Watcher(stop_after=1)))
     assert (model.outcome_, model.n_iter_, model.converged_) == ("interrupted", 1, False)
+
+
+def test_the_search_of_clicks_shows_its_trials_and_can_be_stopped():
+    watcher = Watcher()
+    model = ImplicitCompletion(rank=3, random_state=0).set_callbacks(watcher).fit(clicks())
+    trying = [getattr(m, "_trying", False) for m in watcher.models]
+    assert any(trying)
+    assert not trying[-1]
+    assert len(watcher.models) > model.n_iter_
+    stopped = ImplicitCompletion(rank=3, random_state=0).set_callbacks(Watcher(stop_after=1)).fit(clicks())
+    assert stopped.outcome_ == "interrupted"
+    assert stopped.row_factors_.any()
 
 
 def test_scikit_learns_own_callback_is_told():

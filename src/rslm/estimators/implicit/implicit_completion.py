@@ -23,6 +23,7 @@ from rslm.estimators.completion.observed_input import ObservedInput, columns_by_
 from rslm.estimators.completion.recommend import check_known, known_from_arrays, known_to_arrays, listed, recommended
 from rslm.estimators.implicit.confidence import check_confidence, interactions, look_like_times
 from rslm.estimators.implicit.item_space import ItemSpace
+from rslm.estimators.implicit.layout import ImplicitLayout
 from rslm.estimators.implicit.ranking import Metric
 from rslm.estimators.implicit.resumable import RankingSearchFile, resumed_settings, search_settings
 from rslm.estimators.implicit.search import Asked, Setting, found_settings, layout_of
@@ -33,6 +34,7 @@ from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
 from rslm.runtime.threads import thread_count
 from rslm.runtime.types import Floats
 from rslm.solvers import Outcome
+from rslm.solvers.loop import Callback
 from rslm.solvers.stopping import check_max_time, check_tol, time_left
 from rslm.storage.container import Arrays, Facts
 
@@ -201,16 +203,20 @@ class ImplicitCompletion(ObservedInput):
         data: Any = self._interactions(X, fitting=True) if client is None else self._on_workers(X, client)
         self._refuse_empty(data)
         with self._solving() as interrupt:
-            reporter = Reporter(self, X)
+            reporter = Reporter(self, X, several=asked.searches)
+
+            def trying(at: ImplicitLayout) -> Callback | None:
+                return reporter.callback(lambda now: at.at(now) | {"_trying": True})
+
             deadline = math.inf if self.max_time is None else began + SEARCHING * float(self.max_time)
             seed = int(as_generator(self.random_state).integers(2**31)) if asked.searches else 0
             threads = thread_count(self.n_threads)
             if checkpoint is None or not asked.searches:
-                found = found_settings(data, asked, metric, threads, seed, interrupt, deadline)
+                found = found_settings(data, asked, metric, threads, seed, interrupt, deadline, trying)
             else:
                 given = search_settings(data, asked, self.metric, self.solver, self.tol, self.random_state)
                 file = RankingSearchFile(checkpoint, given, seed)
-                found = resumed_settings(file, data, asked, metric, threads, interrupt, deadline)
+                found = resumed_settings(file, data, asked, metric, threads, interrupt, deadline, trying)
             layout = layout_of(data, found.setting)
             callback = reporter.callback(layout.at)
             # A search that was stopped goes on in the same call later, which may find other settings.

@@ -8,6 +8,7 @@ last trial.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,12 +19,14 @@ from rslm.checkpoint.file import FOUND, SEARCH, damaged
 from rslm.checkpoint.fingerprint import TO_FIND, Settings, settings_of
 from rslm.data import parts
 from rslm.estimators.automatic.search_file import SearchFile
+from rslm.estimators.implicit.layout import ImplicitLayout
 from rslm.estimators.implicit.ranking import Metric
 from rslm.estimators.implicit.search import Asked, Found, Search, Setting, found_settings, layout_of
 from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.log import logger
 from rslm.runtime.magnitudes import LARGEST, LEAST
 from rslm.runtime.types import Floats
+from rslm.solvers.loop import Callback
 from rslm.storage.container import Arrays, Facts
 
 TRIALS, START = f"{SEARCH}_trials", f"{SEARCH}_start"
@@ -119,13 +122,14 @@ def resumed_settings(
     n_threads: int,
     interrupt: Interrupt,
     deadline: float,
+    callback: Callable[[ImplicitLayout], Callback | None],
 ) -> Found:
     """What `found_settings` finds, with a checkpoint."""
     if file.found is not None:
         return file.found
     file.note()  # the seed, before anything depends on it
     kind = partial(ResumableSearch, file=file)
-    found = found_settings(data, asked, metric, n_threads, file.seed, interrupt, deadline, kind)
+    found = found_settings(data, asked, metric, n_threads, file.seed, interrupt, deadline, callback, kind)
     if found.path is None or not found.complete:
         file.note(last=True)
     else:

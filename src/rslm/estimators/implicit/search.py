@@ -30,7 +30,8 @@ from rslm.losses import Square
 from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.log import logger
 from rslm.runtime.types import Floats, Indices64
-from rslm.solvers import solve
+from rslm.solvers import Outcome, solve
+from rslm.solvers.loop import Callback
 from rslm.solvers.stopping import LEAST_TIME
 
 PER_SIZE = 0.05  # C, relative to √(n_users · n_items) / the mean confidence
@@ -99,6 +100,7 @@ class Search:
     seed: int
     interrupt: Interrupt
     deadline: float  #: on the clock of `time.perf_counter`; infinite for none
+    callback: Callable[[ImplicitLayout], Callback | None] = lambda layout: None  #: of the solver of a trial
     score: float = -1.0  #: of the best setting so far
     popularity: float = math.nan  #: the metric of the most popular items
     path: list[dict[str, float]] = field(default_factory=list)
@@ -135,7 +137,9 @@ class Search:
             random_state=self.seed,
             n_threads=self.n_threads,
             certificate=False,
+            callback=self.callback(layout),
         )
+        self.interrupt.pending |= result.outcome is Outcome.INTERRUPTED  # a callback may have stopped it
         if self.over():  # it was cut short, and cannot be compared with others
             self.starts.setdefault(setting.rank, result.U)
             return -1.0
@@ -219,6 +223,7 @@ def found_settings(
     seed: int,
     interrupt: Interrupt,
     deadline: float,
+    callback: Callable[[ImplicitLayout], Callback | None],
     kind: Callable[..., Search] = Search,
 ) -> Found:
     """What was given, or else what ranks held-out items best; the search ends at the `deadline`, on a clock.
@@ -239,7 +244,7 @@ def found_settings(
     if sample.row_counts().max(initial=0) < 2:  # no user took two items
         return Found(of_all(first))
     train, held_out = holdout_per_user(sample, 0.2, np.random.default_rng(seed))
-    search = kind(train, held_out, ranked_users(held_out), metric, n_threads, seed, interrupt, deadline)
+    search = kind(train, held_out, ranked_users(held_out), metric, n_threads, seed, interrupt, deadline, callback)
     setting = search.best(asked, first if asked.C is None else replace(first, C=asked.C / more))
     if not search.path:  # there was no time for any trial
         return Found(of_all(first), start=search.starts.get(first.rank), complete=False)
