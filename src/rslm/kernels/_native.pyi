@@ -27,7 +27,7 @@ def box_curvature(
     threads: int,
     /,
 ) -> None: ...
-def solve(factors: Floats, rhs: Floats, solution: Floats, threads: int, /) -> None: ...
+def solve(half: bool, factors: Floats, rhs: Floats, solution: Floats, threads: int, /) -> None: ...
 def predict_pairs(i: Indices64, t: Indices64, U: Floats, V: Floats, prediction: Floats, threads: int, /) -> None: ...
 def bound(
     X: Floats,
@@ -149,6 +149,7 @@ class Columns:
         U: Floats,
         ridge: Floats,
         pinned: bool,
+        single: bool,
         V: Floats,
         factors: Floats,
         threads: int,

@@ -69,8 +69,18 @@ class Factors:
 
     def solve(self, rhs: Floats, threads: int) -> Floats:
         """Solve the system of every column for its row of `rhs`."""
+        return self._solved(rhs, threads, half=False)
+
+    def back_substitute(self, rhs: Floats, threads: int) -> Floats:
+        """Solve the upper triangle R of every column for its row of `rhs`, where RᵀR is its system.
+
+        Of independent standard normal numbers, this makes normal vectors with the inverse of the system as covariance.
+        """
+        return self._solved(rhs, threads, half=True)
+
+    def _solved(self, rhs: Floats, threads: int, *, half: bool) -> Floats:
         solution = np.empty((self.columns, self.rank))
-        _native.solve(self.data, np.ascontiguousarray(rhs, dtype=np.float64), solution, threads)
+        _native.solve(half, self.data, np.ascontiguousarray(rhs, dtype=np.float64), solution, threads)
         return solution
 
 
@@ -195,6 +205,7 @@ class Columns:
         *,
         weight: Floats | None = None,
         pinned: bool = False,
+        single: bool = False,
     ) -> tuple[Floats, Factors]:
         """The first half of `evaluate`: V and the factors; `scratch` are factors that are no longer needed."""
         if U.shape[1] > WIDTH:
@@ -202,7 +213,7 @@ class Columns:
             return high_rank.solved(self, y, U, factors, threads, weight, pinned), factors
         V = np.empty((self.shape[1], U.shape[1]))
         factors = Factors.scratch(*V.shape, scratch)
-        self._native.regress(y, weight, matrix(U), ridge, pinned, V, factors.data, threads)
+        self._native.regress(y, weight, matrix(U), ridge, pinned, single, V, factors.data, threads)
         return V, factors
 
     def residuals(
