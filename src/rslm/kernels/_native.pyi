@@ -149,7 +149,6 @@ class Columns:
         U: Floats,
         ridge: Floats,
         pinned: bool,
-        single: bool,
         V: Floats,
         factors: Floats,
         threads: int,

@@ -205,7 +205,6 @@ class Columns:
         *,
         weight: Floats | None = None,
         pinned: bool = False,
-        single: bool = False,
     ) -> tuple[Floats, Factors]:
         """The first half of `evaluate`: V and the factors; `scratch` are factors that are no longer needed."""
         if U.shape[1] > WIDTH:
@@ -213,7 +212,7 @@ class Columns:
             return high_rank.solved(self, y, U, factors, threads, weight, pinned), factors
         V = np.empty((self.shape[1], U.shape[1]))
         factors = Factors.scratch(*V.shape, scratch)
-        self._native.regress(y, weight, matrix(U), ridge, pinned, single, V, factors.data, threads)
+        self._native.regress(y, weight, matrix(U), ridge, pinned, V, factors.data, threads)
         return V, factors
 
     def residuals(

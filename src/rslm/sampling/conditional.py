@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rslm.kernels import WIDTH, Columns, Factors, Unfactored
+from rslm.kernels import Columns, Factors, Unfactored
 from rslm.runtime.types import Floats
 from rslm.sampling.coefficients import Coefficients
 from rslm.sampling.prior import NormalPrior
@@ -65,7 +65,7 @@ class Conditional:
         ridge = np.empty((entries.pattern.shape[1], k + 1))
         ridge[:, :k], ridge[:, k] = noise**2 * precisions, math.inf
         solution, factors = entries.pattern.regress(
-            entries.y, design, ridge, threads, used, weight=entries.weight, pinned=True, single=k < WIDTH
+            entries.y, design, ridge, threads, used, weight=entries.weight, pinned=True
         )
         return cls(entries, prior, noise, design, ridge, axes, solution, factors)
 

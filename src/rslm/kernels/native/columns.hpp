@@ -125,7 +125,7 @@ class Columns {
                                 out, by_rows.data());
     }
     void regress(const Numbers &y, const std::optional<Numbers> &weight, const Matrix &U, const Coefficients &ridge, bool pinned,
-                 bool single, const MatrixOut &V, const VectorOut &factors, int threads) {
+                 const MatrixOut &V, const VectorOut &factors, int threads) {
         const int rank = rank_of(U.shape(1));
         threads = useful_threads(threads, entries() * rank * rank);
         const Values in = values_of(y, entries()), w = values_or_none(weight, entries());
@@ -134,7 +134,7 @@ class Columns {
         require(int64_t(factors.shape(0)) >= factor_size(columns(), rank), "the array for the factors is too small");
         nb::gil_scoped_release release;
         const Alone alone(busy, pattern);
-        chosen->evaluate(Part::SOLVE, pattern, workspace, threads, in, w, U.data(), rank, r, pinned, single, V.data(), factors.data(), {}, nullptr);
+        chosen->evaluate(Part::SOLVE, pattern, workspace, threads, in, w, U.data(), rank, r, pinned, false, V.data(), factors.data(), {}, nullptr);
     }
     double residuals(const Numbers &y, const std::optional<Numbers> &weight, const Matrix &U, const Matrix &V, const NumbersOut &residual,
                      const MatrixOut &by_rows, int threads) {

@@ -173,7 +173,7 @@ NB_MODULE(_native, m) {
         .def_prop_ro("shard_count", &Columns::shard_count)
         // Outputs are not converted: the results would be written to a copy and lost.
         .def("evaluate", watched(&Columns::evaluate), IN, nb::arg().none(), IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
-        .def("regress", watched(&Columns::regress), IN, nb::arg().none(), IN, IN, IN, IN, OUT, OUT, IN)
+        .def("regress", watched(&Columns::regress), IN, nb::arg().none(), IN, IN, IN, OUT, OUT, IN)
         .def("residuals", watched(&Columns::residuals), IN, nb::arg().none(), IN, IN, OUT, OUT, IN)
         .def("derivative", watched(&Columns::derivative), IN, nb::arg().none(), IN, IN, IN, IN, IN, nb::arg().none().noconvert(), OUT, IN)
         .def("evaluate_tasks", watched(&Columns::evaluate_tasks), IN, IN, IN, IN, IN, IN, OUT, OUT, OUT, OUT, IN)
