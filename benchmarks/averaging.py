@@ -41,8 +41,9 @@ def movielens_100k(fold: int) -> tuple[tuple[int, int], Triplets, Triplets]:
     table = np.loadtxt(needed(folder / "u.data"), dtype=np.int64)
     test = np.loadtxt(needed(folder / f"u{fold + 1}.test"), dtype=np.int64)
     pairs, held = (t[:, 0] * 10_000 + t[:, 1] for t in (table, test))
-    train = table[~np.isin(pairs, held)]
-    return (943, 1682), *((t[:, 0] - 1, t[:, 1] - 1, t[:, 2]) for t in (train, test))
+    kept = table[~np.isin(pairs, held)]
+    train, held_out = ((t[:, 0] - 1, t[:, 1] - 1, t[:, 2]) for t in (kept, test))
+    return (943, 1682), train, held_out
 
 
 def rmse(prediction: Any, test: Triplets) -> float:

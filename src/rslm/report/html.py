@@ -10,7 +10,7 @@ import numpy as np
 
 from rslm.certificate import Certificate
 from rslm.data import ObservedMatrix
-from rslm.report.comparisons import found, held_out, location
+from rslm.report.comparisons import averaging, found, held_out, location
 from rslm.report.page import facts, page, picture, png, sentence, table, verdict
 from rslm.report.plots import figure, noise_in_words, plot_convergence, plot_residuals, plot_series, plot_spectrum
 from rslm.report.settings_plots import plot_effects, plot_path
@@ -52,6 +52,7 @@ def completion_report(
     if test is not None and len(test):
         parts.append("<h2>Held-out entries</h2>" + held_out(model, train, test))
     parts.append("<h2>Mean and effects</h2>" + location(model))
+    parts.append(averaging(model))
     parts += [_how_good(certificate), table(bounds)] if model.rank_ > 0 else []
     parts.append("<h2>Pictures</h2>" + _figures([partial(plot, model) for plot in _plots(model)]))
     parts.append("<h2>Observed entries that fit worst</h2>")

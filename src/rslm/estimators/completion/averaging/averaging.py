@@ -96,7 +96,7 @@ class Averaging(Imputing):
         found, stopped = None, None
         with interrupt.within(max_time, began):
             try:
-                drawing = Drawing(layout, result, n, rng, threads)
+                drawing = Drawing(layout, result, rng, threads)
                 found = drawing.collected
                 while len(found) < n and stopped is None:
                     if interrupt.ends_soon:

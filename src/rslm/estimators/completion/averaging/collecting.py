@@ -15,52 +15,46 @@ from rslm.sampling import State
 
 
 class Collected:
-    """Room for n draws, of which some have come."""
+    """The draws so far."""
 
-    def __init__(self, layout: Layout, n: int, centre: float, scale: float, heavy: float) -> None:
+    def __init__(self, layout: Layout, centre: float, scale: float, heavy: float) -> None:
         """The chain has the values, in units of the features if they have units, minus `centre`, over `scale`.
 
         Its noise is that of entries whose weight has the root `heavy`.
         """
-        self._layout, self._n, self._centre, self._scale, self._heavy = layout, n, centre, scale, heavy
-        self._factors: list[Floats] = []  # of the samples and of the features, once their widths are known
-        self._effects = [np.empty((n, count)) for count in layout.data.shape]
-        self._intercepts, self._noise = np.empty(n), np.empty(n)
-        self._priors: list[Any] = []
+        self._layout, self._centre, self._scale, self._heavy = layout, centre, scale, heavy
+        self._models: list[dict[str, Any]] = []  # factors, effects and intercept of every draw
+        self._rest: list[tuple[float, Floats, Floats]] = []  # its noise, and mean and precision of the samples' prior
 
     def __len__(self) -> int:
-        return len(self._priors)
+        return len(self._models)
 
     def add(self, state: State) -> None:
         """Keep a state of a chain whose rows are the features, and whose columns are the samples."""
-        s, state = len(self), state.scaled(self._scale)
-        assert state.column_prior is not None
-        samples, features = state.columns, state.rows
+        state = state.scaled(self._scale)
+        samples, features, prior = state.columns, state.rows, state.column_prior
+        assert prior is not None
         of_samples, of_features = (
             np.zeros(len(side.factors)) if side.effects is None else side.effects for side in (samples, features)
         )
         means = float(of_samples.mean()), float(of_features.mean())
         effects = Effects(self._centre + sum(means), of_samples - means[0], of_features - means[1], np.zeros(0))
-        found = self._layout._factors(samples.factors, features.factors, effects)
-        blocks = found["row_factors_"], found["col_factors_"]
-        if not self._factors:
-            self._factors = [np.empty((len(block), self._n * block.shape[1])) for block in blocks]
-        for stacked, block in zip(self._factors, blocks, strict=True):
-            width = block.shape[1]
-            stacked[:, s * width : (s + 1) * width] = block
-        self._effects[0][s] = found["row_effects_"]
-        self._effects[1][s] = found["col_effects_"] + found["intercept_"]
-        self._intercepts[s] = found["intercept_"]
-        self._noise[s] = state.noise * self._heavy
-        self._priors.append((state.column_prior.mean, state.column_prior.precision))
+        self._models.append(self._layout._factors(samples.factors, features.factors, effects))
+        self._rest.append((state.noise * self._heavy, prior.mean, prior.precision))
 
     def model(self) -> dict[str, Any]:
         """The attributes of the mean of the draws so far."""
-        n = len(self)
-        rows, cols = (stacked[:, : n * (stacked.shape[1] // self._n)] / math.sqrt(n) for stacked in self._factors)
-        means, precisions = (np.array(part) for part in zip(*self._priors, strict=True))
-        draws = Draws(self._effects[0][:n], self._effects[1][:n], self._noise[:n], means, precisions)
-        intercept = float(self._intercepts[:n].mean())
-        located = {"row_effects_": draws.row_effects.mean(axis=0), "intercept_": intercept}
-        located["col_effects_"] = draws.col_effects.mean(axis=0) - intercept
+
+        def all_of(name: str) -> list[Any]:
+            return [model[name] for model in self._models]
+
+        rows, cols = (np.hstack(all_of(name)) for name in ("row_factors_", "col_factors_"))
+        for stacked in (rows, cols):
+            stacked /= math.sqrt(len(self))
+        intercepts = np.array(all_of("intercept_"))
+        noise, means, precisions = (np.array(part) for part in zip(*self._rest, strict=True))
+        row_effects, col_effects = np.array(all_of("row_effects_")), np.array(all_of("col_effects_"))
+        located = {"intercept_": float(intercepts.mean())}
+        located |= {"row_effects_": row_effects.mean(axis=0), "col_effects_": col_effects.mean(axis=0)}
+        draws = Draws(row_effects, col_effects + intercepts[:, None], noise, means, precisions)
         return {"row_factors_": rows, "col_factors_": cols, "_draws": draws} | located

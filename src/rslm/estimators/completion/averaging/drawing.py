@@ -18,7 +18,7 @@ BURN_IN = 5  # draws that are left out, as they depend on the start; found by va
 class Drawing:
     """Draws of the posterior of a completed matrix."""
 
-    def __init__(self, layout: Layout, result: Result, n: int, rng: np.random.Generator, threads: int) -> None:
+    def __init__(self, layout: Layout, result: Result, rng: np.random.Generator, threads: int) -> None:
         data, ridges = layout._scaled(), layout.ridges
         located = layout._located(result.effects).scaled(1.0 / layout.scale)
         y = np.asarray(data.values, dtype=np.float64) - located.mean
@@ -36,7 +36,7 @@ class Drawing:
         )
         self._chain = Chain(entries, start, rng, threads)
         self._burnt = 0
-        self.collected = Collected(layout, n, located.mean * layout.scale, size * layout.scale, math.sqrt(heavy))
+        self.collected = Collected(layout, located.mean * layout.scale, size * layout.scale, math.sqrt(heavy))
 
     @property
     def noise(self) -> float:
