@@ -36,6 +36,7 @@ ONLY = {
     "location": {"runtime.types", "runtime"},
     "problem": {"runtime.types", "runtime", "kernels", "losses", "measurements", "structures", "location"},
     "linalg": {"runtime.types", "runtime", "kernels"},
+    "sampling": {"runtime.types", "kernels", "linalg"},
     "evaluate": {"runtime.types", "runtime", "data"},
     "cli": {"rslm", "estimators", "data", "datasets", "distributed", "evaluate", "report", "storage"},
 }

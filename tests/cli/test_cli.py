@@ -231,6 +231,19 @@ def test_complete_for_machines(monkeypatch, capsys, ratings):
     assert facts["model"].endswith("model.rslm")
 
 
+def test_complete_averages(monkeypatch, capsys, ratings):
+    model, code = completed(monkeypatch, ratings, "--average", "20", "--report", str(ratings.parent / "r.html"))
+    assert code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Predictions are means of 20 draws from a posterior with noise" in shown
+    assert rslm.load(model).n_draws_ == 20
+    assert "mean of the draws" in (ratings.parent / "r.html").read_text()
+    assert run(monkeypatch, "info", str(model)) == 0
+    assert "means of 20 draws" in " ".join(capsys.readouterr().out.split())
+    assert completed(monkeypatch, ratings, "--force", "--average", "20", "--json")[1] == 0
+    assert json.loads(capsys.readouterr().out)["draws"] == 20
+
+
 def test_complete_finds_its_settings(monkeypatch, capsys, ratings):
     """Without any option, and says why."""
     assert run(monkeypatch, "complete", str(ratings), "--json") == 0

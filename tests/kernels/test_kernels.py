@@ -139,7 +139,9 @@ def check_all(c, rank, dtype=np.float64, threads=2, change=lambda U: U):
     rhs = np.random.default_rng(2).normal(size=V.shape)
     solution = reference.solve_with_factors(c, U, ridge, rhs)
     assert_close(s.factors.solve(rhs, threads), solution, DOUBLE)
-    assert_close(c.factorise(U, ridge, threads).solve(rhs, threads), solution, DOUBLE)
+    factors = c.factorise(U, ridge, threads)
+    assert_close(factors.solve(rhs, threads), solution, DOUBLE)
+    assert_close(factors.back_substitute(rhs, threads), reference.back_substitute(c, U, ridge, rhs), DOUBLE)
 
     # Weighted kernels: what is stored in single precision is given as such, so nothing is lost here.
     z, weight = derivatives(c, dtype)
@@ -311,7 +313,8 @@ def test_the_number_of_threads_does_not_change_a_bit(rank, dtype):
         s = c.evaluate(y, U, ridge, threads)
         yield from (np.array(s.squares), s.V, s.residual, s.by_rows, s.factors.solve(V, threads))
         yield c.derivative(s, U, dU, threads)
-        yield c.factorise(U, ridge, threads).solve(V, threads)
+        factors = c.factorise(U, ridge, threads)
+        yield from (factors.solve(V, threads), factors.back_substitute(V, threads))
         factors = c.factorise(U, ridge, threads, weight)
         yield from (factors.solve(V, threads), c.weighted_derivative(z, weight, U, V, factors, dU, threads))
         yield from (c.scatter(z, V, threads), c.gather(z, U, threads), c.grams(U, threads, weight))

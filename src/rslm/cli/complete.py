@@ -33,6 +33,9 @@ def complete(
     weighting: Annotated[
         float | None, typer.Option(help="Exponent of the weighted trace norm; 0 for the plain one. Found if not given.")
     ] = None,
+    average: Annotated[
+        int | None, typer.Option(min=2, help="Predict by the mean of this many draws from a posterior, 100 say.")
+    ] = None,
     implicit: Annotated[
         bool, typer.Option("--implicit", help="The values are counts of what rows took: clicks, plays, purchases.")
     ] = False,
@@ -93,7 +96,7 @@ def complete(
     from rslm import ImplicitCompletion, MatrixCompletion
     from rslm.cli.cluster import complete_on_cluster, implicit_on_cluster
     from rslm.cli.completed import result, write_filled
-    from rslm.cli.found import in_words
+    from rslm.cli.found import averaged, in_words
     from rslm.cli.held_out import accuracy, better_guess, interval_facts, rmse
     from rslm.cli.implicit import complete_implicit
     from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
@@ -118,12 +121,12 @@ def complete(
     if implicit:
         others: dict[str, Any] = {"--lower": lower, "--upper": upper, "--fill": fill}
         others |= {"--loss": None if loss == "square" else loss, "--no-effects": None if effects else True}
-        others |= {"--interval": interval}
+        others |= {"--interval": interval, "--average": average}
         if given := [name for name, value in others.items() if value is not None]:
             raise ValueError(f"{', '.join(given)} cannot be combined with --implicit; leave that out")
     if scheduler is not None:
         here: dict[str, Any] = {"--fill": fill, "--report": report, "--rows": rows, "--cols": cols, "--values": values}
-        here |= {"--events": events, "--interval": interval}
+        here |= {"--events": events, "--interval": interval, "--average": average}
         if given := [name for name, value in here.items() if value]:
             raise ValueError(
                 f"{', '.join(given)} cannot be combined with --scheduler, as only the workers have the entries; leave "
@@ -173,7 +176,7 @@ def complete(
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > FEW else (matrix, None)
     loss = shared["loss"] = with_width(loss, matrix.values)
     limit = AUTO if rank is None else min(rank, *matrix.shape)
-    estimator = MatrixCompletion(limit, AUTO if c is None else c, **shared)
+    estimator = MatrixCompletion(limit, AUTO if c is None else c, average=average, **shared)
     name, measure = ("held-out accuracy", accuracy) if as_loss(loss).binary else ("held-out RMSE", rmse)
     error = (lambda fitted: measure(fitted, test)) if test is not None else None
     began = time.perf_counter()
@@ -194,6 +197,8 @@ def complete(
     finally:  # also after Ctrl-C: it lists the files that were written
         show(console, "Result", facts if json else {k: v for k, v in facts.items() if k != "search"}, json)
     for line in in_words(estimator):
+        console.print(line)
+    if line := averaged(estimator):
         console.print(line)
     if estimator.rank_ > 0:  # else nothing was asked of W that could be certified
         console.print(estimator.certificate_.verdict)

@@ -24,6 +24,8 @@ def result(
     facts |= {"effects": model.effects is not None, "loss": model.loss}
     if test is not None:
         facts |= {"held_out_entries": len(test)} | held_out_facts(model, train, test)
+    if model.n_draws_:
+        facts |= {"draws": model.n_draws_, "noise": model.noise_}
     facts |= {"outcome": model.outcome_, "iterations": model.n_iter_, "seconds": seconds}
     return facts | {"relative_gap": float(model.certificate_.relative_gap)} | search_facts(model)
 

@@ -90,6 +90,16 @@ def _of_ranking(model: Any) -> str:
     )
 
 
+def averaged(model: Any) -> str | None:
+    """A sentence about the draws that predictions are means of; None if there are none."""
+    if not getattr(model, "n_draws_", 0):
+        return None
+    return (
+        f"Predictions are means of {model.n_draws_} draws from a posterior with noise {model.noise_:.4g}. What is said "
+        "of the optimum is of the matrix that they start from."
+    )
+
+
 def verdict(model: Any) -> str:
     """How far the answer can be from the optimum; where nothing of low rank was solved for, what there is instead."""
     if model.certificate_ is not None:

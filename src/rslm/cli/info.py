@@ -13,7 +13,7 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
     Example: rslm info ratings.rslm
     """
     from rslm import load
-    from rslm.cli.found import in_words, search_facts, verdict
+    from rslm.cli.found import averaged, in_words, search_facts, verdict
     from rslm.cli.output import screen, show
 
     console = screen(json)
@@ -35,6 +35,8 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
     if getattr(fitted, "held_out_", None) is not None:
         for line in in_words(fitted):
             console.print(line)
+    if (average := averaged(fitted)) is not None:
+        console.print(average)
     console.print(verdict(fitted))
 
 

@@ -58,6 +58,9 @@ class FitProgress:
             rank = model.row_factors_.shape[1]
             parts = [f"Finding settings: trying rank {rank}, C {now['C']:.3g}"]
             return ", ".join(parts + ([] if self._error is None else [f"{self._name} {self._error(model):.4f}"]))
+        if (drawing := getattr(model, "_drawing", None)) is not None:
+            parts = [f"Averaging: {drawing[0]} of {drawing[1]} draws"]
+            return ", ".join(parts + ([] if self._error is None else [f"{self._name} {self._error(model):.4f}"]))
         parts = [f"Iteration {self._iterations}"]
         if self._error is not None:
             parts.append(f"{self._name} {self._error(model):.4f}")

@@ -13,6 +13,7 @@ from rslm.runtime.log import logger
 from rslm.solvers.stopping import Progress
 
 Attributes = Callable[[Progress], dict[str, Any]]
+REPORTS = 20  # of draws to callbacks, as each may copy all draws
 
 
 class Reporter:
@@ -45,6 +46,22 @@ class Reporter:
                 estimator=self._estimator,
                 X=self._X,
                 reconstruction_attributes=lambda: attributes(progress) | _last(progress, scale),
+            )
+        )
+
+    def drawn(self, count: int, n: int, noise: float, seconds: float, attributes: Callable[[], dict[str, Any]]) -> bool:
+        """Report a draw of a posterior to the log, and about `REPORTS` of n to callbacks; whether one wants to stop."""
+        if self._estimator.verbose:
+            logger.info(f"draw {count} of {n}  noise {noise:.4g} of the spread  {seconds:.2f} s")
+        if not self._active or count % -(-n // REPORTS):
+            return False
+        task = self._context.subcontext(task_name=f"draw {count}")
+        task.call_on_fit_task_begin(estimator=self._estimator, X=self._X)
+        return bool(
+            task.call_on_fit_task_end(
+                estimator=self._estimator,
+                X=self._X,
+                reconstruction_attributes=lambda: attributes() | {"_drawing": (count, n)},
             )
         )
 

@@ -69,8 +69,18 @@ class Factors:
 
     def solve(self, rhs: Floats, threads: int) -> Floats:
         """Solve the system of every column for its row of `rhs`."""
+        return self._solved(rhs, threads, half=False)
+
+    def back_substitute(self, rhs: Floats, threads: int) -> Floats:
+        """Solve the upper triangle R of every column for its row of `rhs`, where RᵀR is its system.
+
+        Of independent standard normal numbers, this makes normal vectors with the inverse of the system as covariance.
+        """
+        return self._solved(rhs, threads, half=True)
+
+    def _solved(self, rhs: Floats, threads: int, *, half: bool) -> Floats:
         solution = np.empty((self.columns, self.rank))
-        _native.solve(self.data, np.ascontiguousarray(rhs, dtype=np.float64), solution, threads)
+        _native.solve(half, self.data, np.ascontiguousarray(rhs, dtype=np.float64), solution, threads)
         return solution
 
 

@@ -61,6 +61,12 @@ def solve_with_factors(c: Columns, X: Floats, ridge: Floats, rhs: Floats, weight
     return np.array([_solved(*one) for one in zip(grams, ridge, rhs, strict=True)]).reshape(rhs.shape)
 
 
+def back_substitute(c: Columns, X: Floats, ridge: Floats, rhs: Floats) -> Floats:
+    """R_t⁻¹ rhs_t for every column, where R_t is upper triangular, and R_tᵀ R_t = X_tᵀ X_t + ridge_t."""
+    roots = np.linalg.cholesky(systems(c, X, ridge)).transpose(0, 2, 1)
+    return np.linalg.solve(roots, rhs[:, :, None])[:, :, 0]
+
+
 def systems(c: Columns, X: Floats, ridge: Floats, weight: Floats | None = None) -> Floats:
     """X_tᵀ diag(weight) X_t + ridge_t for every column."""
     weight = np.ones(c.entries) if weight is None else weight

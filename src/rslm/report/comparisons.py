@@ -63,6 +63,16 @@ def has_effects(model: Any) -> bool:
     return bool(model.intercept_ or np.any(model.row_effects_) or np.any(model.col_effects_))
 
 
+def averaging(model: Any) -> str:
+    """The draws that predictions are means of; nothing if there are none."""
+    if not getattr(model, "n_draws_", 0):
+        return ""
+    return facts("Average", {"draws from the posterior": model.n_draws_, "noise": f"{model.noise_:.5g}"}) + sentence(
+        "Predictions, residuals and held-out errors are of the mean of the draws. Settings and certificate are of the "
+        "matrix that the draws start from."
+    )
+
+
 def found(model: Any) -> str:
     """Which settings were found, and the errors of the entries that the search has held out."""
     path = getattr(model, "path_", None)

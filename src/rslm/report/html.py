@@ -10,7 +10,7 @@ import numpy as np
 
 from rslm.certificate import Certificate
 from rslm.data import ObservedMatrix
-from rslm.report.comparisons import found, held_out, location
+from rslm.report.comparisons import averaging, found, held_out, location
 from rslm.report.interval_plots import intervals, plot_intervals
 from rslm.report.page import facts, page, picture, png, sentence, table, verdict
 from rslm.report.plots import figure, noise_in_words, plot_convergence, plot_residuals, plot_series, plot_spectrum
@@ -54,6 +54,7 @@ def completion_report(
     if tested is not None:
         parts.append("<h2>Intervals</h2>" + intervals(model, tested))
     parts.append("<h2>Mean and effects</h2>" + location(model))
+    parts.append(averaging(model))
     parts += [how_good(certificate), bounds(certificate)] if model.rank_ > 0 else []
     plots = [partial(plot, model) for plot in _plots(model)]
     plots += [] if tested is None else [partial(plot_intervals, model, tested)]

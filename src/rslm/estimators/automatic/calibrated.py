@@ -58,6 +58,6 @@ def predicted(model: dict[str, Any], data: ObservedMatrix, n_threads: int) -> Fl
 
 
 def factors_in_units(model: dict[str, Any], units: Floats | None) -> tuple[Floats, Floats]:
-    """Row and column factors; those of features that have units of their own in these units."""
-    cols = model["col_factors_"]
-    return model["row_factors_"], cols if units is None else cols / units[:, None]
+    """Row and column factors of one matrix; those of features that have units of their own in these units."""
+    rows, cols = model.get("_one_draw", (model["row_factors_"], model["col_factors_"]))
+    return rows, cols if units is None else cols / units[:, None]

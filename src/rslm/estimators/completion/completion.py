@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -55,14 +56,17 @@ class Completion(PredictingIntervals):
         max_time: float | None,
         checkpoint: str | os.PathLike[str] | None = None,
         reporter: Reporter | None = None,
+        then: Callable[[Result], None] | None = None,
     ) -> Result:
-        """Solve the problem of the layout and keep the model."""
+        """Solve the problem of the layout and keep the model; what comes `then` is still part of the fit."""
         problem = layout.problem()
         limit = rank_limit(rank, problem.shape)
         reporter = Reporter(self, X) if reporter is None else reporter
         callback = reporter.callback(layout.at, layout.scale)
         result = self._solve(problem, limit, start, max_time=max_time, callback=callback, checkpoint=checkpoint)
         self._keep_model(layout, result)
+        if then is not None:
+            then(result)
         reporter.done()
         return result
 

@@ -154,8 +154,8 @@ class Layout:
 
     def model(self, U: Floats, V: Floats, rounding: float, effects: Effects | None = None) -> dict[str, Any]:
         """The attributes that an estimator predicts with, from a point of the solver and the rounding of the loss."""
-        left, V = self._left(U), V * self.scale
-        rows, cols = (V, left) if self.features_first else (left, V)
+        V = V * self.scale
+        rows, cols = self.factors_of(U, V)
         row_counts, col_counts = self.data.row_counts(), self.data.col_counts()
         basis = self._basis(U, V)
         if effects is None:  # else rows and columns without an entry have the location alone
@@ -170,6 +170,11 @@ class Layout:
         subspace = Subspace(basis, self.C, self.weighting, float(row_counts.mean()), self.box, offsets, self.units)
         factors = self._factors(rows, cols, located)
         return self._described(rounding) | factors | {"_subspace": subspace, "_box": self.box, "_ridges": self.ridges}
+
+    def factors_of(self, U: Floats, V: Floats) -> tuple[Floats, Floats]:
+        """The factors of the samples and of the features, from a point of the solver."""
+        left = self._left(U)
+        return (V, left) if self.features_first else (left, V)
 
     def _factors(self, rows: Floats, cols: Floats, located: Effects) -> dict[str, Any]:
         """Factors and effects in the units of the data.
@@ -204,6 +209,7 @@ class Layout:
             "_counts": np.asarray(self.data.col_counts()),
             "_rounding": rounding,
             "classes_": self._classes(),
+            "_draws": None,  # those of an earlier fit are of other data
         }
 
     def at(self, progress: Progress) -> dict[str, Any]:

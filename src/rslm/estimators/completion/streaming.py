@@ -39,6 +39,8 @@ def obstacle(loss: Loss, weighting: object, bounds: object) -> str | None:
 def learns_from_streams(model: PartialFit) -> bool:
     """Whether the loss, the weighting and the bounds allow streams, for `available_if`."""
     why = obstacle(as_loss(model.loss), model.weighting, model.bounds)
+    if getattr(model, "average", None) is not None:
+        why = f"average={model.average} draws from all samples, which a stream does not keep; leave it out"
     if why is not None:
         raise AttributeError(why)
     return True

@@ -59,14 +59,16 @@ double evaluate(Part part, const Pattern &c, Workspace &workspace, int threads, 
     return total;
 }
 
-void solve_columns(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution) {
+void solve_columns(bool half, int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution) {
     each(threads, blocks_of(columns), even(blocks_of(columns), threads), [&] {
         return [&, b = Buffer<vec>(rank)](int64_t g) {
             const int64_t first = LANES * g;
             const int lanes = columns - first < LANES ? int(columns - first) : LANES;
             for (int k = 0; k < rank; k++)
                 for (int l = 0; l < LANES; l++) b[k][l] = l < lanes ? rhs[(first + l) * rank + k] : 0.0;
-            ::solve(rank, factors + size_t(g) * size_t(triangle(rank)) * LANES, b.data);
+            const double *factor = factors + size_t(g) * size_t(triangle(rank)) * LANES;
+            if (half) ::back_substitute(rank, factor, b.data);
+            else ::solve(rank, factor, b.data);
             for (int l = 0; l < lanes; l++)
                 for (int k = 0; k < rank; k++) solution[(first + l) * rank + k] = b[k][l];
         };

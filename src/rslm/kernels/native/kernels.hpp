@@ -172,8 +172,8 @@ struct Kernels {
     // The number of elements of a padded row, and the padding of rows × rank numbers, with a zero row after the last.
     int (*padded_width)(int rank);
     void (*padded)(const double *U, int64_t rows, int rank, double *out);
-    // One right-hand side and solution of `rank` numbers for every column.
-    void (*solve)(int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution);
+    // One right-hand side and solution of `rank` numbers for every column; if `half`, of the upper triangle R alone, where RᵀR is the system.
+    void (*solve)(bool half, int64_t columns, int threads, const double *factors, int rank, const double *rhs, double *solution);
     // (XᵀWX + ridge)⁻¹ times the right-hand side of every column, for any rank. The residuals are at most 1e-13 of the right-hand sides,
     // in the scale of the diagonal. Column t has room for a factor from factors[rooms[t]] to factors[rooms[t + 1]]: if that is enough, it
     // is written, or read if it is `known`; the other columns, or all if `rooms` is null, are solved anew.

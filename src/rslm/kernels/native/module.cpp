@@ -38,13 +38,13 @@ void rslm::out_of_memory() { throw std::bad_alloc(); }
 
 namespace {
 
-void solve(const Vector &factors, const Matrix &rhs, const MatrixOut &solution, int threads) {
+void solve(bool half, const Vector &factors, const Matrix &rhs, const MatrixOut &solution, int threads) {
     const int rank = any_rank_of(rhs.shape(1));
     threads = useful_threads(threads, int64_t(rhs.shape(0)) * rank * rank);
     require_shape(solution, int64_t(rhs.shape(0)), rank);
     require(int64_t(factors.shape(0)) >= factor_size(int64_t(rhs.shape(0)), rank), "the array of the factors is too small");
     nb::gil_scoped_release release;
-    chosen->solve(int64_t(rhs.shape(0)), threads, factors.data(), rank, rhs.data(), solution.data());
+    chosen->solve(half, int64_t(rhs.shape(0)), threads, factors.data(), rank, rhs.data(), solution.data());
 }
 
 // A scalar, a row, a column or a matrix of bounds, by its strides.
@@ -159,7 +159,7 @@ NB_MODULE(_native, m) {
     m.def("padded_width", [](int rank) { return chosen->padded_width(any_rank_of(size_t(rank))); }, nb::arg("rank"));
     m.def("padded", &padded, IN, OUT);
     m.def("box_curvature", &box_curvature, IN, IN, nb::arg().none(), IN, IN, IN, IN, IN, OUT, IN);
-    m.def("solve", &solve, IN, IN, OUT, IN);
+    m.def("solve", &solve, IN, IN, IN, OUT, IN);
     m.def("bound", &bound, IN, OUT, OUT, IN, IN, IN, IN, IN, IN, IN, IN, IN, OUT, IN, IN, OUT, OUT, IN, IN);
     m.def("predict_pairs", &predict_pairs, IN, IN, IN, IN, OUT, IN);
     nb::class_<Features>(m, "Features")

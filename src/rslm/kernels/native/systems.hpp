@@ -61,6 +61,17 @@ RSLM_INLINE void factorise(int r, vec *m, const vec *least) {
     }
 }
 
+// b ← R⁻¹ b
+RSLM_INLINE void back_substitute(int r, const double *factors, vec *b) {
+    const auto at = [factors](int i) { return load<vec>(factors + LANES * i); };
+    for (int k = r - 1; k >= 0; k--) {
+        const int row = packed(r, k, k);
+        vec x = b[k];
+        for (int j = 1; j < r - k; j++) x -= at(row + j) * b[k + j];
+        b[k] = x * at(row);
+    }
+}
+
 // b ← (RᵀR)⁻¹ b
 RSLM_INLINE void solve(int r, const double *factors, vec *b) {
     const auto at = [factors](int i) { return load<vec>(factors + LANES * i); };
@@ -69,12 +80,7 @@ RSLM_INLINE void solve(int r, const double *factors, vec *b) {
         const vec x = b[k] *= at(row);
         for (int j = 1; j < r - k; j++) b[k + j] -= at(row + j) * x;
     }
-    for (int k = r - 1; k >= 0; k--) {
-        const int row = packed(r, k, k);
-        vec x = b[k];
-        for (int j = 1; j < r - k; j++) x -= at(row + j) * b[k + j];
-        b[k] = x * at(row);
-    }
+    back_substitute(r, factors, b);
 }
 
 // The systems of one group of columns, a lane of a register each: a packed triangle, followed by the right-hand side.
