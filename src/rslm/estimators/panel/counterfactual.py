@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rslm.estimators.panel.panel import Panel
@@ -18,7 +20,7 @@ class Counterfactual:
     """What would have been without treatment, from the entries that a fit may see."""
 
     def __init__(self, panel: Panel, shrunk: Fitted, C: float, debias: bool, rank: int | None, tol: float) -> None:
-        self.panel, self._shrunk, self._C, self._debias, self._tol = panel, shrunk, C, debias, tol
+        self.panel, self._shrunk, self._C, self._debias, self._given, self._tol = panel, shrunk, C, debias, rank, tol
         self.limit = most_rank(panel, panel.control)
         if debias:
             found = refit(panel, panel.control, shrunk.W[0], rank)
@@ -29,11 +31,6 @@ class Counterfactual:
             self.effective_rank, self.fitted = _shrunk_rank(values, C), shrunk
 
     @property
-    def least_rank(self) -> int:
-        """The rank that entries must determine where fewer of them are seen."""
-        return self.rank if self._debias else 0
-
-    @property
     def degrees(self) -> float:
         """Degrees of freedom of the fit."""
         return degrees(self.panel, self.effective_rank)
@@ -42,13 +39,12 @@ class Counterfactual:
         """The same model for `count` panels."""
         return Limited(self.rank) if self._debias else Shrunk(np.full(count, self._C))
 
-    def without(self, hidden: Flags) -> Fitted:
-        """The fit of the same model that does not see the hidden entries."""
-        panel, observed = self.panel, ~np.isnan(self.panel.outcomes) & ~hidden
-        if self._debias:
-            return refit(panel, observed, self.fitted.W[0], self.rank).fitted
-        start, rule = self.fitted.W, self.rule(1)
-        return fit_stack(panel.outcomes[None], observed[None], rule, start, covariates=panel.covariates, tol=self._tol)
+    def without(self, held: Flags) -> Counterfactual:
+        """The same model, with its rank found again, from a panel where these entries count as treated."""
+        panel = replace(self.panel, treated=self.panel.treated | held)
+        rule, start, known = Shrunk(np.array([self._C])), self._shrunk.W, panel.covariates
+        shrunk = fit_stack(panel.outcomes[None], panel.control[None], rule, start, covariates=known, tol=self._tol)
+        return Counterfactual(panel, shrunk, self._C, self._debias, self._given, self._tol)
 
 
 def _shrunk_rank(values: Floats, C: float) -> float:

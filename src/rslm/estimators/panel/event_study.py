@@ -11,9 +11,7 @@ from scipy.stats import t as student
 
 from rslm.estimators.panel.counterfactual import Counterfactual
 from rslm.estimators.panel.panel import NEVER, Panel
-from rslm.estimators.panel.refit import most_rank
 from rslm.estimators.panel.resampling import METHODS, Refitted
-from rslm.estimators.panel.stack import Fitted
 from rslm.estimators.panel.two_way import Flags
 from rslm.runtime.types import Floats, Indices64
 
@@ -29,7 +27,7 @@ def weights_at(relative: Indices64, entries: Flags, times: Indices64) -> tuple[F
     return at / counts[:, None, None], counts
 
 
-def held_out_before(panel: Panel, periods: int, rank: int) -> Flags:
+def held_out_before(panel: Panel, periods: int) -> Flags:
     """The last untreated entries of each treated unit, to be predicted; at least half of each unit's entries stay."""
     held = np.zeros(panel.shape, dtype=np.bool_)
     control, relative = panel.control, panel.relative
@@ -38,8 +36,6 @@ def held_out_before(panel: Panel, periods: int, rank: int) -> Flags:
         many = min(len(before), int(control[i].sum()) // 2)
         held[i, before[len(before) - many :]] = True
     held[:, ~(control & ~held).any(axis=0)] = False
-    while held.any() and most_rank(panel, control & ~held) < rank:  # what is left must determine the factors
-        held &= relative > relative[held].min()
     return held
 
 
@@ -72,49 +68,43 @@ class Studied:
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """How standard errors are found: by refits of a model."""
+    """How standard errors are found: by refits."""
 
-    model: Counterfactual
     method: str | None  #: None: they are NaN
     count: int
     rng: np.random.Generator
     n_threads: int
 
     @classmethod
-    def none(cls, model: Counterfactual) -> Errors:
-        return cls(model, None, 0, np.random.default_rng(0), 1)
+    def none(cls) -> Errors:
+        return cls(None, 0, np.random.default_rng(0), 1)
 
-    def of(self, hidden: Flags, fitted: Fitted, weights: Floats) -> Floats:
-        """The standard errors of averages of the effects at hidden entries."""
+    def of(self, model: Counterfactual, weights: Floats) -> Floats:
+        """The standard errors of averages of the effects at treated entries."""
         if self.method is None:
             return np.full(len(weights), math.nan)
-        model = self.model
-        given = Refitted(model.panel, hidden, fitted, model.rule, model.degrees, self.n_threads)
+        panel = model.panel
+        given = Refitted(panel, panel.treated, model.fitted, model.rule, model.degrees, self.n_threads)
         return METHODS[self.method](given, weights, self.count, self.rng)
 
 
 def after(model: Counterfactual, errors: Errors) -> Studied:
     """Effects by time since adoption."""
-    return _studied(model, errors, model.panel.treated, model.panel.affected, model.fitted)
+    return _studied(model, errors, model.panel.relative, model.panel.affected)
 
 
 def before(model: Counterfactual, errors: Errors, periods: int) -> Studied | None:
     """Effects of the last periods before adoption, which are held out; None if they cannot be."""
-    panel = model.panel
-    held = held_out_before(panel, periods, model.least_rank)
-    if not held.any():
-        return None
-    hidden = panel.treated | held
-    return _studied(model, errors, hidden, held, model.without(hidden))
+    held = held_out_before(model.panel, periods)
+    return _studied(model.without(held), errors, model.panel.relative, held) if held.any() else None
 
 
-def _studied(model: Counterfactual, errors: Errors, hidden: Flags, entries: Flags, fitted: Fitted) -> Studied:
-    panel = model.panel
-    times = np.unique(panel.relative[entries])
-    weights, counts = weights_at(panel.relative, entries, times)
+def _studied(model: Counterfactual, errors: Errors, relative: Indices64, entries: Flags) -> Studied:
+    times = np.unique(relative[entries])
+    weights, counts = weights_at(relative, entries, times)
     whole = (entries / entries.sum())[None]
-    found = errors.of(hidden, fitted, np.concatenate([whole, weights]))
-    effects = np.nan_to_num(panel.outcomes - fitted.predicted[0])
+    found = errors.of(model, np.concatenate([whole, weights]))
+    effects = np.nan_to_num(model.panel.outcomes - model.fitted.predicted[0])
     by_time = (weights * effects).sum(axis=(1, 2))
     return Studied(times, by_time, found[1:], counts, float((whole * effects).sum()), float(found[0]))
 

@@ -295,7 +295,7 @@ class PanelCompletion(Estimator):
         model = Counterfactual(panel, shrunk, self.C_, self.debias, given, float(self.tol))
         if given is not None and given > model.limit:
             warn_caller(f"rank={given} is more than this panel determines; {model.limit} factors are fitted")
-        errors = Errors(model, self.inference, int(self.n_refits), rng, threads)
+        errors = Errors(self.inference, int(self.n_refits), rng, threads)
         fitted = model.fitted
         self.rank_ = model.rank
         self.counterfactual_ = fitted.predicted[0] * scale + centre
@@ -311,8 +311,7 @@ class PanelCompletion(Estimator):
         except Stopped:
             stopped = Outcome.INTERRUPTED if interrupt.pending else Outcome.TIME
             self.outcome_, self.converged_ = stopped.value, False
-            self._set_errors(after(model, Errors.none(model)), None, scale)
-            warn_caller("the fit was stopped before its refits ended, so there are no standard errors")
+            self._set_errors(after(model, Errors.none()), None, scale)
 
     def _set_effects(self) -> None:
         panel = self._panel
@@ -350,7 +349,10 @@ class PanelCompletion(Estimator):
 
     def _advice(self) -> dict[Outcome, str]:
         advice = super()._advice()
-        return {**advice, Outcome.TIME: "not finished within max_time; raise it, or lower n_refits"}
+        return {
+            **advice,
+            Outcome.TIME: "not finished within max_time, so there are no standard errors; raise it, or lower n_refits",
+        }
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
