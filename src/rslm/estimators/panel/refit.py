@@ -3,7 +3,8 @@
 The trace norm shrinks factors, and most where a treated unit has few outcomes before its treatment; effects of factors
 that are correlated with adoption then look like effects of the treatment. The refit starts in the leading singular
 vectors of the certified fit and minimises the squares alone. Its rank is the least at which the largest singular value
-of the residuals is one of noise.
+of the residuals is one of noise: of independent noise, σ(√units + √periods), or of noise that is correlated over time,
+which is measured by residuals of which each unit's are shifted in time and have a random sign.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ EXACT = 1e-8  # relative step at which the refit ends
 MOST_STEPS = 2000
 EDGE = 0.95  # of σ(√units + √periods), the largest singular value of noise, that a factor has to exceed
 RANKS = 20  # most factors that are looked for
+SHIFTS = 20  # sets of shifted residuals
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +53,26 @@ def refit(panel: Panel, observed: Flags, W: Floats, rank: int | None) -> Refit:
 
     if rank is not None:
         return Refit(min(rank, limit), at(min(rank, limit)), limit)
-    two_way, edge = TwoWay(observed[None], panel.covariates), EDGE * sum(np.sqrt(panel.shape))
+    two_way = TwoWay(observed[None], panel.covariates)
     for r in range(limit + 1):
         fitted = at(r)
         left = two_way.residual(np.where(observed, panel.outcomes - fitted.W, 0.0))
-        if r == limit or float(largest(left)[0]) <= edge * noise(panel, observed, left, r):
+        if r == limit or float(largest(left)[0]) <= edge(panel, observed, left, r):
             return Refit(r, fitted, limit)
     raise AssertionError("a rank was returned")
+
+
+def edge(panel: Panel, observed: Flags, left: Floats, rank: int) -> float:
+    """The largest singular value that noise like the residuals may have."""
+    n, T = panel.shape
+    rng = np.random.default_rng(0)
+    at = (np.arange(T) + rng.integers(0, T, (SHIFTS, n, 1))) % T
+    shifted = np.take_along_axis(np.repeat(left, SHIFTS, axis=0), at, axis=2)
+    signs = rng.choice(np.array([-1.0, 1.0]), (SHIFTS, n, 1))
+    entries = int(observed.sum())
+    lost = np.sqrt(entries / max(entries - degrees(panel, rank), 1.0))  # of the noise, to what was fitted
+    of_shifted = lost * float(np.mean(largest(shifted * signs)))
+    return max(EDGE * (np.sqrt(n) + np.sqrt(T)) * noise(panel, observed, left, rank), of_shifted)
 
 
 def noise(panel: Panel, observed: Flags, left: Floats, rank: float) -> float:

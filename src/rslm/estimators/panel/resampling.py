@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm as normal
 
 from rslm.estimators.panel.panel import Panel
 from rslm.estimators.panel.spectral import Spectral
@@ -26,6 +27,7 @@ from rslm.runtime.types import Floats, Indices64
 
 ENOUGH = 1e-4  # relative gap or step of a refit: far below the standard errors
 MOST_STEPS = 300
+SHARE = 0.9  # of the refits from whose largest error the standard error follows, as of a normal distribution
 DONORS = 5  # never-treated units from which residuals are drawn; with fewer, all units serve
 
 
@@ -66,7 +68,7 @@ def bootstrap(given: Refitted, weights: Floats, count: int, rng: np.random.Gener
     signs = rng.choice(np.array([-1.0, 1.0]), (count, len(left), 1))
     Y = predicted + rows * signs
     drawn = _averages(Y - given.fits(Y, observed[None]).predicted, weights)
-    return np.asarray(np.sqrt(np.mean(drawn**2, axis=0)))  # the effects are 0 here
+    return _errors(drawn)
 
 
 def _filled(left: Floats, observed: Flags, rng: np.random.Generator) -> Floats:
@@ -104,7 +106,12 @@ def placebo(given: Refitted, weights: Floats, count: int, rng: np.random.Generat
     Y = np.repeat(given.panel.outcomes[None], count, axis=0)
     effects = np.nan_to_num(Y - given.fits(Y, observed).predicted)
     drawn = np.array([_averages(effect[None], _normalised(w))[0] for effect, w in zip(effects, moved, strict=True)])
-    return np.asarray(np.sqrt(np.nanmean(drawn**2, axis=0)))
+    return _errors(drawn)
+
+
+def _errors(drawn: Floats) -> Floats:
+    """Standard errors from averages of effects that are 0: by a quantile, since a few refits may be far off."""
+    return np.asarray(np.nanquantile(np.abs(drawn), SHARE, axis=0) / normal.ppf(0.5 + 0.5 * SHARE))
 
 
 def _pretended(
