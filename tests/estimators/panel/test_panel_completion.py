@@ -169,10 +169,11 @@ def test_a_rank_that_the_panel_does_not_determine():
     assert model.rank_ < 15
 
 
-def test_no_time_for_refits():
+@pytest.mark.parametrize("C", [1.0, "auto"])
+def test_no_time_for_refits(C):
     Y, treated, _ = make_panel()
     with pytest.warns(ConvergenceWarning, match="not finished within max_time"):
-        model = PanelCompletion(C=1.0, max_time=1e-6).fit(Y, treated)
+        model = PanelCompletion(C=C, n_refits=20_000, max_time=1e-6).fit(Y, treated)  # refits take seconds
     assert np.isfinite(model.att_)
     assert np.isnan(model.standard_error_)
     assert not model.converged_

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from rslm.estimators.panel.panel import Panel
-from rslm.estimators.panel.stack import Fitted
+from rslm.estimators.panel.spectral import Shrunk
+from rslm.estimators.panel.stack import EVERY, Fitted, fit_stack
+from rslm.kernels import Stopped
 from rslm.location import Effects, Location
 from rslm.location.packing import Packing
 from rslm.losses import Square
 from rslm.measurements import Entries
 from rslm.problem import Problem
+from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.types import Floats
 from rslm.solvers import Result
 
@@ -32,6 +36,16 @@ def problem_of(panel: Panel, C: float) -> Problem:
     data = Entries(np.where(panel.control, panel.outcomes, np.nan))
     covariates = None if panel.covariates is None else panel.covariates[:, *data.places()].T
     return Problem(Square(), data, C=C, location=Location(rows=0.0, columns=0.0, covariates=covariates))
+
+
+def quick_fit(panel: Panel, C: float, tol: float) -> Fitted:
+    """The solution to this gap; a few steps towards it if the fit has been stopped."""
+    known: dict[str, Any] = {"covariates": panel.covariates, "tol": tol}
+    given = panel.outcomes[None], panel.control[None], Shrunk(np.array([C]))
+    try:
+        return fit_stack(*given, **known)
+    except Stopped:
+        return fit_stack(*given, **known, most_steps=EVERY, interrupt=Interrupt())
 
 
 def start_of(problem: Problem, quick: Fitted) -> Start:

@@ -20,7 +20,7 @@ from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import is_auto, is_whole
 from rslm.estimators.panel import panel_file
-from rslm.estimators.panel.certified import fitted_of, problem_of, start_of
+from rslm.estimators.panel.certified import fitted_of, problem_of, quick_fit, start_of
 from rslm.estimators.panel.counterfactual import Counterfactual
 from rslm.estimators.panel.event_study import Errors, Studied, after, before, joined, p_value
 from rslm.estimators.panel.given import panel_of
@@ -28,8 +28,7 @@ from rslm.estimators.panel.panel import Panel
 from rslm.estimators.panel.refit import noise
 from rslm.estimators.panel.resampling import METHODS
 from rslm.estimators.panel.search import FoundC, search_C
-from rslm.estimators.panel.spectral import Shrunk
-from rslm.estimators.panel.stack import Fitted, fit_stack
+from rslm.estimators.panel.stack import Fitted
 from rslm.estimators.persistence import Form, storable
 from rslm.estimators.warn import warn_caller
 from rslm.kernels import Stopped
@@ -248,11 +247,8 @@ class PanelCompletion(Estimator):
     ) -> tuple[Fitted, Result]:
         """The fit of the convex problem, with as many factors as the gap asks for."""
         C = float(self.C) if not is_auto(self.C) else 1.0 if found is None else found.C
-        problem, control = problem_of(panel, C), panel.control[None]
-        quick = fit_stack(
-            panel.outcomes[None], control, Shrunk(np.array([C])), covariates=panel.covariates, tol=self.tol
-        )
-        start = start_of(problem, quick)
+        problem = problem_of(panel, C)
+        start = start_of(problem, quick_fit(panel, C, float(self.tol)))
         rank, point, most = start.rank, start.point, min(panel.shape)
         callback = reporter.callback(lambda progress: self._at(panel, progress))
         for _ in range(ROUNDS):
@@ -292,7 +288,10 @@ class PanelCompletion(Estimator):
     ) -> None:
         """Set effects, and their standard errors by refits."""
         given = None if is_auto(self.rank) else int(self.rank)
-        model = Counterfactual(panel, shrunk, self.C_, self.debias, given, float(self.tol))
+        try:
+            model = Counterfactual(panel, shrunk, self.C_, self.debias, given, float(self.tol))
+        except Stopped:
+            model = Counterfactual(panel, shrunk, self.C_, False, None, float(self.tol))
         if given is not None and given > model.limit:
             warn_caller(f"rank={given} is more than this panel determines; {model.limit} factors are fitted")
         errors = Errors(self.inference, int(self.n_refits), rng, threads)

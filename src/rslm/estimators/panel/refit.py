@@ -9,6 +9,7 @@ which is measured by residuals of which each unit's are shifted in time and have
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,9 +71,10 @@ def edge(panel: Panel, observed: Flags, left: Floats, rank: int) -> float:
     shifted = np.take_along_axis(np.repeat(left, SHIFTS, axis=0), at, axis=2)
     signs = rng.choice(np.array([-1.0, 1.0]), (SHIFTS, n, 1))
     entries = int(observed.sum())
-    lost = np.sqrt(entries / max(entries - degrees(panel, rank), 1.0))  # of the noise, to what was fitted
+    lost = math.sqrt(entries / max(entries - degrees(panel, rank), 1.0))  # of the noise, to what was fitted
     of_shifted = lost * float(np.mean(largest(shifted * signs)))
-    return max(EDGE * (np.sqrt(n) + np.sqrt(T)) * noise(panel, observed, left, rank), of_shifted)
+    independent = EDGE * (math.sqrt(n) + math.sqrt(T)) * noise(panel, observed, left, rank)
+    return float(max(independent, of_shifted))
 
 
 def noise(panel: Panel, observed: Flags, left: Floats, rank: float) -> float:

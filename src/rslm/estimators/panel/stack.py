@@ -59,6 +59,7 @@ def fit_stack(
     tol: float,
     most_steps: int = MOST_STEPS,
     n_threads: int = 1,
+    interrupt: Interrupt | None = None,
     done: Callable[[int], None] | None = None,
 ) -> Fitted:
     """Fit every panel of a stack.
@@ -77,10 +78,12 @@ def fit_stack(
     most_steps : int
     n_threads : int
         Batches of panels are fitted in parallel; the numbers do not depend on it.
+    interrupt : Interrupt, optional
+        What may stop the fits; that of the running estimator if None.
     done : callable, optional
         Called with the number of panels that are solved after each batch.
     """
-    interrupt, count = current_interrupt(), len(Y)
+    stop, count = interrupt or current_interrupt(), len(Y)
     size = max(BATCH // Y[0].size, 1)
     cuts = [slice(k, min(k + size, count)) for k in range(0, count, size)]
 
@@ -88,7 +91,7 @@ def fit_stack(
         shared = len(observed) == 1
         seen = observed if shared else observed[cut]
         begin = None if start is None else np.broadcast_to(start, Y.shape)[cut]
-        return _fit(Y[cut], TwoWay(seen, covariates), rule.taken(cut), begin, tol, most_steps, interrupt)
+        return _fit(Y[cut], TwoWay(seen, covariates), rule.taken(cut), begin, tol, most_steps, stop)
 
     found = []
     with ThreadPoolExecutor(min(n_threads, len(cuts))) as pool:
@@ -106,7 +109,7 @@ def _fit(
     targets = two_way.residual(Y)  # what effects leave: all that W has to explain
     of_all, whole = np.arange(len(Y)), two_way
     answer, miss, steps = np.zeros_like(Y), np.full(len(Y), np.inf), np.zeros(len(Y))
-    W = np.zeros_like(Y) if start is None else changed(start, rule)[0]
+    W = np.zeros_like(Y) if start is None else np.asarray(start)
     ahead, momentum = W, np.ones(len(Y))
     for k in range(1, most_steps + 1):
         if interrupt.over():
