@@ -138,6 +138,16 @@ def test_the_example_of_clicks(tmp_path, capsys):
     assert "of the most popular items" in capsys.readouterr().out
 
 
+def test_the_example_of_a_panel(tmp_path, capsys):
+    """It draws a picture, its interval covers the effect, and the plain comparison is as far off as it says."""
+    main = runpy.run_path(str(ROOT / "examples" / "panel.py"))["main"]
+    effect, (low, high), true, plain = main(tmp_path / "panel.png", n_refits=30)
+    assert (tmp_path / "panel.png").read_bytes().startswith(b"\x89PNG")
+    assert low < true < high
+    assert abs(effect - true) < 0.5 * abs(plain - true)
+    assert "Global optimum" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_all_code_is_run(page):
     """Python has prompts, a console runs `rslm`; whatever is not run is plain text, and what is indented formulas."""

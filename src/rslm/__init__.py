@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         MatrixCompletion,
         MultiTaskClassifier,
         MultiTaskRegressor,
+        PanelCompletion,
         ReducedRankRegressor,
         load,
     )
@@ -56,6 +57,7 @@ __all__ = [
     "MultiTaskRegressor",
     "Objective",
     "ObservedMatrix",
+    "PanelCompletion",
     "Problem",
     "ReducedRankRegressor",
     "__version__",

@@ -131,7 +131,7 @@ def test_help_imports_nothing_slow(word):
 def test_no_command_imports_anything_slow_for_its_help():
     """All of them in one process: their parameters have been read by then."""
     code = """
-for name in ("complete", "prepare", "predict", "recommend", "denoise", "multitask", "certify", "info", "demo"):
+for name in ("complete", "prepare", "predict", "recommend", "denoise", "panel", "multitask", "certify", "info", "demo"):
     sys.argv = ["rslm", name, "--help"]
     try:
         program()

@@ -32,6 +32,7 @@ def run() -> None:
     from rslm.cli.evaluate import evaluate
     from rslm.cli.info import certify, info
     from rslm.cli.multitask import multitask
+    from rslm.cli.panel import panel
     from rslm.cli.predict import predict, recommend
     from rslm.cli.prepare import prepare
 
@@ -58,7 +59,7 @@ def run() -> None:
         ),
     ) -> None: ...
 
-    for command in (complete, prepare, predict, recommend, evaluate, denoise, multitask, certify, info, demo):
+    for command in (complete, prepare, predict, recommend, evaluate, denoise, panel, multitask, certify, info, demo):
         app.command()(ready(command, computes=command not in (prepare, info)))
     app(prog_name="rslm")
 

@@ -31,7 +31,7 @@ def search_facts(model: Any) -> dict[str, Any]:
 
 def measure(model: Any) -> str:
     """What the errors of a search are."""
-    if model.loss != "square":
+    if getattr(model, "loss", "square") != "square":  # panels have no choice
         return "mean loss"
     return "RMSE in standard deviations" if _standardised(model) else "RMSE"
 
@@ -48,6 +48,8 @@ def in_words(model: Any) -> list[str]:
         return [_of_tasks(model)]
     if "popularity" in model.held_out_:
         return [_of_ranking(model)]
+    if hasattr(model, "att_"):
+        return [_of_panel(model)]
     errors = model.held_out_
     tried, count = len(model.path_["C"]), len(np.unique(model.path_["rank"]))
     ranks = f"{count} ranks" if count > 1 else "one rank"
@@ -97,6 +99,15 @@ def averaged(model: Any) -> str | None:
     return (
         f"Predictions are means of {model.n_draws_} draws from a posterior with noise {model.noise_:.4g}. What is said "
         "of the optimum is of the matrix that they start from."
+    )
+
+
+def _of_panel(model: Any) -> str:
+    """The same for effects in a panel, where outcomes of control units were held out."""
+    found = model.held_out_
+    return (
+        f"Settings found: C = {model.C_:.3g}; the best of {len(model.path_['C'])}, by outcomes of control units held "
+        f"out: RMSE {found['model']:.4g}, effects of units and periods alone {found['effects']:.4g}."
     )
 
 

@@ -22,7 +22,7 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
     for name in ("row_factors_", "col_factors_", "coef_"):
         if hasattr(fitted, name):
             facts[name.rstrip("_")] = " × ".join(f"{n:,}" for n in getattr(fitted, name).shape)
-    names = ("rank_", "C_", "alpha0_", "weighting_", "intercept_", "outcome_", "n_iter_")
+    names = ("rank_", "C_", "alpha0_", "weighting_", "intercept_", "att_", "outcome_", "n_iter_")
     found = {name.rstrip("_"): getattr(fitted, name) for name in names if hasattr(fitted, name)}
     facts |= {name: value for name, value in found.items() if isinstance(value, int | float | str)}
     if getattr(fitted, "held_out_", None) is not None:

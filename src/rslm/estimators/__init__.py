@@ -2,6 +2,7 @@
 
 from rslm.estimators.completion import InductiveCompletion, MatrixCompletion
 from rslm.estimators.implicit import ImplicitCompletion
+from rslm.estimators.panel import PanelCompletion
 from rslm.estimators.persistence import load
 from rslm.estimators.series import HankelModel
 from rslm.estimators.tasks import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
@@ -13,6 +14,7 @@ __all__ = [
     "MatrixCompletion",
     "MultiTaskClassifier",
     "MultiTaskRegressor",
+    "PanelCompletion",
     "ReducedRankRegressor",
     "load",
 ]

@@ -3,6 +3,8 @@
 from rslm.report.html import completion_report, series_report
 from rslm.report.interval_plots import plot_intervals
 from rslm.report.page import write_report
+from rslm.report.panel_plots import plot_counterfactual, plot_event_study
+from rslm.report.panel_report import panel_report
 from rslm.report.plots import plot_convergence, plot_images, plot_residuals, plot_series, plot_spectrum
 from rslm.report.rankings import implicit_report
 from rslm.report.settings_plots import plot_effects, plot_path
@@ -10,8 +12,11 @@ from rslm.report.settings_plots import plot_effects, plot_path
 __all__ = [
     "completion_report",
     "implicit_report",
+    "panel_report",
     "plot_convergence",
+    "plot_counterfactual",
     "plot_effects",
+    "plot_event_study",
     "plot_images",
     "plot_intervals",
     "plot_path",

@@ -1,0 +1,58 @@
+"""C by cross-validation over control entries, in blocks that look like the treated one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rslm.estimators.panel.blocks import held_out_blocks
+from rslm.estimators.panel.panel import Panel
+from rslm.estimators.panel.spectral import Limited, Shrunk
+from rslm.estimators.panel.stack import fit_stack
+from rslm.runtime.log import logger
+from rslm.runtime.types import Floats
+
+FOLDS = 5
+LEAST, FACTOR, MOST = 1.0 / 64.0, 2.0, 24  # the first C leaves 3 % of a single factor; growth; number of values
+WORSE = 2  # values of C without a better error after which larger ones are not tried
+ROUGH = 1e-3  # relative gap of the fits of a search
+
+
+@dataclass(frozen=True, eq=False)
+class FoundC:
+    """What a search has found."""
+
+    C: float
+    path: dict[str, Floats]  #: C and error, the RMSE of held-out outcomes
+    held_out: dict[str, float]  #: RMSE of effects alone, and of the best C
+
+
+def search_C(panel: Panel, rng: np.random.Generator, n_threads: int) -> FoundC:
+    """The C whose counterfactual predicts held-out control outcomes best."""
+    held = held_out_blocks(panel, FOLDS, rng)
+    if not len(held):
+        raise ValueError(
+            "C='auto' needs untreated outcomes in the periods of treatment that can be held out, and there are too "
+            "few; give a C"
+        )
+    Y, observed = np.repeat(panel.outcomes[None], len(held), axis=0), panel.control & ~held
+    known: dict[str, Any] = {"covariates": panel.covariates, "tol": ROUGH, "n_threads": n_threads}
+
+    def rmse(predicted: Floats) -> float:
+        return float(np.sqrt(np.mean((Y - predicted)[held] ** 2)))
+
+    alone = rmse(fit_stack(Y, observed, Limited(0), **known).predicted)
+    tried: list[tuple[float, float]] = []
+    W: Floats | None = None
+    best, C = 0, LEAST
+    while len(tried) < MOST and len(tried) - best <= WORSE:
+        fitted = fit_stack(Y, observed, Shrunk(np.full(len(held), C)), W, **known)
+        W = fitted.W
+        tried.append((C, rmse(fitted.predicted)))
+        best = min(range(len(tried)), key=lambda k: tried[k][1])
+        logger.info(f"C {C:.4g}  RMSE of held-out control outcomes {tried[-1][1]:.6g}")
+        C *= FACTOR
+    path = {"C": np.array([c for c, _ in tried]), "error": np.array([error for _, error in tried])}
+    return FoundC(tried[best][0], path, {"effects": alone, "model": tried[best][1]})

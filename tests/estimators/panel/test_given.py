@@ -1,0 +1,131 @@
+"""Panels in all forms, and what is wrong with some of them."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from panels import long_columns, make_panel
+from rslm import PanelCompletion
+from rslm.estimators.panel.given import panel_of
+
+ROLES = {"unit": "who", "time": "when", "outcome": "y"}
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_long_tables_are_the_panel(frame):
+    Y, treated, _ = make_panel()
+    panel = panel_of(frame(long_columns(Y, treated)), "on", **ROLES)
+    assert np.array_equal(panel.outcomes, Y)
+    assert np.array_equal(panel.treated, treated)
+    assert list(panel.periods[:2]) == [2000, 2001]
+    assert panel.units[3] == "unit 03"
+
+
+def test_a_row_that_is_missing_is_a_missing_outcome():
+    Y, treated, _ = make_panel()
+    table = pd.DataFrame(long_columns(Y, treated))
+    panel = panel_of(table[(table.who != "unit 20") | (table.when != 2004)], "on", **ROLES)
+    assert np.isnan(panel.outcomes[20, 4])
+    assert np.isnan(panel.outcomes).sum() == 1
+
+
+def test_covariates_of_a_long_table():
+    Y, treated, _ = make_panel()
+    table = pd.DataFrame(long_columns(Y, treated)).assign(x=lambda t: 2.0 * t.y, z=1.0)
+    panel = panel_of(table, "on", **ROLES, covariates=["x", "z"])
+    assert np.array_equal(panel.covariates, np.stack([2.0 * Y, np.ones_like(Y)]))
+    with pytest.raises(ValueError, match=r"covariate 'x' of unit 'unit 05' in period 2003 is nan"):
+        panel_of(
+            table.assign(x=table.x.mask((table.who == "unit 05") & (table.when == 2003))), "on", **ROLES, covariates="x"
+        )
+
+
+def test_tables_with_a_row_per_unit():
+    Y, treated, _ = make_panel()
+    units, years = [f"u{k}" for k in range(len(Y))], range(1990, 1990 + Y.shape[1])
+    outcomes = pd.DataFrame(Y, index=units, columns=years)
+    panel = panel_of(outcomes, pd.DataFrame(treated, index=units, columns=years))
+    assert panel.unit(2) == "unit 'u2'"
+    assert panel.period(1) == "period 1991"
+    with pytest.raises(ValueError, match="the same index"):
+        panel_of(outcomes, pd.DataFrame(treated, columns=years))
+
+
+def changed(**changes):
+    Y, treated, _ = make_panel()
+    return pd.DataFrame(long_columns(Y, treated)).assign(**changes)
+
+
+def test_rows_that_repeat_a_unit_and_period():
+    table = changed()
+    table = pd.concat([table, table[(table.who == "unit 07") & (table.when == 2009)]])
+    with pytest.raises(ValueError, match=r"1 rows repeat .* unit 'unit 07' in period 2009"):
+        panel_of(table, "on", **ROLES)
+
+
+def test_a_gap_in_time():
+    table = changed()
+    with pytest.raises(ValueError, match="no unit has a row in period 2008, between 2007 and 2009"):
+        panel_of(table[table.when != 2008], "on", **ROLES)
+    every_other = table[table.when % 2 == 0]  # equally spaced: no gap
+    assert panel_of(every_other, "on", **ROLES).shape == (24, 9)
+
+
+def test_a_treatment_that_begins_nobody_knows_when():
+    table = changed()
+    with pytest.raises(ValueError, match=r"unit 'unit 02' has no row in period 2011, just before .* in period 2012"):
+        panel_of(table[(table.who != "unit 02") | (table.when != 2011)], "on", **ROLES)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda Y, D: D.__setitem__(3, True), "unit 3 is treated from the first period on, period 0"),
+        (lambda Y, D: D.__setitem__((slice(None), 14), True), "treated in period 14, unit 0 for one"),
+        (lambda Y, D: D.__setitem__((slice(None), slice(5, None)), True), "treated in period 5, unit 0 for one"),
+        (lambda Y, D: D.__setitem__(slice(None), False), "no entry of the 24 × 18 panel is treated"),
+        (lambda Y, D: Y.__setitem__(9, np.nan), "unit 9 has no outcome at all"),
+        (lambda Y, D: Y.__setitem__((slice(None), 2), np.nan), "period 2 has no outcome at all"),
+        (lambda Y, D: Y.__setitem__((4, 2), np.inf), "that of unit 4 in period 2 is inf"),
+        (lambda Y, D: Y.__setitem__((0, slice(0, 10)), np.nan), "unit 0 has no outcome before period 10"),
+        (
+            lambda Y, D: Y.__setitem__(D, np.nan),
+            "all outcomes under treatment are missing, that of unit 0 in period 10",
+        ),
+    ],
+)
+def test_panels_that_determine_no_effect(spoil, message):
+    Y, treated, _ = make_panel()
+    spoil(Y, treated)
+    with pytest.raises(ValueError, match=message):
+        PanelCompletion().fit(Y, treated)
+
+
+def test_units_and_periods_that_nothing_connects():
+    Y, treated, _ = make_panel()
+    Y[:12, 9:], Y[12:, :9], treated[:] = np.nan, np.nan, False
+    treated[20, 15:] = True
+    with pytest.raises(ValueError, match="do not connect unit 12 with period 0"):
+        PanelCompletion().fit(Y, treated)
+
+
+def test_masks_that_do_not_fit():
+    Y, treated, _ = make_panel()
+    with pytest.raises(ValueError, match=r"the shape of outcomes, \(24, 18\); got \(24, 17\)"):
+        PanelCompletion().fit(Y, treated[:, :-1])
+    with pytest.raises(ValueError, match="that of unit 0 in period 1 is 2"):
+        PanelCompletion().fit(Y, treated + 2.0 * (np.arange(18) == 1))
+    with pytest.raises(ValueError, match="treated must be a mask"):
+        PanelCompletion().fit(Y)
+
+
+def test_names_of_columns():
+    with pytest.raises(ValueError, match="time is missing"):
+        panel_of(changed(), "on", unit="who", outcome="y")
+    with pytest.raises(ValueError, match=r"outcome must be the name of a column.*got 'z'"):
+        panel_of(changed(), "on", unit="who", time="when", outcome="z")
+    table = changed()
+    unknown = table.assign(on=table.on.mask((table.who == "unit 00") & (table.when == 2003)))
+    with pytest.raises(ValueError, match="that of unit 'unit 00' in period 2003 is nan"):
+        panel_of(unknown, "on", **ROLES)
