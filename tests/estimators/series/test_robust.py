@@ -144,7 +144,7 @@ def test_intervals_are_for_samples_that_are_no_spikes():
     inside = []
     for seed in range(4):
         _, y, wrong, _ = spiked(seed, n=140)
-        _, lower, upper = HankelModel(3, loss="huber").fit(wrong[:110]).forecast(30, level=0.9)
+        lower, upper = HankelModel(3, loss="huber").fit(wrong[:110]).predict_interval(30)
         inside.append(np.mean((lower <= y[110:]) & (y[110:] <= upper)))
     assert 0.8 < np.mean(inside) < 0.99
 
