@@ -74,9 +74,8 @@ GENERATED: dict[str, Callable[[Any, Array], Array]] = {
     "walk": lambda rng, t: trend_and_season(rng, t) + np.cumsum(white(rng, t, 0.05)) + white(rng, t, 0.2),
     "break": lambda rng, t: trend_and_season(rng, t) + 2.0 * (t >= 300) + white(rng, t),
 }
-PERIODS = {"log air passengers": 12, "carbon dioxide": 52} | {
-    name: 12 for name in ("season", "season, correlated", "15 % missing", "walk", "break")
-}
+YEARLY = ("season", "season, correlated", "15 % missing", "walk", "break", "log air passengers")
+PERIODS = {"carbon dioxide": 52} | dict.fromkeys(YEARLY, 12)
 
 
 def real() -> dict[str, tuple[Array, int, range]]:
@@ -131,7 +130,7 @@ def at_origin(job: tuple[str, Array, int, int]) -> tuple[str, dict[str, tuple[Ar
 
 def study(wanted: list[str]) -> None:
     jobs = [(name, y, o, steps) for name, (y, steps, origins) in real().items() for o in origins]
-    t = np.arange(SAMPLES)
+    t = np.arange(float(SAMPLES))
     for name, make in GENERATED.items():
         for seed in SEEDS:
             y = make(np.random.default_rng(seed), t)

@@ -119,7 +119,7 @@ def test_scale_does_not_matter(loss):
     for scale in (1e-200, 1e200):
         other = HankelModel(3, loss=loss).fit(wrong * scale)
         assert np.allclose(other.signal_ / scale, one.signal_, atol=1e-4)
-        assert np.allclose(other.forecast(3, 0.9)[1] / scale, one.forecast(3, 0.9)[1], atol=1e-3)
+        assert np.allclose(other.predict_interval(3)[1] / scale, one.predict_interval(3)[1], atol=1e-3)
 
 
 def test_a_given_rank_and_c_are_those_of_the_data_as_they_are():
@@ -163,7 +163,7 @@ def test_files(tmp_path, loss):
     else:
         assert back.loss == model.loss
         assert back.loss_ == model.loss_
-        assert np.allclose(back.forecast(5, 0.9), model.forecast(5, 0.9))
+        assert np.allclose(back.predict_interval(5), model.predict_interval(5))
     with pytest.raises(AttributeError, match="loaded from a file has no residuals"):
         _ = back.outlier_scores_
 
