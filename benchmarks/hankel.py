@@ -196,7 +196,7 @@ def forecast() -> None:
         began = time.perf_counter()
         model = HankelModel().fit(seen)
         seconds = time.perf_counter() - began
-        ours, lower, upper = model.forecast(ahead, level=0.9)
+        ours, (lower, upper) = model.forecast(ahead), model.predict_interval(ahead)
         inside = float(np.mean((held >= lower)[known] & (held <= upper)[known]))
         smoothing = ExponentialSmoothing(filled, trend="add", seasonal="add", seasonal_periods=period).fit()
         naive = np.resize(filled[-period:], ahead)

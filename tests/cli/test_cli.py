@@ -434,7 +434,8 @@ def test_denoise(monkeypatch, capsys, tmp_path):
     y = clean + 0.05 * np.random.default_rng(0).standard_normal(120)
     path, out = tmp_path / "series.csv", tmp_path / "next.csv"
     path.write_text("month,level\n" + "\n".join(f"{k},{v:.4f}" if k != 30 else f"{k}," for k, v in enumerate(y)) + "\n")
-    assert run(monkeypatch, "denoise", str(path), "--forecast", "12", "--out", str(out)) == 0
+    ahead = ["--forecast", "12", "--interval", "0.9"]
+    assert run(monkeypatch, "denoise", str(path), *ahead, "--out", str(out)) == 0
     shown = capsys.readouterr().out
     assert "samples from 'level', 120 of them, 1 missing" in " ".join(shown.split())
     period = float(next(line for line in shown.splitlines() if line.startswith("│ 1")).split("│")[1])
@@ -444,8 +445,23 @@ def test_denoise(monkeypatch, capsys, tmp_path):
     ahead = 5 + np.cos(2 * np.pi * np.arange(120, 132) / 12)
     np.testing.assert_allclose(rows["signal"][120:], ahead, atol=0.1)
     assert (rows["lower"][120:] < rows["upper"][120:]).all()
-    assert run(monkeypatch, "denoise", str(path), "--forecast", "3", "--json") == 0
-    assert len(json.loads(capsys.readouterr().out)["forecast"]) == 3
+    wider = ["--forecast", "3", "--interval", "0.95", "--report", str(tmp_path / "series.html")]
+    assert run(monkeypatch, "denoise", str(path), *wider, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert len(facts["forecast"]) == 3
+    assert (np.subtract(facts["upper"], facts["lower"]) > (rows["upper"] - rows["lower"])[120:123]).all()
+    assert "95 % of the next samples" in (tmp_path / "series.html").read_text(encoding="utf-8")
+
+
+def test_denoise_without_intervals(monkeypatch, capsys, tmp_path):
+    path, out = tmp_path / "series.csv", tmp_path / "next.csv"
+    path.write_text("y\n" + "\n".join(f"{np.cos(t):.6f}" for t in range(14)) + "\n")
+    assert run(monkeypatch, "denoise", str(path), "--forecast", "2", "--out", str(out), "--json") == 0
+    assert out.read_text().splitlines()[0] == "sample,observed,signal"
+    assert "lower" not in json.loads(capsys.readouterr().out)
+    assert "needs --forecast" in str(run(monkeypatch, "denoise", str(path), "--interval", "0.9"))
+    told = str(run(monkeypatch, "denoise", str(path), "--forecast", "2", "--interval", "0.9"))
+    assert "needs at least 9 observed samples" in told
 
 
 def test_multitask(monkeypatch, capsys, tmp_path):

@@ -173,6 +173,7 @@ def test_series():
     np.testing.assert_allclose(ax.lines[1].get_ydata(), series.signal_)
     np.testing.assert_allclose(ax.lines[2].get_ydata(), series.forecast(10))
     assert len(ax.collections) == 1
+    assert not plot_series(series, y, steps=10, coverage=None).collections
     with pytest.raises(ValueError, match="must be the series"):
         plot_series(series, y[:-1])
 
@@ -192,7 +193,7 @@ def test_a_logarithm_is_drawn_in_the_units_of_the_series(growing):
     np.testing.assert_array_equal(samples, y)
     np.testing.assert_allclose(signal, np.exp(series.signal_))
     np.testing.assert_allclose(forecast, np.exp(series.forecast(10)))
-    _, lower, upper = series.forecast(10, 0.9)
+    lower, upper = series.predict_interval(10)
     edge = ax.collections[0].get_paths()[0].vertices[:, 1]
     assert (edge.min(), edge.max()) == pytest.approx((np.exp(lower.min()), np.exp(upper.max())))
     assert f"{100 * np.expm1(series.noise_):.2g} %" in ax.get_title()
@@ -286,7 +287,7 @@ def test_a_report_of_a_series(tmp_path):
 def test_a_report_of_a_logarithm_is_in_the_units_of_the_series(growing):
     y, series = growing
     said = Reader(series_report(series, y, 5, log=True)).said
-    last = [f"{np.exp(part[4]):.6g}" for part in series.forecast(5, 0.9)]
+    last = [f"{np.exp(part[4]):.6g}" for part in (series.forecast(5), *series.predict_interval(5))]
     assert said[said.index("65") + 1 :][:3] == last
     assert said[said.index("fitted on") + 1].startswith("the logarithm")
     assert said[said.index("noise") + 1].endswith("%")
@@ -295,7 +296,17 @@ def test_a_report_of_a_logarithm_is_in_the_units_of_the_series(growing):
 def test_denoise_reports_in_the_units_of_the_file(growing, tmp_path, monkeypatch):
     y, _ = growing
     np.savetxt(tmp_path / "y.csv", np.c_[np.arange(60), y], delimiter=",", header="t,y", comments="")
-    command = ["denoise", str(tmp_path / "y.csv"), "--log", "--forecast", "3", "--out", str(tmp_path / "out.csv")]
+    command = [
+        "denoise",
+        str(tmp_path / "y.csv"),
+        "--log",
+        "--forecast",
+        "3",
+        "--interval",
+        "0.9",
+        "--out",
+        str(tmp_path / "out.csv"),
+    ]
     monkeypatch.setattr(sys, "argv", ["rslm", *command, "--report", str(tmp_path / "r.html")])
     with pytest.raises(SystemExit) as told:
         main()

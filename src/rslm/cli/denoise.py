@@ -12,7 +12,6 @@ import typer
 
 from rslm.cli import options as o
 
-LEVEL = 0.9  # of the intervals
 SPIKE = 5.0  # outlier score above which a sample is counted as a spike
 
 
@@ -20,6 +19,12 @@ def denoise(
     series: Annotated[str, typer.Argument(help="A table with a column of samples; - for standard input.")],
     column: Annotated[str | None, typer.Option(help="Name or number; the last column of numbers if not given.")] = None,
     forecast: Annotated[int, typer.Option(min=0, help="How many values to forecast.")] = 0,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="The fraction of the next samples that intervals should cover, such as 0.9; with --forecast."
+        ),
+    ] = None,
     rank: Annotated[int | None, typer.Option(min=1, help="Maximum order; found from the data if not given.")] = None,
     loss: Annotated[
         str, typer.Option(help="square; huber or absolute for series with spikes; huber:0.5 with a width.")
@@ -39,7 +44,7 @@ def denoise(
 ) -> None:
     """Find the signal in a noisy series, fill its gaps, and forecast its next values.
 
-    Example: rslm denoise passengers.csv --log --forecast 24 --out next.csv
+    Example: rslm denoise passengers.csv --log --forecast 24 --interval 0.9 --out next.csv
 
     With --loss huber, spikes in the series do not spoil the signal.
     """
@@ -50,10 +55,15 @@ def denoise(
     from rslm.cli.output import claim, end, remarks_on, screen, show
     from rslm.cli.progress import FitProgress
     from rslm.data.files import read_table
+    from rslm.evaluate.intervals import check_coverage
     from rslm.report import series_report, write_report
     from rslm.storage.atomic import atomic_text
 
     console = screen(json)
+    if interval is not None:
+        check_coverage(interval)
+        if not forecast:
+            raise ValueError(f"--interval {interval:g} needs --forecast, the number of samples to forecast")
     claim(force, out, model, report, read=[series])
     table = read_table(series, delimiter=delimiter, header=header, encoding=encoding)
     name, y = table.numbers(column)
@@ -70,7 +80,8 @@ def denoise(
         facts |= {"loss": in_words(loss, fitted.loss_), "spikes": int((scores > SPIKE).sum())}
     facts["seconds"] = time.perf_counter() - began
     back = np.exp if log else np.asarray
-    ahead = [back(part) for part in fitted.forecast(forecast, LEVEL)] if forecast else []
+    ends = [] if interval is None else fitted.predict_interval(forecast, interval)
+    ahead = [back(part) for part in (fitted.forecast(forecast), *ends)] if forecast else []
     if out is not None:
         with atomic_text(out) as file:
             write_series(file, y, back(fitted.signal_), ahead)
@@ -79,11 +90,11 @@ def denoise(
         fitted.save(model)
         facts["model"] = str(model)
     if report is not None:
-        page = series_report(fitted, y, forecast, title=Path(series).name, how=table.how, log=log)
+        page = series_report(fitted, y, forecast, interval, title=Path(series).name, how=table.how, log=log)
         write_report(page, report)
         facts["report"] = str(report)
     if json and ahead:
-        facts |= {"forecast": ahead[0].tolist(), "lower": ahead[1].tolist(), "upper": ahead[2].tolist()}
+        facts |= {name: part.tolist() for name, part in zip(("forecast", "lower", "upper"), ahead, strict=False)}
     show(console, "Result", facts, json)
     if not json:
         console.print(oscillations(fitted))

@@ -32,9 +32,11 @@ def oscillations(model: HankelModel) -> Table:
 
 
 def write_series(file: Any, y: Any, signal: Any, ahead: list[Any], start: int = 0) -> None:
+    """The series, its signal, and what is `ahead`: nothing, the forecast, or the forecast and its intervals."""
     writer = csv.writer(file)
-    writer.writerow(["sample", "observed", "signal", "lower", "upper"])
+    ends = ["lower", "upper"] if len(ahead) > 1 else []
+    writer.writerow(["sample", "observed", "signal", *ends])
     for k, (observed, clean) in enumerate(zip(y, signal, strict=True), 1):
-        writer.writerow([k, "" if np.isnan(observed) else f"{observed:.6g}", f"{clean:.6g}", "", ""])
+        writer.writerow([k, "" if np.isnan(observed) else f"{observed:.6g}", f"{clean:.6g}", *([""] * len(ends))])
     for k, row in enumerate(zip(*ahead, strict=True), max(len(y), start) + 1):
         writer.writerow([k, "", *(f"{v:.6g}" for v in row)])

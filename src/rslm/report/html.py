@@ -17,7 +17,6 @@ from rslm.report.plots import figure, noise_in_words, plot_convergence, plot_res
 from rslm.report.settings_plots import plot_effects, plot_path
 
 WORST = 10  # residuals listed
-LEVEL = 0.9  # of intervals
 
 
 def completion_report(
@@ -66,7 +65,14 @@ def completion_report(
 
 
 def series_report(
-    model: Any, y: Any, steps: int = 0, *, title: str = "Series", how: str = "", log: bool = False
+    model: Any,
+    y: Any,
+    steps: int = 0,
+    coverage: float | None = 0.9,
+    *,
+    title: str = "Series",
+    how: str = "",
+    log: bool = False,
 ) -> str:
     """The report of a series, with a forecast of `steps` values.
 
@@ -77,6 +83,9 @@ def series_report(
         The series that was fitted; with `log` the one whose logarithm was fitted.
     steps : int, default=0
         How many values to forecast.
+    coverage : float or None, default=0.9
+        The fraction of the next samples that the intervals should cover, see `HankelModel.predict_interval`; None is
+        for a forecast without intervals.
     title : str
     how : str
         How the data were read, in words.
@@ -92,15 +101,18 @@ def series_report(
     known = {"samples": f"{len(samples):,}", "missing": int(np.isnan(samples).sum()), "order": model.rank_}
     known |= {"noise": noise_in_words(model, log)} | ({"read as": how} if how else {})
     known |= {"fitted on": "the logarithm; samples, signal and forecast are shown in their own units"} if log else {}
-    plots = [partial(plot_series, model, samples, steps, LEVEL, log=log)]
+    plots = [partial(plot_series, model, samples, steps, coverage, log=log)]
     if model.rank_:  # with order 0 there are neither singular values nor iterations to show
         plots += [partial(plot_spectrum, model), partial(plot_convergence, model)]
     parts = [facts("Data", known), how_good(model.certificate_), "<h2>Pictures</h2>" + figures(plots)]
     if steps:
-        ahead = model.forecast(steps, LEVEL)
+        ends = [] if coverage is None else model.predict_interval(steps, coverage)
+        ahead = [model.forecast(steps), *ends]
         numbered = enumerate(zip(*(np.exp(ahead) if log else ahead), strict=True), len(samples) + 1)
         rows = [[str(k), *(f"{v:.6g}" for v in row)] for k, row in numbered]
-        parts.append("<h2>Forecast</h2>" + table(rows, ["sample", "forecast", "lower", "upper"]))
+        parts.append("<h2>Forecast</h2>" + table(rows, ["sample", "forecast", *(["lower", "upper"] if ends else [])]))
+    if steps and coverage is not None:
+        parts.append(f"<p>Lower and upper: intervals that should cover {100 * coverage:g} % of the next samples.</p>")
     parts.append(facts("Settings", model.get_params()))
     return page(title, parts)
 

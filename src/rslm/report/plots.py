@@ -131,7 +131,7 @@ def plot_residuals(model: Any, ax: Any = None) -> Any:
 
 
 def plot_series(
-    model: Any, y: ArrayLike, steps: int = 0, level: float = 0.9, ax: Any = None, *, log: bool = False
+    model: Any, y: ArrayLike, steps: int = 0, coverage: float | None = 0.9, ax: Any = None, *, log: bool = False
 ) -> Any:
     """The samples of one series, its signal, and a forecast with an interval.
 
@@ -142,8 +142,9 @@ def plot_series(
         The series that was fitted; with `log` the one whose logarithm was fitted.
     steps : int, default=0
         How many values to forecast.
-    level : float, default=0.9
-        The probability that the interval covers the next sample.
+    coverage : float or None, default=0.9
+        The fraction of the next samples that the interval should cover, see `HankelModel.predict_interval`; None draws
+        no interval.
     ax : Matplotlib axes, optional
         Where to draw; new ones if None. They are returned.
     log : bool, default=False
@@ -172,10 +173,12 @@ def plot_series(
     ax.plot(time[~spikes], samples[~spikes], ".", ms=4, color=GREY, label="samples")
     ax.plot(time, back(model.signal_), color=BLUE, lw=1.5, label="signal")
     if steps:
-        ahead, lower, upper = (back(part) for part in model.forecast(steps, level))
+        ahead = back(model.forecast(steps))
         after = np.arange(len(samples), len(samples) + steps)
         ax.plot(after, ahead, color=ORANGE, ls="--", lw=1.5, label="forecast")
-        ax.fill_between(after, lower, upper, color=ORANGE, alpha=0.25, lw=0, label=f"{100 * level:g} % interval")
+        if coverage is not None:
+            lower, upper = (back(end) for end in model.predict_interval(steps, coverage))
+            ax.fill_between(after, lower, upper, color=ORANGE, alpha=0.25, lw=0, label=f"{100 * coverage:g} % interval")
     if spikes.any():  # at the edge of the plot, if they would make everything else small
         lower, upper = ax.get_ylim()
         at = np.clip(samples[spikes], lower, upper)

@@ -119,7 +119,7 @@ def test_scale_does_not_matter(loss):
     for scale in (1e-200, 1e200):
         other = HankelModel(3, loss=loss).fit(wrong * scale)
         assert np.allclose(other.signal_ / scale, one.signal_, atol=1e-4)
-        assert np.allclose(other.forecast(3, 0.9)[1] / scale, one.forecast(3, 0.9)[1], atol=1e-3)
+        assert np.allclose(other.predict_interval(3)[1] / scale, one.predict_interval(3)[1], atol=1e-3)
 
 
 def test_a_given_rank_and_c_are_those_of_the_data_as_they_are():
@@ -144,7 +144,7 @@ def test_intervals_are_for_samples_that_are_no_spikes():
     inside = []
     for seed in range(4):
         _, y, wrong, _ = spiked(seed, n=140)
-        _, lower, upper = HankelModel(3, loss="huber").fit(wrong[:110]).forecast(30, level=0.9)
+        lower, upper = HankelModel(3, loss="huber").fit(wrong[:110]).predict_interval(30)
         inside.append(np.mean((lower <= y[110:]) & (y[110:] <= upper)))
     assert 0.8 < np.mean(inside) < 0.99
 
@@ -163,7 +163,7 @@ def test_files(tmp_path, loss):
     else:
         assert back.loss == model.loss
         assert back.loss_ == model.loss_
-        assert np.allclose(back.forecast(5, 0.9), model.forecast(5, 0.9))
+        assert np.allclose(back.predict_interval(5), model.predict_interval(5))
     with pytest.raises(AttributeError, match="loaded from a file has no residuals"):
         _ = back.outlier_scores_
 

@@ -15,7 +15,7 @@ from rslm.report.plots import GREEN, GREY, figure, plot_series
 
 YEAR, NOISE = 12, 4.0
 GAP, MISSING = slice(60, 70), 0.08  # months without samples, and the fraction of the others that is missing
-LEVEL = 0.9  # of the interval
+COVERAGE = 0.9  # of the interval
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,8 @@ def forecast(sizes: Sizes, seed: int, console: Console) -> Part:
     console.print(text)
     with remarks_on(console), console.status("Finding the order …"):
         model = HankelModel().fit(known)
-    ahead, lower, upper = model.forecast(sizes.ahead, LEVEL)
+    ahead = model.forecast(sizes.ahead)
+    lower, upper = model.predict_interval(sizes.ahead, COVERAGE)
     inside = f"{int(((lower < later) & (later < upper)).sum())} of {sizes.ahead}"
     filled = rmse(model.signal_[lost], clean[: -sizes.ahead][lost])
     season = last_year(known, sizes.ahead)
@@ -55,7 +56,7 @@ def forecast(sizes: Sizes, seed: int, console: Console) -> Part:
         [[name, f"{rmse(guess, later):.2f}"] for name, guess in guesses.items()],
         f"Order {model.rank_} was found (an oscillation counts as two), and noise of {model.noise_:.2f}. In "
         f"the missing months the signal is {filled:.2f} from the truth. {inside} samples that were held back are in "
-        f"the interval of {percent(LEVEL)}.",
+        f"the interval of {percent(COVERAGE)}.",
         drawn(model, known, later),
         f"Samples with a gap, the signal through them, and the forecast with its interval: {inside} samples that were "
         "held back are inside.",
@@ -84,7 +85,7 @@ def growth(known: Array, steps: int) -> Array:
 
 def drawn(model: HankelModel, known: Array, later: Array) -> bytes:
     made, ax = figure(7, 4)
-    plot_series(model, known, len(later), LEVEL, ax=ax)
+    plot_series(model, known, len(later), COVERAGE, ax=ax)
     after = np.arange(len(known), len(known) + len(later))
     ax.plot(after, later, "x", ms=4, color=GREEN, label="held back")
     ax.axvline(len(known) - 0.5, color=GREY, lw=1, ls=":")

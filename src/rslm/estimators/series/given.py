@@ -38,3 +38,9 @@ def root_mean_square(Y: Floats) -> float:
     """Of all samples that are not missing."""
     largest = float(np.nanmax(np.abs(Y)))
     return largest * math.sqrt(float(np.nanmean((Y / largest) ** 2))) if largest > 0 else 0.0
+
+
+def relative_sizes(Y: Floats) -> Floats:
+    """The root mean square of every channel, in units of that of all samples."""
+    overall = root_mean_square(Y)
+    return np.array([root_mean_square(y) / overall if overall > 0 else 1.0 for y in Y])

@@ -40,7 +40,7 @@ def pilot_fits(Y: Floats, largest: int, to_fill: int = 0) -> Pilot:
     if not np.isnan(Y).any():
         return quick_fits(Y, Y, largest, 1)
     most = max(largest, to_fill)
-    one, other = quick_fits(Y, _interpolated(Y), most, FILLINGS), quick_fits(Y, np.nan_to_num(Y), most, FILLINGS)
+    one, other = quick_fits(Y, interpolated(Y), most, FILLINGS), quick_fits(Y, np.nan_to_num(Y), most, FILLINGS)
     first = one.squares <= other.squares
     signals = [a if f else b for f, a, b in zip(first, one.signals, other.signals, strict=True)]
     return Pilot(signals[: largest + 1], np.minimum(one.squares, other.squares)[: largest + 1])
@@ -92,7 +92,8 @@ def _improve(Y: Floats, filled: Floats, window: int, signals: list[Floats], squa
             signals[order], squares[order] = signal, left
 
 
-def _interpolated(Y: Floats) -> Floats:
+def interpolated(Y: Floats) -> Floats:
+    """Y with missing samples on lines between their neighbours."""
     t, filled = np.arange(Y.shape[1]), Y.copy()
     for y in filled:
         seen = ~np.isnan(y)
