@@ -37,7 +37,13 @@ class Calibration:
         return len(self.scores)
 
     def factor(self, coverage: float) -> float:
-        """By which the expected size of an error is multiplied; an error if there are too few scores."""
+        """By which the expected size of an error is multiplied; an error if there are too few scores.
+
+        Parameters
+        ----------
+        coverage : float
+            The probability that an interval covers, between 0 and 1.
+        """
         place = math.ceil(exact(check_coverage(coverage) * (len(self) + 1)))
         if place > len(self):
             raise ValueError(
@@ -47,7 +53,15 @@ class Calibration:
         return float(self.scores[place - 1])
 
     def weighted_factors(self, coverage: float, new: Floats) -> Floats:
-        """One factor for every new observation of these weights; infinite where its weight is too large to say."""
+        """One factor for every new observation; infinite where its weight is too large to say.
+
+        Parameters
+        ----------
+        coverage : float
+            As in `factor`.
+        new : array
+            The weights of the new observations.
+        """
         check_coverage(coverage)
         weights = np.ones(len(self)) if self.weights is None else self.weights
         up_to = np.cumsum(weights)
