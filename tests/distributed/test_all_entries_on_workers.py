@@ -219,6 +219,7 @@ def test_a_model_of_a_cluster(client, tmp_path):
         there.explain(0, 1)
     with pytest.raises(ValueError, match="does not hold what users took"):
         there.score(data)
+    assert there.score(data.some_rows(np.arange(9))) == here.score(data.some_rows(np.arange(9)))  # as of new users
     there.save(tmp_path / "m.rslm")
     again, new = load(tmp_path / "m.rslm"), data.some_rows(np.array([3, 4]))
     empty = sparse.csr_array((1, M))
