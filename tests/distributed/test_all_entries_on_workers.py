@@ -208,6 +208,20 @@ def test_sources(client, table, kind):
     assert there.n_features_in_ == here.n_features_in_
 
 
+def test_a_time_is_no_count(client, tmp_path):
+    """A log of events would be fitted to its times, if it had every pair once."""
+    import dask.dataframe as dd
+    import pandas as pd
+
+    log = pd.DataFrame(
+        {"user": [0, 1, 2], "song": [1, 0, 1], "timestamp": [1_700_000_000, 1_700_000_001, 1_700_000_002]}
+    )
+    log[log.user != 1].to_parquet(tmp_path / "log.parquet")  # with its index, as a column
+    for source in (dd.from_pandas(log, npartitions=1), tmp_path / "log.parquet"):
+        with pytest.raises(ValueError, match="timestamp is a time: prepare a log of events first"):
+            ImplicitCompletion(**SETTINGS).fit(source, client=client)
+
+
 def test_a_model_of_a_cluster(client, tmp_path):
     data = plays()
     here = ImplicitCompletion(**SETTINGS).fit(data)
