@@ -95,6 +95,16 @@ def test_a_model_without_known_entries(files, monkeypatch, capsys):
     assert facts["recall@10"] < found(monkeypatch, capsys, "model", "test.csv", "--ranking")[0]["recall@10"]
 
 
+def test_recommendations_of_a_model_without_known_entries(files, monkeypatch, capsys):
+    whom = str(TRAIN.row_ids[0])
+    for model, noted in (("without", True), ("model", False)):
+        capsys.readouterr()
+        assert run(monkeypatch, "recommend", model, "--for", whom, "--json") == 0
+        said = capsys.readouterr()
+        assert len(json.loads(said.out)) == 10
+        assert ("--known DATA leaves them out" in " ".join(said.err.split())) == noted
+
+
 def test_two_classes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     data = MADE.with_values((MADE.values > MADE.values.mean()).astype(float))

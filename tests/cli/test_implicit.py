@@ -192,6 +192,8 @@ def test_a_checkpoint(monkeypatch, capsys, plays, tmp_path):
     ("lines", "options", "message"),
     [
         (["a,x,-1"], [], "Negative values in data: -1 at row 'a', column 'x'"),
+        (["a,x,-1", "a,s1,1"], ["--holdout", "0.5"], "Negative values in data: -1 at row 'a', column 'x'"),
+        (["a,x,1", "a,s1,-1"], ["--holdout", "0.5"], "Negative values in data: -1 at row 'a', column 's1'"),
         ([], ["--alpha0", "0"], "use a small one, such as 0.01, or MatrixCompletion"),
         ([], ["--weighting", "1000"], "weighting must be a number from -100 to 100"),
         ([], ["--confidence", "sure"], "confidence must be one of"),

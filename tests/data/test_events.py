@@ -1,6 +1,7 @@
 """Logs of events: a row and a column a line, perhaps a time, and no value."""
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -74,6 +75,16 @@ def test_parquet(tmp_path):
     np.testing.assert_array_equal(ObservedMatrix.read(path).to_dense(), COUNTS)
     prepare(path, tmp_path / "folder")
     np.testing.assert_array_equal(open_prepared(tmp_path / "folder").to_dense(), COUNTS)
+
+
+def test_the_index_of_pandas_is_no_count(tmp_path):
+    users, songs, times = zip(*EVENTS, strict=True)
+    frame = pd.DataFrame({"user": users, "song": songs, "time": times}, index=np.arange(len(users)) * 2)
+    frame.to_parquet(tmp_path / "log.parquet")
+    assert "__index_level_0__" in pl.read_parquet_schema(tmp_path / "log.parquet")
+    source = read_source(tmp_path / "log.parquet")
+    assert source.events
+    assert source.data.values.sum() == len(EVENTS)
 
 
 @pytest.mark.parametrize(

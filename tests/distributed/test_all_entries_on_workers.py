@@ -208,6 +208,20 @@ def test_sources(client, table, kind):
     assert there.n_features_in_ == here.n_features_in_
 
 
+def test_a_time_is_no_count(client, tmp_path):
+    """A log of events would be fitted to its times, if it had every pair once."""
+    import dask.dataframe as dd
+    import pandas as pd
+
+    log = pd.DataFrame(
+        {"user": [0, 1, 2], "song": [1, 0, 1], "timestamp": [1_700_000_000, 1_700_000_001, 1_700_000_002]}
+    )
+    log[log.user != 1].to_parquet(tmp_path / "log.parquet")  # with its index, as a column
+    for source in (dd.from_pandas(log, npartitions=1), tmp_path / "log.parquet"):
+        with pytest.raises(ValueError, match="timestamp is a time: prepare a log of events first"):
+            ImplicitCompletion(**SETTINGS).fit(source, client=client)
+
+
 def test_a_model_of_a_cluster(client, tmp_path):
     data = plays()
     here = ImplicitCompletion(**SETTINGS).fit(data)
@@ -219,6 +233,7 @@ def test_a_model_of_a_cluster(client, tmp_path):
         there.explain(0, 1)
     with pytest.raises(ValueError, match="does not hold what users took"):
         there.score(data)
+    assert there.score(data.some_rows(np.arange(9))) == here.score(data.some_rows(np.arange(9)))  # as of new users
     there.save(tmp_path / "m.rslm")
     again, new = load(tmp_path / "m.rslm"), data.some_rows(np.array([3, 4]))
     empty = sparse.csr_array((1, M))

@@ -136,6 +136,7 @@ def test_a_report_has_all_of_them():
     names = ["recall", "capped_recall", "precision", "ndcg", "map", "mrr", "hit_rate", "coverage", "novelty"]
     assert set(report) == {"users", *(f"{name}@{k}" for name in names for k in (5, 10))}
     assert report["users"] == USERS - 2
+    assert ranking_report(RANKING, HELD_OUT, np.array([5, 10]), train=TRAIN) == report
     for name in names[:7]:
         assert report[f"{name}@5"] == getattr(evaluate, f"{name}_at_k")(RANKING, HELD_OUT, 5)
     assert report["coverage@10"] == evaluate.coverage_at_k(RANKING, 10)
@@ -171,6 +172,7 @@ def test_known_items_among_the_held_out():
     left = unseen(both, TRAIN)
     np.testing.assert_array_equal(left.to_dense(), HELD_OUT.to_dense())
     assert ranking_report(RANKING, left) == ranking_report(RANKING, HELD_OUT)
+    np.testing.assert_array_equal(unseen(both.to_csr(), TRAIN.to_csr()).to_dense(), HELD_OUT.to_dense())
 
 
 @pytest.mark.parametrize(

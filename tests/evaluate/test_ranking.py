@@ -179,6 +179,8 @@ def test_lists_of_other_tools():
         ([[0], [5]], "list 1 has item 5, but items are positions from 0 to 4"),
         ([[-1]], "list 0 has item -1"),
         ([[2, 2]], "list 0 has an item more than once"),
+        ([[], [1.5, 2.0]], "list 1 has items of type float64, but positions of items are needed"),
+        ([["song"]], "list 0 has items of type <U4"),
         ([[], []], "no item in any of the lists"),
     ],
 )

@@ -63,14 +63,16 @@ def test_from_a_time_on():
     train, held = holdout_after(DATA, TIMES, 40)
     assert_whole(train, held)
     np.testing.assert_array_equal(held.values, DATA.values[TIMES >= 40])
+    np.testing.assert_array_equal(holdout_after(DATA, TIMES, 39.5)[1].values, held.values)  # as a quantile may be
 
 
-@pytest.mark.parametrize("kind", ["matrix", "dates"])
+@pytest.mark.parametrize("kind", ["matrix", "dates", "text"])
 def test_times_of_other_kinds(kind):
     times = DATA.with_values(TIMES.astype(float))
     start = 40
-    if kind == "dates":
+    if kind != "matrix":
         times, start = np.datetime64("2020-01-01") + TIMES, np.datetime64("2020-01-01") + 40
+        start = start if kind == "dates" else str(start)
     for found, wanted in zip(holdout_after(DATA, times, start), holdout_after(DATA, TIMES, 40), strict=True):
         np.testing.assert_array_equal(found.to_dense(), wanted.to_dense())
     np.testing.assert_array_equal(holdout_last(DATA, times)[1].to_dense(), holdout_last(DATA, TIMES)[1].to_dense())
@@ -118,6 +120,8 @@ ONE_EACH = np.where(np.eye(4) > 0, 1.0, np.nan)
         (holdout_last, (ONE_EACH, np.array(["2020", "NaT", "2020", "2021"], "M8[D]")), "with 1 missing"),
         (holdout_last, (DATA, ObservedMatrix.from_any(np.ones((40, 30)))), "times has other entries than data"),
         (holdout_after, (DATA, TIMES, 50), "start is 50, but the times are from 0 to 49"),
+        (holdout_after, (DATA, TIMES, "May"), "start is 'May', but a number is needed"),
+        (holdout_after, (DATA, TIMES.astype("M8[D]"), "May"), "start is 'May', but a date, such as '2024-05-01', is"),
         (holdout_after, (DATA, TIMES, 0), "one part would be empty"),
         (holdout_users, (DATA, 0.001), "leaves one part empty"),
         (holdout_users, (ONE_EACH, 0.5), "0 of them with two entries or more"),

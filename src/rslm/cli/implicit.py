@@ -15,6 +15,7 @@ from rslm.cli.found import in_words, search_facts
 from rslm.cli.output import end, remarks_on, show
 from rslm.cli.progress import FitProgress
 from rslm.data.files.read import Source
+from rslm.estimators.implicit.confidence import positive
 from rslm.evaluate import holdout_per_user
 from rslm.report import implicit_report, write_report
 from rslm.report.rankings import ranking_facts
@@ -36,9 +37,9 @@ def complete_implicit(
     """Fit to some items of every user, show how the others are ranked, and write a model of all of them."""
     seed, matrix = estimator.random_state, source.data
     train, test = matrix, None
-    stored = matrix.subset(matrix.values != 0)  # a zero was not taken; `fit` refuses negative values
-    if held > 0 and stored.row_counts().max(initial=0) >= 2:
-        train, test = holdout_per_user(stored, held, np.random.default_rng(seed))
+    taken = positive(matrix)  # before some are held out, which may have the only negative value
+    if held > 0 and taken.row_counts().max(initial=0) >= 2:
+        train, test = holdout_per_user(taken, held, np.random.default_rng(seed))
     began = time.perf_counter()
     with remarks_on(console, {"users": "rows", "items": "columns"}):
         estimator.set_callbacks(FitProgress(console, before=before)).fit(train, checkpoint=checkpoint)

@@ -123,6 +123,11 @@ def recommend(
             source = read_source(known, duplicates="last", **reading | {"events": events})
             screen(json).print(f"{known}: {source.how}")
             seen = known_of_row(fitted, at, source.data, known)
+        elif fitted.known_ is None:
+            screen(json).print(
+                "Note: the model does not hold the entries it was fitted to, so that they are listed with the others; "
+                "--known DATA leaves them out."
+            )
         (ids,), (scores,) = fitted.recommend(row, top, seen)
     numbered = (fitted.row_ids_ if similar else fitted.col_ids_) is None  # positions, shown from 1
     found = [(plain_number(k + 1 if numbered else k), float(s)) for k, s in zip(ids, scores, strict=True)]

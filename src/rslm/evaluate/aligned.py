@@ -31,49 +31,51 @@ def arranged(
     return data
 
 
-def align(data: ObservedMatrix, model: Any) -> ObservedMatrix:
+def align(data: Any, model: Any) -> ObservedMatrix:
     """Entries in a matrix with the rows and columns of a model; those of rows and columns unknown to it are left out.
 
     For data that were read from a file of their own. Where neither has ids, rows and columns are matched by position.
 
     Parameters
     ----------
-    data : ObservedMatrix
+    data : ObservedMatrix, or any other matrix that `fit` accepts
     model : a fitted model with `row_factors_` and `col_factors_`, and `row_ids_` and `col_ids_` if it has ids
 
     Returns
     -------
     ObservedMatrix
     """
+    found = ObservedMatrix.from_any(data, allow_empty=True)
     shape = len(model.row_factors_), len(model.col_factors_)
     row_ids, col_ids = getattr(model, "row_ids_", None), getattr(model, "col_ids_", None)
-    rows = _places("row", data.row_ids, row_ids, data.shape[0], shape[0])[data.rows_of_entries()]
-    cols = _places("column", data.col_ids, col_ids, data.shape[1], shape[1])[data.index]
+    rows = _places("row", found.row_ids, row_ids, found.shape[0], shape[0])[found.rows_of_entries()]
+    cols = _places("column", found.col_ids, col_ids, found.shape[1], shape[1])[found.index]
     kept = np.flatnonzero((rows >= 0) & (cols >= 0))
     order = kept[np.lexsort((cols[kept], rows[kept]))]
     ends = np.cumsum(np.bincount(rows[order], minlength=shape[0]))
     return replace(
-        data,
+        found,
         indptr=np.concatenate([[0], ends]).astype(np.int64),
         index=cols[order].astype(np.int32),
-        values=data.values[order],
-        weights=None if data.weights is None else data.weights[order],
+        values=found.values[order],
+        weights=None if found.weights is None else found.weights[order],
         shape=shape,
         row_ids=row_ids,
         col_ids=col_ids,
     )
 
 
-def unseen(data: ObservedMatrix, known: ObservedMatrix) -> ObservedMatrix:
+def unseen(data: Any, known: Any) -> ObservedMatrix:
     """The entries of a matrix at which another one, of the same shape, has none.
 
     Parameters
     ----------
-    data, known : ObservedMatrix
+    data, known : ObservedMatrix, or any other matrix that `fit` accepts
     """
-    if data.shape != known.shape:
-        raise ValueError(f"data has shape {data.shape} and known {known.shape}, but the same shape is needed")
-    return data.subset(~found_in(entry_keys(known), entry_keys(data))[0])
+    found, others = (ObservedMatrix.from_any(given, allow_empty=True) for given in (data, known))
+    if found.shape != others.shape:
+        raise ValueError(f"data has shape {found.shape} and known {others.shape}, but the same shape is needed")
+    return found.subset(~found_in(entry_keys(others), entry_keys(found))[0])
 
 
 def entry_keys(data: ObservedMatrix) -> Indices64:

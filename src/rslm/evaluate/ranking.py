@@ -42,7 +42,7 @@ class Ranking:
         n_items : int
             Number of items of the catalogue.
         """
-        rows = [np.asarray(given, dtype=np.int64).reshape(-1) for given in lists]
+        rows = [_positions(given, at) for at, given in enumerate(lists)]
         k = max([len(row) for row in rows], default=0)
         if k == 0:
             raise ValueError("there is no item in any of the lists; give at least one")
@@ -177,6 +177,16 @@ def rank_new_users(model: Any, fold_in: Any, k: int) -> Ranking:
     items = np.full((len(lists), int(k)), -1, dtype=np.int32)
     items[np.arange(int(k)) < counts[:, None]] = columns.positions(np.concatenate(lists))
     return Ranking(items, np.arange(len(lists)), data.shape, data, data.row_ids, data.col_ids)
+
+
+def _positions(given: ArrayLike, at: int) -> Indices64:
+    """The items of one list."""
+    items = np.asarray(given).reshape(-1)
+    if len(items) and items.dtype.kind not in "iu":
+        raise ValueError(
+            f"list {at} has items of type {items.dtype}, but positions of items are needed, whole numbers from 0 on"
+        )
+    return items.astype(np.int64)
 
 
 def factors_of(model: Any) -> tuple[Floats, Floats]:

@@ -81,7 +81,7 @@ def ranking_per_user(
 
 
 def _places(at: int | Sequence[int] | None, ranking: Ranking) -> list[int]:
-    several = at if isinstance(at, Sequence) else [at]
-    if not several:
+    several: Any = [at] if np.ndim(at) == 0 else at  # type: ignore[arg-type]
+    if not len(several):
         raise ValueError("at is empty; give the number of places that count, or several")
     return list(dict.fromkeys(place(k, ranking) for k in several))

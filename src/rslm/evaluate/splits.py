@@ -78,7 +78,7 @@ def holdout_after(data: Any, times: Any, start: Any) -> Parts:
     ----------
     data : ObservedMatrix, or any other matrix that `fit` accepts
     times : as in `holdout_last`
-    start : number, or date of NumPy
+    start : number or date, such as "2024-05-01"
         Entries at this time or later are held out. `np.quantile(times, 0.8)` holds out about a fifth.
 
     Returns
@@ -88,7 +88,7 @@ def holdout_after(data: Any, times: Any, start: Any) -> Parts:
     """
     data = ObservedMatrix.from_any(data)
     when = _times(data, times)
-    later = when >= start
+    later = when >= _time(start, when)
     if later.all() or not later.any():
         raise ValueError(
             f"start is {start}, but the times are from {when.min()} to {when.max()}, so that one part would be empty; "
@@ -186,6 +186,17 @@ def _times(data: ObservedMatrix, given: Any) -> NDArray[Any]:
             f"{np.count_nonzero(times != times)} missing"
         )
     return times
+
+
+def _time(given: Any, times: NDArray[Any]) -> Any:
+    """A number, or a date that may be given as text; an error if it cannot be compared with the times."""
+    try:
+        start = np.datetime64(given) if times.dtype.kind == "M" else given
+        times[:1] >= start  # noqa: B015  # raises an error
+    except (TypeError, ValueError):
+        needed = "a date, such as '2024-05-01'," if times.dtype.kind == "M" else "a number"
+        raise ValueError(f"start is {given!r}, but {needed} is needed, as the times are") from None
+    return start
 
 
 def check_fraction(value: float, name: str) -> None:

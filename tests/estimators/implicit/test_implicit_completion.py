@@ -86,6 +86,18 @@ def test_zeros_and_missing_entries_are_not_taken():
         np.testing.assert_array_equal(ImplicitCompletion(**GIVEN).fit(other).row_factors_, MODEL.row_factors_)
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.uint8, np.bool_])
+def test_a_matrix_of_events_is_counted(kind):
+    """Repeated entries of the COO format are summed, as SciPy does, also where a type cannot hold the sum."""
+    counted = X.toarray()
+    counted[0, 0] = 300.0
+    users, items = np.repeat(np.argwhere(counted), counted[counted > 0].astype(int), axis=0).T
+    events = sparse.coo_array((np.ones(len(users), dtype=kind), (users, items)), X.shape)
+    found, same = (ImplicitCompletion(**GIVEN).fit(each) for each in (events, counted))
+    np.testing.assert_array_equal(found.row_factors_, same.row_factors_)
+    assert events.nnz == len(users)  # as it was
+
+
 def test_threads_and_repetition_change_no_bit():
     for threads in (1, 3):
         again = ImplicitCompletion(**GIVEN, n_threads=threads).fit(X)

@@ -74,6 +74,17 @@ def test_of_all_settings_with_several_ranks(tmp_path, monkeypatch):
     same(ImplicitCompletion(random_state=0).fit(data, checkpoint=tmp_path / "c"), plain)
 
 
+def test_nothing_to_compare_settings_by(tmp_path):
+    """No user took two items: usual settings are taken at once, and the fit itself goes on from its checkpoint."""
+    data = np.eye(6)[np.arange(20) % 6]
+    plain = model().fit(data)
+    for _ in range(2):
+        again = model().fit(data, checkpoint=tmp_path / "c")
+        np.testing.assert_array_equal(again.row_factors_, plain.row_factors_)
+        assert again.C_ == plain.C_
+        assert again.path_ is again.held_out_ is None
+
+
 def test_a_fit_that_has_ended_returns_at_once(whole, monkeypatch):
     monkeypatch.setattr(Search, "tried", lambda *a: pytest.fail("the settings are known"))
     again = model().fit(X, checkpoint=whole[1])

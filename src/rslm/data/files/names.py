@@ -13,6 +13,7 @@ VALUES = {"rating", "ratings", "value", "values", "score", "stars", "count", "pl
 TIMES = {"time", "timestamp", "ts", "date", "datetime", "day", "when", "unixtime", "eventtime", "epoch"}
 # Such as played_at and order date; but a playtime or a watch_time is a count of seconds.
 A_TIME = re.compile(r".*(edat|date|datetime|timestamp)")
+AN_INDEX = re.compile(r"__index_level_\d+__")  # of a pandas frame, in a Parquet file
 # A single letter is ambiguous: i is the column in u, i, r but the row in i, j, v. So letters count only in these pairs,
 # and only if the third letter is absent; one for the value counts only if row and column are known.
 LETTERS = (("u", "i", "j"), ("i", "j", "u"))
@@ -43,6 +44,11 @@ def is_time(column: str) -> bool:
     return plain_name(column) in TIMES or A_TIME.fullmatch(plain_name(column)) is not None
 
 
+def is_no_value(column: str) -> bool:
+    """Whether a column cannot be that of the values, by its name: a time, or the index of a pandas frame."""
+    return is_time(column) or AN_INDEX.fullmatch(column) is not None
+
+
 def names_columns(cells: list[str]) -> bool:
     """Whether a line of words is a header: it has usual names of rows and columns, or of times."""
     row, col, _ = by_name(cells)
@@ -58,8 +64,12 @@ def names_ids(row: str, col: str) -> bool:
 def roles_by_name(names: list[str], table: str) -> tuple[str, str, str]:
     """Row, column and value of a table with one entry a line; unknown names are assigned in this order."""
     found = list(by_name(names))
-    left = [c for c in names if c not in found]
+    left = [c for c in names if c not in found and not is_no_value(c)]
     if len(left) < found.count(None):
-        raise ValueError(f"{table} has the columns {names}, but one entry a line needs a row, a column and a value")
+        times = [c for c in names if is_time(c)]
+        advice = f". {times[0]} is a time: prepare a log of events first, which counts them" if times else ""
+        raise ValueError(
+            f"{table} has the columns {names}, but one entry a line needs a row, a column and a value{advice}"
+        )
     row, col, value = (c if c is not None else left.pop(0) for c in found)
     return row, col, value

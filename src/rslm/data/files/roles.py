@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rslm.data.files.columns import Column, described_by_type
-from rslm.data.files.names import MOST_IN_TRIPLETS, by_name, is_time
+from rslm.data.files.names import MOST_IN_TRIPLETS, by_name, is_no_value
 
 OR_EVENTS = "If every line is one event, say so: events"
 
@@ -112,7 +112,7 @@ def _check_events(layout: str | None, value: str | None, weight: str | None) -> 
 
 def _first_two(columns: list[Column], found: tuple[str | None, ...], named: bool, name: str) -> tuple[str, str]:
     """Row and column of events: those that are known, or else the first columns that are no times."""
-    left = [c.name for c in columns if c.name not in found and not (named and is_time(c.name))]
+    left = [c.name for c in columns if c.name not in found and not (named and is_no_value(c.name))]
     if len(left) < found.count(None):
         raise ValueError(f"{name} has the columns {[c.name for c in columns]}, but an event needs a row and a column")
     row, col = (c if c is not None else left.pop(0) for c in found)
@@ -125,7 +125,7 @@ def _pair_without_value(columns: list[Column], found: tuple[str | None, ...], na
     if value is not None:
         return None
     left = [c for c in columns if c.name not in found]
-    others = [c for c in left if not (named and is_time(c.name))]
+    others = [c for c in left if not (named and is_no_value(c.name))]
     if row is not None and col is not None:
         return None if any(c.numeric for c in others) else (row, col)
     # With a time, two other columns are enough if one of them has a known name, or both hold words.

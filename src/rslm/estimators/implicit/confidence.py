@@ -43,7 +43,7 @@ def interactions(data: ObservedMatrix, confidence: str) -> ObservedMatrix:
     Weights that the data have multiply the confidences. Arrays on disk stay on disk, and nothing is copied if all
     values are ones, whose confidence is 1.
     """
-    taken = _positive(data)
+    taken = positive(data)
     ones = all((taken.values[at] == 1.0).all() for at in _blocks(taken))
     weights = _confidences(taken, "ones" if ones else confidence)
     if ones:
@@ -65,7 +65,7 @@ def _confidences(taken: ObservedMatrix, confidence: str) -> Floats | None:
     return none_if_ones(weights)
 
 
-def _positive(data: ObservedMatrix) -> ObservedMatrix:
+def positive(data: ObservedMatrix) -> ObservedMatrix:
     """The entries with positive values; a negative one is an error."""
     zeros = False
     for at in _blocks(data):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
@@ -182,7 +183,8 @@ class ImplicitCompletion(ObservedInput):
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_users, n_items), or a path
             Counts, ones or confidences; 0, NaN and what is not stored were not taken. A file is read by
-            `ObservedMatrix.read` with `duplicates="sum"`, so that it may be a log of events.
+            `ObservedMatrix.read` with `duplicates="sum"`, so that it may be a log of events. Repeated entries of a
+            sparse matrix in COO format are summed, too.
         y : ignored
         checkpoint : path, optional
             A file that is written from time to time, during the search for settings and during the fit. After an
@@ -260,6 +262,7 @@ class ImplicitCompletion(ObservedInput):
     def _interactions(self, X: Any, *, fitting: bool) -> ObservedMatrix:
         if isinstance(X, str | os.PathLike):
             X = ObservedMatrix.read(X, duplicates="sum")
+        X = summed(X)
         data = self._observed(X if fitting else columns_by_id(X, self._cols), fitting=fitting)
         if fitting and self.confidence != "ones" and look_like_times(data):
             warn_caller(
@@ -560,6 +563,16 @@ class ImplicitCompletion(ObservedInput):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
+
+
+def summed(X: Any) -> Any:
+    """A sparse matrix in COO format, which may list events, with repeated entries summed; everything else as it is."""
+    if not sparse.issparse(X):
+        return X
+    matrix: Any = X  # annotations of SciPy lack its attributes
+    if matrix.format != "coo" or matrix.ndim != 2:
+        return X
+    return (matrix.astype(np.int64) if matrix.dtype.kind in "biu" else matrix).tocsr()  # small types would overflow
 
 
 def one_row(data: ObservedMatrix, start: int, end: int) -> ObservedMatrix:

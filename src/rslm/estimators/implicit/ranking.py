@@ -66,16 +66,24 @@ def _held_out(model: Any, data: ObservedMatrix) -> ObservedMatrix | None:
     Ids tell who they are. Without ids, data of the same shape are of the same users if none of their entries was known:
     as held-out items are, and as new users or the data of the fit are not.
     """
-    ids, known = model.row_ids_, model.known_
+    if not _may_be_fitted(model, data):
+        return None
+    known = model.known_
     if known is None:
         raise ValueError(
             "a model that was fitted by a cluster does not hold what users took, which a score leaves out; use "
             "rank_items(model, k, known=…) and the metrics of rslm.evaluate"
         )
-    if ids is None or data.row_ids is None:
-        left = unseen(data, known) if data.shape == known.shape else None
-        return left if left is not None and len(left) == len(data) else None
-    if not set(data.row_ids.tolist()) <= set(ids.tolist()):
-        return None
+    if model.row_ids_ is None or data.row_ids is None:
+        left = unseen(data, known)
+        return left if len(left) == len(data) else None
     left = unseen(align(replace(data, col_ids=model.col_ids_), model), known)
     return left if len(left) else None
+
+
+def _may_be_fitted(model: Any, data: ObservedMatrix) -> bool:
+    """Whether users are known by their ids, or, without ids, are as many as those of the fit."""
+    ids = model.row_ids_
+    if ids is None or data.row_ids is None:
+        return data.shape[0] == len(model.row_factors_)
+    return set(data.row_ids.tolist()) <= set(ids.tolist())

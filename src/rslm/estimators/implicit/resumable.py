@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -64,9 +64,10 @@ class RankingSearchFile(SearchFile):
         self._write_at_times(state, last)
 
     def end(self, found: Found) -> None:
-        """Write what was found in place of the points."""
-        assert found.path is not None
-        trials = np.column_stack([found.path[name] for name in COLUMNS])
+        """Write what was found in place of the points; without a path, there was nothing to compare settings by."""
+        trials = np.empty((0, len(COLUMNS)))
+        if found.path is not None:
+            trials = np.column_stack([found.path[name] for name in COLUMNS])
         setting = {name: float(getattr(found.setting, name)) for name in NUMBERS}
         start = {} if found.start is None else {START: found.start}
         self._write({FOUND: setting, "held_out": found.held_out}, {TRIALS: trials} | start)
@@ -74,10 +75,12 @@ class RankingSearchFile(SearchFile):
     def _unpack(self, facts: Any, arrays: Arrays) -> None:
         trials = parts.floats(arrays, TRIALS, None, len(COLUMNS))
         if FOUND in facts:
-            start = parts.floats(arrays, START, None, None) if START in arrays else None
-            held_out = {name: parts.number(facts["held_out"], name) for name in COMPARED}
-            path = dict(zip(COLUMNS, trials.T.copy(), strict=True))
-            self.found = Found(_setting(facts[FOUND]), path, held_out, start)
+            self.found = Found(_setting(facts[FOUND]))
+            if len(trials):
+                start = parts.floats(arrays, START, None, None) if START in arrays else None
+                held_out = {name: parts.number(facts["held_out"], name) for name in COMPARED}
+                path = dict(zip(COLUMNS, trials.T.copy(), strict=True))
+                self.found = replace(self.found, path=path, held_out=held_out, start=start)
             return
         self.trials = [dict(zip(COLUMNS, row, strict=True)) for row in trials.tolist()]
         ranks = [parts.whole(facts["ranks"], k, 1) for k in range(len(facts["ranks"]))]
@@ -130,8 +133,8 @@ def resumed_settings(
     file.note()  # the seed, before anything depends on it
     kind = partial(ResumableSearch, file=file)
     found = found_settings(data, asked, metric, n_threads, file.seed, interrupt, deadline, callback, kind)
-    if found.path is None or not found.complete:
-        file.note(last=True)
-    else:
+    if found.complete:
         file.end(found)
+    else:
+        file.note(last=True)
     return found
