@@ -15,7 +15,7 @@ from rslm.losses import checked
 from rslm.measurements import base
 from rslm.runtime import magnitudes
 
-USERS, ITEMS, N = 4000, 300, 400_000
+USERS, ITEMS, N = 4000, 300, 600_000
 SMALL = 1 << 12  # entries that are processed at a time; usually more than this test has
 GIVEN = {"rank": 2, "C": 1.0, "alpha0": 0.2, "weighting": 0.5}
 

@@ -74,7 +74,7 @@ class ImplicitCompletion(ObservedInput):
         The weight ω of an entry with the value x: log₂(1 + x), x itself or 1. A value of 1 has weight 1 with all of
         these. Give confidences of your own with "linear".
     metric : str, default="ndcg@100"
-        By which "auto" compares settings: "recall@k", "capped_recall@k" or "ndcg@k" of `rslm.evaluate`, for a fifth of
+        By which "auto" compares settings: "recall@k", "capped_recall@k" or "ndcg@k" of `rslm.evaluate`, for a tenth of
         the items of every user, held out.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
         The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.

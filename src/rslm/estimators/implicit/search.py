@@ -1,6 +1,6 @@
 """Settings by the ranking of held-out items.
 
-A fifth of the items of every user is held out, and settings are compared by how a fit to the others ranks them. First
+A tenth of the items of every user is held out, and settings are compared by how a fit to the others ranks them. First
 C, then α₀, are moved up and down by constant factors as long as that improves the metric; then other weightings are
 tried, and C once more in smaller steps. Last, the rank is doubled as long as it improves the metric by half a per cent,
 each time with C as it is and with a smaller one. All fits are rough, and start from the best one so far of the same
@@ -37,6 +37,7 @@ from rslm.solvers.stopping import LEAST_TIME
 PER_SIZE = 0.05  # C, relative to √(n_users · n_items) / the mean confidence
 PER_CONFIDENCE = 0.2  # α₀, relative to the mean confidence
 FIRST_RANK, LAST_RANK = 32, 256
+HELD_OUT = 0.1  # of the items of a user: they are zeros in a trial, and more of them would make the best α₀ too small
 OF_C, FINER_OF_C, OF_ALPHA0, LESS_C = 3.0, 1.7, 2.5, 0.6  # factors from one trial to the next
 WEIGHTINGS = (0.5, 0.0, 1.0)  # in the order in which they are tried
 SQUARE = Square()
@@ -243,7 +244,7 @@ def found_settings(
 
     if sample.row_counts().max(initial=0) < 2:  # no user took two items
         return Found(of_all(first))
-    train, held_out = holdout_per_user(sample, 0.2, np.random.default_rng(seed))
+    train, held_out = holdout_per_user(sample, HELD_OUT, np.random.default_rng(seed))
     search = kind(train, held_out, ranked_users(held_out), metric, n_threads, seed, interrupt, deadline, callback)
     setting = search.best(asked, first if asked.C is None else replace(first, C=asked.C / more))
     if not search.path:  # there was no time for any trial
