@@ -24,22 +24,29 @@ def correlated(n, seed, phi=0.8):
     return np.cos(2 * np.pi * np.arange(n) / 12) * 3 + 0.3 * x[100:]
 
 
-def covered(y, n, steps, coverage=0.9):
-    lower, upper = HankelModel(8).fit(y[:n]).predict_interval(steps, coverage)
-    later = y[n : n + steps]
+def covered(model, later, coverage=0.9):
+    lower, upper = model.predict_interval(len(later), coverage)
     return np.mean((lower <= later) & (later <= upper))
 
 
+@pytest.fixture(scope="module")
+def seasons():
+    """Models, and what came later."""
+    every = [season(200, seed) for seed in range(12)]
+    return [(HankelModel(8).fit(y[:160]), y[160:]) for y in every]
+
+
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
-def test_intervals_cover_independent_noise(coverage):
-    found = np.mean([covered(season(200, seed), 160, 40, coverage) for seed in range(12)])
+def test_intervals_cover_independent_noise(seasons, coverage):
+    found = np.mean([covered(model, later, coverage) for model, later in seasons])
     # 480 samples: three binomial standard deviations, and once more for quantiles that are estimated from 80 samples.
     assert abs(found - coverage) < 2 * 3 * np.sqrt(coverage * (1 - coverage) / 480)
 
 
 def test_intervals_cover_correlated_noise():
     """Intervals from white noise alone cover about two thirds of these."""
-    found = np.mean([covered(correlated(200, seed), 160, 24) for seed in range(12)])
+    every = [correlated(184, seed) for seed in range(12)]
+    found = np.mean([covered(HankelModel(8).fit(y[:160]), y[160:]) for y in every])
     assert 0.8 < found < 0.98  # 12 series, whose samples are correlated: a standard deviation of about 0.04
 
 
