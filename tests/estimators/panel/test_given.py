@@ -60,16 +60,73 @@ def changed(**changes):
 def test_rows_that_repeat_a_unit_and_period():
     table = changed()
     table = pd.concat([table, table[(table.who == "unit 07") & (table.when == 2009)]])
-    with pytest.raises(ValueError, match=r"1 rows repeat .* unit 'unit 07' in period 2009"):
+    with pytest.raises(ValueError, match=r"1 row repeats .* unit 'unit 07' in period 2009"):
         panel_of(table, "on", **ROLES)
 
 
 def test_a_gap_in_time():
     table = changed()
-    with pytest.raises(ValueError, match="no unit has a row in period 2008, between 2007 and 2009"):
+    with pytest.raises(ValueError, match="1 period is missing between 2007 and 2009"):
         panel_of(table[table.when != 2008], "on", **ROLES)
     every_other = table[table.when % 2 == 0]  # equally spaced: no gap
     assert panel_of(every_other, "on", **ROLES).shape == (24, 9)
+
+
+def dated(when):
+    """The table with other names of its periods, a function of the number of the period from 0."""
+    table = changed()
+    return table.assign(when=[when(int(year) - 2000) for year in table.when])
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        lambda k: pd.Timestamp(2000, 1, 1) + pd.Timedelta(days=k),
+        lambda k: pd.Timestamp(2000 + k, 12, 31),
+        lambda k: pd.Timestamp(2000, 1, 1) + pd.offsets.MonthEnd(k + 1),
+        lambda k: pd.Timestamp(2000, 1, 3) + pd.Timedelta(weeks=k),
+        lambda k: f"{2000 + k // 12}-{k % 12 + 1:02}-01",
+        lambda k: f"{2000 + k // 12}-{k % 12 + 1:02}",
+        lambda k: str(2000 + k),
+    ],
+    ids=["days", "years", "months", "weeks", "text of dates", "text of months", "text of years"],
+)
+def test_a_gap_between_dates(when):
+    table = dated(when)
+    assert panel_of(table, "on", **ROLES).shape == (24, 18)
+    with pytest.raises(ValueError, match="column 'when' has a gap: 2 periods are missing between"):
+        panel_of(table[~table.when.isin([when(4), when(5)])], "on", **ROLES)
+
+
+def test_days_of_business_have_no_gaps_at_weekends():
+    days = pd.bdate_range("2000-01-03", periods=18)
+    assert panel_of(dated(lambda k: days[k]), "on", **ROLES).shape == (24, 18)
+
+
+def test_a_gap_between_columns_and_columns_in_another_order():
+    Y, treated, _ = make_panel()
+    years = np.arange(1990, 1990 + Y.shape[1])
+    with pytest.raises(ValueError, match="columns of outcomes has a gap: 1 period is missing between 1994 and 1996"):
+        panel_of(pd.DataFrame(Y, columns=years + (years > 1994)), treated)
+    with pytest.raises(ValueError, match="must be in the order of time; 2006 follows 2007"):
+        panel_of(pd.DataFrame(Y, columns=years[::-1]), treated)
+
+
+def test_texts_are_in_the_order_of_the_numbers_in_them():
+    panel = panel_of(dated(lambda k: f"week {k + 1}"), "on", **ROLES)
+    assert panel.periods.tolist() == [f"week {k + 1}" for k in range(18)]
+    assert np.array_equal(panel.treated, make_panel()[1])
+
+
+def test_texts_whose_order_is_not_known():
+    with pytest.raises(ValueError, match="column 'when' holds periods such as 'aa', and their order in time"):
+        panel_of(dated(lambda k: "a" * (k + 2)), "on", **ROLES)
+
+
+def test_messages_show_dates_as_dates():
+    table = dated(lambda k: pd.Timestamp(2000, 1, 1) + pd.Timedelta(days=k))
+    with pytest.raises(ValueError, match=r"unit 'unit 07' in period 2000-01-10, in rows"):
+        panel_of(pd.concat([table, table[(table.who == "unit 07") & (table.when == "2000-01-10")]]), "on", **ROLES)
 
 
 def test_a_treatment_that_begins_nobody_knows_when():

@@ -9,6 +9,7 @@ import numpy as np
 
 from rslm.data.labels import as_ids, number_ids, show_id
 from rslm.estimators.panel.panel import Panel
+from rslm.estimators.panel.periods import check_regular, number_periods
 from rslm.estimators.panel.two_way import Flags
 from rslm.runtime.types import Floats
 
@@ -40,6 +41,8 @@ def _wide(outcomes: Any, treated: Any, covariates: Any) -> Panel:
         )
     units = _ids(outcomes.index) if hasattr(outcomes, "index") and hasattr(outcomes, "columns") else None
     periods = _ids(outcomes.columns) if hasattr(outcomes, "columns") else None
+    if periods is not None:
+        check_regular(periods, "columns of outcomes")
     if treated is None or isinstance(treated, str):
         raise ValueError(
             f"treated must be a mask of the shape of outcomes, {values.shape}, True where a unit has the treatment; "
@@ -80,7 +83,7 @@ def _cube(given: Any, shape: tuple[int, ...]) -> Floats | None:
 
 def _long(table: Any, names: dict[str, Any], covariates: Any) -> Panel:
     units, of_unit = number_ids(_labels(table, names["unit"], "unit"), f"column {names['unit']!r}")
-    periods, of_period = number_ids(_labels(table, names["time"], "time"), f"column {names['time']!r}")
+    periods, of_period = number_periods(_labels(table, names["time"], "time"), f"column {names['time']!r}")
     y = _numbers(_column(table, names["outcome"], "outcome"), f"column {names['outcome']!r}")
     given = np.asarray(_column(table, names["treated"], "treated"))
     at = of_unit.astype(np.int64) * len(periods) + of_period
@@ -93,10 +96,10 @@ def _long(table: Any, names: dict[str, Any], covariates: Any) -> Panel:
     if len(again):
         first, second = int(order[again[0]]), int(order[again[0] + 1])
         raise ValueError(
-            f"{len(again)} rows repeat a unit and period: the first is {place(second)}, in rows {first + 1} and "
-            f"{second + 1}. Keep one row of each"
+            f"{len(again)} row{'s repeat' if len(again) > 1 else ' repeats'} a unit and period: the first is "
+            f"{place(second)}, in rows {first + 1} and {second + 1}. Keep one row of each"
         )
-    _check_regular(periods, names["time"])
+    check_regular(periods, f"column {names['time']!r}")
     shape = len(units), len(periods)
     values, flags, present = np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     values.ravel()[at], present.ravel()[at] = y, True
@@ -104,21 +107,6 @@ def _long(table: Any, names: dict[str, Any], covariates: Any) -> Panel:
     panel = Panel(values, flags, units, periods, _cube_of_columns(table, covariates, at, shape, place))
     _check_beginnings(panel, present)
     return panel
-
-
-def _check_regular(periods: Any, name: Any) -> None:
-    """Whole numbers, such as years, must be equally spaced, or relative times would be wrong."""
-    if periods.dtype.kind not in "iu" or len(periods) < 3:
-        return
-    steps = np.diff(periods)
-    usual = int(np.gcd.reduce(steps))
-    gaps = np.flatnonzero(steps > usual)
-    if len(gaps) and 2 * len(gaps) < len(steps):
-        before = periods[gaps[0]]
-        raise ValueError(
-            f"column {name!r} has a gap: no unit has a row in period {before + usual}, between {before} and "
-            f"{periods[gaps[0] + 1]}. Add the period with empty outcomes, or number the periods without gaps"
-        )
 
 
 def _check_beginnings(panel: Panel, present: Flags) -> None:
