@@ -32,9 +32,9 @@ def test_a_row_that_is_missing_is_a_missing_outcome():
 
 def test_covariates_of_a_long_table():
     Y, treated, _ = make_panel()
-    table = pd.DataFrame(long_columns(Y, treated)).assign(x=lambda t: 2.0 * t.y, z=1.0)
+    table = pd.DataFrame(long_columns(Y, treated)).assign(x=lambda t: 2.0 * t.y, z=lambda t: t.y**2)
     panel = panel_of(table, "on", **ROLES, covariates=["x", "z"])
-    assert np.array_equal(panel.covariates, np.stack([2.0 * Y, np.ones_like(Y)]))
+    assert np.array_equal(panel.covariates, np.stack([2.0 * Y, Y**2]))
     with pytest.raises(ValueError, match=r"covariate 'x' of unit 'unit 05' in period 2003 is nan"):
         panel_of(
             table.assign(x=table.x.mask((table.who == "unit 05") & (table.when == 2003))), "on", **ROLES, covariates="x"
@@ -186,3 +186,18 @@ def test_names_of_columns():
     unknown = table.assign(on=table.on.mask((table.who == "unit 00") & (table.when == 2003)))
     with pytest.raises(ValueError, match="that of unit 'unit 00' in period 2003 is nan"):
         panel_of(unknown, "on", **ROLES)
+
+
+def test_a_covariate_whose_coefficient_is_not_determined():
+    Y, treated, _ = make_panel()
+    table = changed(x=1.0, z=changed().y ** 2)
+    with pytest.raises(ValueError, match="covariate 'x' is a sum of a number for each unit"):
+        panel_of(table, "on", **ROLES, covariates=["z", "x"])
+    X = np.random.default_rng(0).standard_normal((*Y.shape, 1))
+    with pytest.raises(ValueError, match="covariate 1 is a sum"):
+        panel_of(Y, treated, covariates=np.concatenate([X, 2 * X], axis=2))
+
+
+def test_a_column_with_two_roles():
+    with pytest.raises(ValueError, match="column 'when' cannot have two roles"):
+        panel_of(changed(), "on", **ROLES, covariates=["when"])

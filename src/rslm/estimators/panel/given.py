@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,10 @@ import numpy as np
 from rslm.data.labels import as_ids, number_ids, show_id
 from rslm.estimators.panel.panel import Panel
 from rslm.estimators.panel.periods import check_regular, number_periods
-from rslm.estimators.panel.two_way import Flags
+from rslm.estimators.panel.two_way import Flags, TwoWay
 from rslm.runtime.types import Floats
+
+NOTHING = 1e-9  # of a covariate's size: what rounding leaves of one that unit and period effects explain
 
 
 def panel_of(
@@ -20,13 +21,28 @@ def panel_of(
     """The panel that was given, checked."""
     names = {"unit": unit, "time": time, "outcome": outcome}
     if all(name is None for name in names.values()):
-        return _wide(outcomes, treated, covariates).checked()
+        return _determined(_wide(outcomes, treated, covariates).checked(), None)
     missing = [name for name, value in names.items() if value is None]
     if missing:
         raise ValueError(
             f"a long table needs the names of its columns unit, time, outcome and treated; {missing[0]} is missing"
         )
-    return _long(outcomes, {**names, "treated": treated}, covariates).checked()
+    return _determined(_long(outcomes, {**names, "treated": treated}, covariates).checked(), _listed(covariates))
+
+
+def _determined(panel: Panel, names: list[Any] | None) -> Panel:
+    """The panel; an error if the coefficient of a covariate is not determined."""
+    cube = np.zeros((0, *panel.shape)) if panel.covariates is None else panel.covariates
+    for k, x in enumerate(cube):
+        x = np.where(panel.control, x, 0.0)[None]
+        left = TwoWay(panel.control[None], cube[:k] if k else None).residual(x)
+        if np.linalg.norm(left) <= NOTHING * np.linalg.norm(x):
+            raise ValueError(
+                f"covariate {k if names is None else repr(names[k])} is a sum of a number for each unit, a number for "
+                "each period and earlier covariates wherever there is no treatment, so its coefficient is not "
+                "determined; leave it out"
+            )
+    return panel
 
 
 # ---- units × periods ------------------------------------------------------------------------------------------------
@@ -82,6 +98,10 @@ def _cube(given: Any, shape: tuple[int, ...]) -> Floats | None:
 
 
 def _long(table: Any, names: dict[str, Any], covariates: Any) -> Panel:
+    roles = [*names.values(), *_listed(covariates)]
+    twice = [name for name in roles if roles.count(name) > 1]
+    if twice:
+        raise ValueError(f"column {twice[0]!r} cannot have two roles; name different columns")
     units, of_unit = number_ids(_labels(table, names["unit"], "unit"), f"column {names['unit']!r}")
     periods, of_period = number_periods(_labels(table, names["time"], "time"), f"column {names['time']!r}")
     y = _numbers(_column(table, names["outcome"], "outcome"), f"column {names['outcome']!r}")
@@ -124,7 +144,7 @@ def _check_beginnings(panel: Panel, present: Flags) -> None:
 def _cube_of_columns(table: Any, names: Any, at: Any, shape: tuple[int, int], place: Any) -> Floats | None:
     if names is None:
         return None
-    listed: Sequence[Any] = [names] if isinstance(names, str) else list(names)
+    listed = _listed(names)
     cube = np.zeros((len(listed), *shape))  # entries without a row have no outcome either
     for k, name in enumerate(listed):
         x = _numbers(_column(table, name, "covariates"), f"column {name!r}")
@@ -133,6 +153,10 @@ def _cube_of_columns(table: Any, names: Any, at: Any, shape: tuple[int, int], pl
             raise ValueError(f"covariate {name!r} of {place(wrong[0])} is {x[wrong[0]]}; fill it, or leave it out")
         cube[k].ravel()[at] = x
     return cube
+
+
+def _listed(covariates: Any) -> list[Any]:
+    return [] if covariates is None else [covariates] if isinstance(covariates, str) else list(covariates)
 
 
 def _column(table: Any, name: Any, role: str) -> Any:

@@ -26,7 +26,7 @@ def number_periods(ids: Ids, what: str) -> tuple[Ids, Indices32]:
             "dates"
         )
     # Numbers within texts count as numbers, so that 'week 10' is after 'week 9'.
-    order = sorted(range(len(periods)), key=lambda k: _parts(periods[k]))
+    order = sorted(range(len(periods)), key=lambda k: _parts(str(periods[k])))
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     return periods[order], place[position]
