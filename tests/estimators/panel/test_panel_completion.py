@@ -214,3 +214,18 @@ def test_a_certified_fit_without_time_is_named_if_standard_errors_are_not_missin
     Y, treated, _ = make_panel()
     with pytest.warns(ConvergenceWarning, match="certified fit was stopped by max_time at a relative gap"):
         PanelCompletion(C=1.0, inference=None, tol=1e-15, max_time=1e-6).fit(Y, treated)
+
+
+def test_the_least_of_values_of_C_that_predict_equally_well():
+    Y, treated, _ = make_panel()
+    model = PanelCompletion(debias=False, inference=None, pre_periods=0, random_state=0).fit(Y, treated)
+    C, error = model.path_["C"], model.path_["error"]
+    equal = error <= 1.001 * error.min()  # the search solves to a relative gap of 1e-3
+    assert C[equal][0] == model.C_
+    assert len(C) <= np.flatnonzero(equal)[0] + 3
+
+
+def test_a_fit_that_leaves_nothing_to_bootstrap():
+    Y, treated, _ = make_panel()
+    with pytest.warns(UserWarning, match="C=1e\\+06 leaves almost nothing .* use inference='placebo'"):
+        PanelCompletion(1e6, debias=False, n_refits=2, pre_periods=0).fit(Y, treated)

@@ -313,6 +313,11 @@ class PanelCompletion(Estimator):
             model = Counterfactual(panel, shrunk, self.C_, False, None, float(self.tol))
         if given is not None and given > model.limit:
             warn_caller(f"rank={given} is more than this panel determines; it is lowered to {model.limit}")
+        if self.inference == "bootstrap" and model.degrees >= panel.control.sum():
+            warn_caller(
+                f"C={self.C_:g} leaves almost nothing of the outcomes, so their residuals do not show the noise and "
+                "intervals by 'bootstrap' are too narrow; lower C, or use inference='placebo'"
+            )
         errors = Errors(self.inference, int(self.n_refits), rng, threads)
         fitted = model.fitted
         self.rank_ = model.rank
