@@ -68,3 +68,15 @@ def test_wrong_tables(monkeypatch, capsys, table, tmp_path):
     twice.write_text("\n".join([*lines, lines[20]]))
     assert "unit 's1' in period 1994" in str(run(monkeypatch, "panel", twice, *ROLES))
     assert "state" in str(run(monkeypatch, "panel", table, "--unit", "county", *ROLES[2:]))
+
+
+def test_true_and_false(monkeypatch, capsys, table, tmp_path):
+    first, *rows = table.read_text().splitlines()
+    words = tmp_path / "words.csv"
+    words.write_text("\n".join([first, *(row[:-1] + ("False", "True")[int(row[-1])] for row in rows)]))
+    options = *ROLES, "--refits", "20", "--C", "1", "--json"
+    found = []
+    for path in (table, words):
+        assert run(monkeypatch, "panel", path, *options) == 0
+        found.append(json.loads(capsys.readouterr().out)["effect"])
+    assert found[0] == found[1]

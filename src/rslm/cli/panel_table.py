@@ -15,13 +15,21 @@ from rslm.data.files.table import NamedColumns
 
 def long_table(read: NamedColumns, names: dict[str, str], covariates: list[str] | None) -> Any:
     """The named columns with their types: periods are numbers if all of them are whole."""
-    twice = [name for name in names.values() if list(names.values()).count(name) > 1]
+    roles = [*names.values(), *(covariates or [])]
+    twice = [name for name in roles if roles.count(name) > 1]
     if twice:
         raise ValueError(f"{read.name}: column {twice[0]!r} cannot have two roles; name different columns")
     columns: dict[str, Any] = {names["unit"]: read.ids(names["unit"]), names["time"]: _periods(read, names["time"])}
-    for name in (names["outcome"], names["treated"], *(covariates or [])):
+    columns[names["treated"]] = _flags(read, names["treated"])
+    for name in (names["outcome"], *(covariates or [])):
         columns[name] = read.numbers(name)[1]
     return pl.DataFrame(columns)
+
+
+def _flags(read: NamedColumns, name: str) -> Any:
+    """Also the texts true and false, which pandas, Polars and R write."""
+    texts = read.frame[name].cast(pl.String).str.strip_chars().str.to_lowercase()
+    return (texts == "true").to_numpy() if texts.is_in(["true", "false"]).all() else read.numbers(name)[1]
 
 
 def _periods(read: NamedColumns, name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from datetime import date
 from itertools import repeat
 from typing import Any
 
@@ -131,4 +132,7 @@ def _missing_id(what: str, at: int, count: int) -> ValueError:
 
 def show_id(ids: Ids | None, at: int) -> str:
     """An id as the user would write it; the position if there are no ids."""
-    return str(at) if ids is None else repr(hashable(ids[at : at + 1])[0])
+    if ids is None:
+        return str(at)
+    value = hashable(ids[at : at + 1])[0]
+    return value.isoformat().removesuffix("T00:00:00") if isinstance(value, date) else repr(value)

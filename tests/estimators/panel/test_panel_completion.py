@@ -181,10 +181,51 @@ def test_no_time_for_refits(C):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"C": -1.0}, {"rank": 1.5}, {"inference": "magic"}, {"n_refits": 1}, {"level": 95}, {"pre_periods": -1}],
+    [
+        {"C": -1.0},
+        {"rank": 1.5},
+        {"rank": 2, "debias": False},
+        {"inference": ["placebo"]},
+        {"n_refits": 1},
+        {"level": 95},
+        {"pre_periods": -1},
+    ],
     ids=str,
 )
 def test_wrong_parameters(wrong):
     Y, treated, _ = make_panel()
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
         PanelCompletion(**wrong).fit(Y, treated)
+
+
+def test_ids_of_units_and_periods(tmp_path):
+    Y, treated, _ = make_panel()
+    quick = PanelCompletion(C=1.0, inference=None, pre_periods=0)
+    roles = {"unit": "who", "time": "when", "outcome": "y"}
+    model = quick.fit(pd.DataFrame(long_columns(Y, treated)).sample(frac=1.0, random_state=0), "on", **roles)
+    model.save(tmp_path / "panel.rslm")
+    for known in (model, rslm.load(tmp_path / "panel.rslm")):
+        assert known.unit_ids_.tolist() == [f"unit {k:02}" for k in range(len(Y))]
+        assert known.period_ids_.tolist() == list(range(2000, 2000 + Y.shape[1]))
+    assert quick.fit(Y, treated).unit_ids_ is None
+
+
+def test_a_certified_fit_without_time_is_named_if_standard_errors_are_not_missing():
+    Y, treated, _ = make_panel()
+    with pytest.warns(ConvergenceWarning, match="certified fit was stopped by max_time at a relative gap"):
+        PanelCompletion(C=1.0, inference=None, tol=1e-15, max_time=1e-6).fit(Y, treated)
+
+
+def test_the_least_of_values_of_C_that_predict_equally_well():
+    Y, treated, _ = make_panel()
+    model = PanelCompletion(debias=False, inference=None, pre_periods=0, random_state=0).fit(Y, treated)
+    C, error = model.path_["C"], model.path_["error"]
+    equal = error <= 1.001 * error.min()  # the search solves to a relative gap of 1e-3
+    assert C[equal][0] == model.C_
+    assert len(C) <= np.flatnonzero(equal)[0] + 3
+
+
+def test_a_fit_that_leaves_nothing_to_bootstrap():
+    Y, treated, _ = make_panel()
+    with pytest.warns(UserWarning, match="C=1e\\+06 leaves almost nothing .* use inference='placebo'"):
+        PanelCompletion(1e6, debias=False, n_refits=2, pre_periods=0).fit(Y, treated)

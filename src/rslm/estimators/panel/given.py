@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rslm.data.labels import as_ids, number_ids, show_id
 from rslm.estimators.panel.panel import Panel
-from rslm.estimators.panel.two_way import Flags
+from rslm.estimators.panel.periods import check_regular, number_periods
+from rslm.estimators.panel.two_way import Flags, TwoWay
 from rslm.runtime.types import Floats
+
+NOTHING = 1e-9  # of a covariate's size: what rounding leaves of one that unit and period effects explain
 
 
 def panel_of(
@@ -19,13 +21,28 @@ def panel_of(
     """The panel that was given, checked."""
     names = {"unit": unit, "time": time, "outcome": outcome}
     if all(name is None for name in names.values()):
-        return _wide(outcomes, treated, covariates).checked()
+        return _determined(_wide(outcomes, treated, covariates).checked(), None)
     missing = [name for name, value in names.items() if value is None]
     if missing:
         raise ValueError(
             f"a long table needs the names of its columns unit, time, outcome and treated; {missing[0]} is missing"
         )
-    return _long(outcomes, {**names, "treated": treated}, covariates).checked()
+    return _determined(_long(outcomes, {**names, "treated": treated}, covariates).checked(), _listed(covariates))
+
+
+def _determined(panel: Panel, names: list[Any] | None) -> Panel:
+    """The panel; an error if the coefficient of a covariate is not determined."""
+    cube = np.zeros((0, *panel.shape)) if panel.covariates is None else panel.covariates
+    for k, x in enumerate(cube):
+        x = np.where(panel.control, x, 0.0)[None]
+        left = TwoWay(panel.control[None], cube[:k] if k else None).residual(x)
+        if np.linalg.norm(left) <= NOTHING * np.linalg.norm(x):
+            raise ValueError(
+                f"covariate {k if names is None else repr(names[k])} is a sum of a number for each unit, a number for "
+                "each period and earlier covariates wherever there is no treatment, so its coefficient is not "
+                "determined; leave it out"
+            )
+    return panel
 
 
 # ---- units × periods ------------------------------------------------------------------------------------------------
@@ -40,6 +57,8 @@ def _wide(outcomes: Any, treated: Any, covariates: Any) -> Panel:
         )
     units = _ids(outcomes.index) if hasattr(outcomes, "index") and hasattr(outcomes, "columns") else None
     periods = _ids(outcomes.columns) if hasattr(outcomes, "columns") else None
+    if periods is not None:
+        check_regular(periods, "columns of outcomes")
     if treated is None or isinstance(treated, str):
         raise ValueError(
             f"treated must be a mask of the shape of outcomes, {values.shape}, True where a unit has the treatment; "
@@ -79,8 +98,12 @@ def _cube(given: Any, shape: tuple[int, ...]) -> Floats | None:
 
 
 def _long(table: Any, names: dict[str, Any], covariates: Any) -> Panel:
+    roles = [*names.values(), *_listed(covariates)]
+    twice = [name for name in roles if roles.count(name) > 1]
+    if twice:
+        raise ValueError(f"column {twice[0]!r} cannot have two roles; name different columns")
     units, of_unit = number_ids(_labels(table, names["unit"], "unit"), f"column {names['unit']!r}")
-    periods, of_period = number_ids(_labels(table, names["time"], "time"), f"column {names['time']!r}")
+    periods, of_period = number_periods(_labels(table, names["time"], "time"), f"column {names['time']!r}")
     y = _numbers(_column(table, names["outcome"], "outcome"), f"column {names['outcome']!r}")
     given = np.asarray(_column(table, names["treated"], "treated"))
     at = of_unit.astype(np.int64) * len(periods) + of_period
@@ -93,10 +116,10 @@ def _long(table: Any, names: dict[str, Any], covariates: Any) -> Panel:
     if len(again):
         first, second = int(order[again[0]]), int(order[again[0] + 1])
         raise ValueError(
-            f"{len(again)} rows repeat a unit and period: the first is {place(second)}, in rows {first + 1} and "
-            f"{second + 1}. Keep one row of each"
+            f"{len(again)} row{'s repeat' if len(again) > 1 else ' repeats'} a unit and period: the first is "
+            f"{place(second)}, in rows {first + 1} and {second + 1}. Keep one row of each"
         )
-    _check_regular(periods, names["time"])
+    check_regular(periods, f"column {names['time']!r}")
     shape = len(units), len(periods)
     values, flags, present = np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     values.ravel()[at], present.ravel()[at] = y, True
@@ -104,21 +127,6 @@ def _long(table: Any, names: dict[str, Any], covariates: Any) -> Panel:
     panel = Panel(values, flags, units, periods, _cube_of_columns(table, covariates, at, shape, place))
     _check_beginnings(panel, present)
     return panel
-
-
-def _check_regular(periods: Any, name: Any) -> None:
-    """Whole numbers, such as years, must be equally spaced, or relative times would be wrong."""
-    if periods.dtype.kind not in "iu" or len(periods) < 3:
-        return
-    steps = np.diff(periods)
-    usual = int(np.gcd.reduce(steps))
-    gaps = np.flatnonzero(steps > usual)
-    if len(gaps) and 2 * len(gaps) < len(steps):
-        before = periods[gaps[0]]
-        raise ValueError(
-            f"column {name!r} has a gap: no unit has a row in period {before + usual}, between {before} and "
-            f"{periods[gaps[0] + 1]}. Add the period with empty outcomes, or number the periods without gaps"
-        )
 
 
 def _check_beginnings(panel: Panel, present: Flags) -> None:
@@ -136,7 +144,7 @@ def _check_beginnings(panel: Panel, present: Flags) -> None:
 def _cube_of_columns(table: Any, names: Any, at: Any, shape: tuple[int, int], place: Any) -> Floats | None:
     if names is None:
         return None
-    listed: Sequence[Any] = [names] if isinstance(names, str) else list(names)
+    listed = _listed(names)
     cube = np.zeros((len(listed), *shape))  # entries without a row have no outcome either
     for k, name in enumerate(listed):
         x = _numbers(_column(table, name, "covariates"), f"column {name!r}")
@@ -145,6 +153,10 @@ def _cube_of_columns(table: Any, names: Any, at: Any, shape: tuple[int, int], pl
             raise ValueError(f"covariate {name!r} of {place(wrong[0])} is {x[wrong[0]]}; fill it, or leave it out")
         cube[k].ravel()[at] = x
     return cube
+
+
+def _listed(covariates: Any) -> list[Any]:
+    return [] if covariates is None else [covariates] if isinstance(covariates, str) else list(covariates)
 
 
 def _column(table: Any, name: Any, role: str) -> Any:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rslm.certificate import Certificate
 from rslm.data import Labels
+from rslm.data.labels import Ids
 from rslm.data.splits import as_generator
 from rslm.estimators.automatic.growing import grown
 from rslm.estimators.base import Estimator
@@ -106,6 +107,8 @@ class PanelCompletion(Estimator):
         number n, and bound: the trend is smaller in size, at a level of 95 %. None if there are too few periods.
     counterfactual_ : array (n_units, n_periods)
         Outcomes as if there were no treatment, at all entries.
+    unit_ids_, period_ids_ : arrays or None
+        What the rows and columns of these arrays are; None if `fit` was given no ids.
     unit_effects_, period_effects_, coefficients_ : arrays
         b, c and β.
     rank_ : int
@@ -228,7 +231,11 @@ class PanelCompletion(Estimator):
             raise ValueError(f"C must be a number from {LEAST:g} to {LARGEST:g} or 'auto'; got {self.C!r}")
         if not (is_auto(self.rank) or is_whole(self.rank, least=0)):
             raise ValueError(f"rank must be a whole number ≥ 0 or 'auto'; got {self.rank!r}")
-        if self.inference is not None and self.inference not in METHODS:
+        if not self.debias and not is_auto(self.rank):
+            raise ValueError(
+                f"rank must be 'auto' with debias=False, which leaves out the fit that has a rank; got {self.rank!r}"
+            )
+        if self.inference is not None and self.inference not in list(METHODS):
             raise ValueError(f"inference must be None or one of {list(METHODS)}; got {self.inference!r}")
         for name, least in (("n_refits", 2), ("pre_periods", 0)):
             if not is_whole(getattr(self, name), least=least):
@@ -237,6 +244,18 @@ class PanelCompletion(Estimator):
             raise ValueError(f"level must be between 0 and 1, such as 0.95; got {self.level!r}")
         check_max_time(self.max_time)
         check_tol(self.tol)
+
+    @property
+    def unit_ids_(self) -> Ids | None:
+        """The ids of the units, in the order of the rows of `effect_`; None if there are none."""
+        check_is_fitted(self)
+        return self._panel.units
+
+    @property
+    def period_ids_(self) -> Ids | None:
+        """The ids of the periods, in the order of the columns of `effect_`; None if there are none."""
+        check_is_fitted(self)
+        return self._panel.periods
 
     def _set_panel(self, panel: Panel) -> None:
         self._panel = panel
@@ -293,7 +312,12 @@ class PanelCompletion(Estimator):
         except Stopped:
             model = Counterfactual(panel, shrunk, self.C_, False, None, float(self.tol))
         if given is not None and given > model.limit:
-            warn_caller(f"rank={given} is more than this panel determines; {model.limit} factors are fitted")
+            warn_caller(f"rank={given} is more than this panel determines; it is lowered to {model.limit}")
+        if self.inference == "bootstrap" and model.degrees >= panel.control.sum():
+            warn_caller(
+                f"C={self.C_:g} leaves almost nothing of the outcomes, so their residuals do not show the noise and "
+                "intervals by 'bootstrap' are too narrow; lower C, or use inference='placebo'"
+            )
         errors = Errors(self.inference, int(self.n_refits), rng, threads)
         fitted = model.fitted
         self.rank_ = model.rank
@@ -347,11 +371,11 @@ class PanelCompletion(Estimator):
         return np.asarray(self.counterfactual_[i, t])
 
     def _advice(self) -> dict[Outcome, str]:
-        advice = super()._advice()
-        return {
-            **advice,
-            Outcome.TIME: "not finished within max_time, so there are no standard errors; raise it, or lower n_refits",
-        }
+        late = "not finished within max_time, so there are no standard errors; raise it, or lower n_refits"
+        if self.inference is None or np.isfinite(self.standard_error_):
+            gap = float(self.certificate_.relative_gap)
+            late = f"the certified fit was stopped by max_time at a relative gap of {gap:.1e}; raise it"
+        return {**super()._advice(), Outcome.TIME: late}
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

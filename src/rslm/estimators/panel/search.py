@@ -16,8 +16,8 @@ from rslm.runtime.types import Floats
 
 FOLDS = 5
 LEAST, FACTOR, MOST = 1.0 / 64.0, 2.0, 24  # the first C leaves 3 % of a single factor; growth; number of values
-WORSE = 2  # values of C without a better error after which larger ones are not tried
-ROUGH = 1e-3  # relative gap of the fits of a search
+WORSE = 2  # values of C after the best one, after which larger ones are not tried
+ROUGH = 1e-3  # relative gap of the fits of a search; errors that differ by less are equal, and the least C is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,8 @@ def search_C(panel: Panel, rng: np.random.Generator, n_threads: int) -> FoundC:
         fitted = fit_stack(Y, observed, Shrunk(np.full(len(held), C)), W, **known)
         W = fitted.W
         tried.append((C, rmse(fitted.predicted)))
-        best = min(range(len(tried)), key=lambda k: tried[k][1])
+        enough = (1.0 + ROUGH) * min(error for _, error in tried)
+        best = next(k for k, (_, error) in enumerate(tried) if error <= enough)
         logger.info(f"C {C:.4g}  RMSE of held-out control outcomes {tried[-1][1]:.6g}")
         C *= FACTOR
     path = {"C": np.array([c for c, _ in tried]), "error": np.array([error for _, error in tried])}
