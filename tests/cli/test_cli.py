@@ -638,3 +638,15 @@ def test_a_prepared_folder_is_taken_like_a_file(monkeypatch, capsys, ratings):
     assert found[0] == pytest.approx(found[1], rel=1e-4)  # one has its values in single precision
     assert run(monkeypatch, "recommend", "folder.rslm", "--for", "user 3", "--known", "folder") == 0
     assert run(monkeypatch, "certify", "folder.rslm", "folder") == 0
+
+
+def test_too_few_held_out_entries_are_not_blamed_on_the_pairs(monkeypatch, tmp_path):
+    model, pairs = tmp_path / "m.rslm", tmp_path / "pairs.csv"
+    X = np.random.default_rng(0).standard_normal((12, 10))
+    fitted = rslm.MatrixCompletion(1, 1.0, random_state=0).fit(X)
+    fitted.predict_interval([0], [0])
+    fitted.save(model)
+    pairs.write_text("1,1\n2,2\n")
+    said = str(run(monkeypatch, "predict", str(model), str(pairs), "--interval", "0.999"))
+    assert "needs at least 999 held-out observations" in said
+    assert "--header" not in said

@@ -29,7 +29,7 @@ def test_new_observations_are_covered_as_often_as_promised():
     assert abs(np.mean(covered) - 0.9) < 4 * math.sqrt(0.09 / 4000)
 
 
-@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("coverage", [0.1, 0.5, 0.8, 0.9, 0.95, 0.99, 0.99999])
 def test_too_few_scores_are_an_error_that_says_how_many_are_needed(coverage):
     needed = least_scores(coverage)
     assert math.isfinite(Calibration.of(np.arange(float(needed))).factor(coverage))
@@ -79,3 +79,7 @@ def test_coverage_and_width_of_a_model_count_what_is_inside():
     covered, width = coverage_and_width(model, test, 0.8)
     assert covered == np.mean((lower <= test.values) & (test.values <= upper))
     assert width == pytest.approx(np.mean(upper - lower), rel=1e-12)
+
+
+def test_how_many_scores_are_needed_is_not_rounded_up():
+    assert [least_scores(coverage) for coverage in (0.9, 0.95, 0.999, 0.99999)] == [9, 19, 999, 99_999]

@@ -51,10 +51,12 @@ def predict(
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
     try:
         asked = counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of)
-        found = [fitted.predict(*asked), *(() if interval is None else intervals(fitted, *asked, interval))]
+        found = [fitted.predict(*asked)]
     except (KeyError, ValueError) as error:
         hint = "" if header is not None else "; if the first line names the columns, add --header"
         raise ValueError(f"{pairs}: {str(error.args[0]).rstrip('.')}{hint}") from None
+    if interval is not None:
+        found += intervals(fitted, *asked, interval)
     with nullcontext(sys.stdout) if out is None else atomic_text(out) as file:
         writer = csv.writer(file)
         writer.writerow(["row", "column", "prediction", *(() if interval is None else ("lower", "upper"))])

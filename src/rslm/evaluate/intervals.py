@@ -98,7 +98,10 @@ def check_coverage(coverage: Any) -> float:
 
 def least_scores(coverage: float) -> int:
     """How many held-out observations a coverage needs: coverage·(n + 1) ≤ n."""
-    return math.ceil(float(exact(coverage / (1.0 - coverage))))
+    n = max(int(coverage / (1.0 - coverage)) - 1, 1)  # 1 − coverage has lost digits
+    while math.ceil(exact(coverage * (n + 1))) > n:
+        n += 1
+    return n
 
 
 def exact(number: Any) -> Any:

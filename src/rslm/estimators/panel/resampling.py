@@ -23,11 +23,12 @@ from rslm.estimators.panel.spectral import Spectral
 from rslm.estimators.panel.stack import Fitted, fit_stack
 from rslm.estimators.panel.two_way import Flags
 from rslm.runtime.log import logger
-from rslm.runtime.types import Floats, Indices64
+from rslm.runtime.types import Floats
 
 ENOUGH = 1e-4  # relative gap or step of a refit: far below the standard errors
 MOST_STEPS = 300
 SHARE = 0.9  # of the refits from whose largest error the standard error follows, as of a normal distribution
+PART = 20_000_000  # entries of the panels that are in memory at a time
 DONORS = 5  # never-treated units from which residuals are drawn; with fewer, all units serve
 
 
@@ -46,15 +47,27 @@ class Refitted:
     def observed(self) -> Flags:
         return np.asarray(~np.isnan(self.panel.outcomes) & ~self.hidden)
 
-    def fits(self, Y: Floats, observed: Flags) -> Fitted:
-        many = len(Y)
+    def averages(
+        self, count: int, panels: Callable[[slice], tuple[Floats, Flags]], of: Callable[[int, Floats], Floats]
+    ) -> Floats:
+        """Averages of the effects of `count` refits, (count, averages).
 
-        def done(count: int) -> None:
-            logger.info(f"refit {count} of {many}")
+        `panels` makes the outcomes and observed entries of some of them, `of` the averages from the effects of one.
+        """
+        size, found = max(PART // self.panel.outcomes.size, 1), []
+        for first in range(0, count, size):
+            Y, observed = panels(slice(first, min(first + size, count)))
+            left = Y - self._fits(Y, observed, first, count).predicted
+            found += [of(first + k, effects) for k, effects in enumerate(left)]
+        return np.array(found)
+
+    def _fits(self, Y: Floats, observed: Flags, before: int, count: int) -> Fitted:
+        def done(now: int) -> None:
+            logger.info(f"refit {before + now} of {count}")
 
         options: dict[str, Any] = {"tol": ENOUGH, "most_steps": MOST_STEPS, "n_threads": self.n_threads, "done": done}
         options["covariates"] = self.panel.covariates
-        return fit_stack(Y, observed, self.rule(many), self.fitted.W, **options)
+        return fit_stack(Y, observed, self.rule(len(Y)), self.fitted.W, **options)
 
 
 def bootstrap(given: Refitted, weights: Floats, count: int, rng: np.random.Generator) -> Floats:
@@ -64,11 +77,13 @@ def bootstrap(given: Refitted, weights: Floats, count: int, rng: np.random.Gener
     left *= np.sqrt(entries / max(entries - given.degrees, 1.0))
     never = np.flatnonzero(~given.hidden.any(axis=1))
     donors = never if len(never) >= DONORS else np.arange(len(left))
-    rows = _filled(left, observed, rng)[rng.choice(donors, (count, len(left)))]
+    filled, chosen = _filled(left, observed, rng), rng.choice(donors, (count, len(left)))
     signs = rng.choice(np.array([-1.0, 1.0]), (count, len(left), 1))
-    Y = predicted + rows * signs
-    drawn = _averages(Y - given.fits(Y, observed[None]).predicted, weights)
-    return _errors(drawn)
+
+    def panels(part: slice) -> tuple[Floats, Flags]:
+        return predicted + filled[chosen[part]] * signs[part], observed[None]
+
+    return _errors(given.averages(count, panels, lambda _, effects: _average(effects, weights)))
 
 
 def _filled(left: Floats, observed: Flags, rng: np.random.Generator) -> Floats:
@@ -83,13 +98,19 @@ def jackknife(given: Refitted, weights: Floats, count: int, rng: np.random.Gener
     n = len(given.panel.outcomes)
     if int(given.hidden.any(axis=1).sum()) < 2:
         raise ValueError("inference='jackknife' needs two treated units; there is one. Use 'bootstrap' or 'placebo'")
-    observed = np.repeat(given.observed[None], n, axis=0)
-    observed[np.arange(n), np.arange(n)] = False
-    Y = np.repeat(given.panel.outcomes[None], n, axis=0)
-    effects = np.where(given.hidden, Y - given.fits(Y, observed).predicted, 0.0)
-    kept = np.repeat(weights[None], n, axis=0)
-    kept[np.arange(n), :, np.arange(n)] = 0.0
-    left = np.array([_averages(effect[None], _normalised(w))[0] for effect, w in zip(effects, kept, strict=True)])
+
+    def panels(part: slice) -> tuple[Floats, Flags]:
+        units = np.arange(part.start, part.stop)
+        observed = np.repeat(given.observed[None], len(units), axis=0)
+        observed[np.arange(len(units)), units] = False
+        return np.repeat(given.panel.outcomes[None], len(units), axis=0), observed
+
+    def without(unit: int, effects: Floats) -> Floats:
+        kept = weights.copy()
+        kept[:, unit] = 0.0
+        return _average(np.where(given.hidden, effects, 0.0), _normalised(kept))
+
+    left = given.averages(n, panels, without)
     m = np.isfinite(left).sum(axis=0)
     return np.asarray(np.sqrt((m - 1) * np.nanvar(left, axis=0)))
 
@@ -102,11 +123,22 @@ def placebo(given: Refitted, weights: Floats, count: int, rng: np.random.Generat
         raise ValueError(
             f"inference='placebo' needs at least two units that are never treated; got {len(control)}. Use 'bootstrap'"
         )
-    observed, moved = _pretended(given, weights, treated, control, many, count, rng)
-    Y = np.repeat(given.panel.outcomes[None], count, axis=0)
-    effects = np.nan_to_num(Y - given.fits(Y, observed).predicted)
-    drawn = np.array([_averages(effect[None], _normalised(w))[0] for effect, w in zip(effects, moved, strict=True)])
-    return _errors(drawn)
+    # Control units, and the treated ones whose times of treatment they get.
+    pairs = [(rng.permutation(control)[:many], rng.permutation(treated)[:many]) for _ in range(count)]
+
+    def panels(part: slice) -> tuple[Floats, Flags]:
+        chosen = pairs[part]
+        observed = np.repeat(given.observed[None], len(chosen), axis=0)
+        observed[:, treated] = False
+        for seen, (to, of) in zip(observed, chosen, strict=True):
+            seen[to] &= ~given.hidden[of]
+        return np.repeat(given.panel.outcomes[None], len(chosen), axis=0), observed
+
+    def moved(k: int, effects: Floats) -> Floats:
+        to, of = pairs[k]
+        return _average(effects[to], _normalised(weights[:, of] * given.observed[to]))
+
+    return _errors(given.averages(count, panels, moved))
 
 
 def _errors(drawn: Floats) -> Floats:
@@ -114,34 +146,12 @@ def _errors(drawn: Floats) -> Floats:
     return np.asarray(np.nanquantile(np.abs(drawn), SHARE, axis=0) / normal.ppf(0.5 + 0.5 * SHARE))
 
 
-def _pretended(
-    given: Refitted,
-    weights: Floats,
-    treated: Indices64,
-    control: Indices64,
-    many: int,
-    count: int,
-    rng: np.random.Generator,
-) -> tuple[Flags, Floats]:
-    """Observed entries and weights where control units have the times of treatment of treated ones."""
-    observed = np.repeat(given.observed[None], count, axis=0)
-    observed[:, treated] = False
-    moved = np.zeros((count, *weights.shape))
-    for k in range(count):
-        to, of = rng.permutation(control)[:many], rng.permutation(treated)[:many]
-        seen = given.observed[to]
-        observed[k, to] = seen & ~given.hidden[of]
-        moved[k][:, to] = weights[:, of] * seen
-    return observed, moved
-
-
 METHODS = {"bootstrap": bootstrap, "jackknife": jackknife, "placebo": placebo}
 
 
-def _averages(effects: Floats, weights: Floats) -> Floats:
-    """The averages of each panel's effects, (panels, averages)."""
-    known = np.nan_to_num(effects).reshape(len(effects), -1)
-    return np.asarray(known @ weights.reshape(len(weights), -1).T)
+def _average(effects: Floats, weights: Floats) -> Floats:
+    """The averages of a panel's effects, one for each set of weights."""
+    return np.asarray(weights.reshape(len(weights), -1) @ np.nan_to_num(effects).ravel())
 
 
 def _normalised(weights: Floats) -> Floats:
