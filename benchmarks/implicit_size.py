@@ -137,6 +137,7 @@ def main() -> None:
                 ended = subprocess.run(command, capture_output=True, text=True)
                 last = (ended.stderr if ended.returncode else ended.stdout).strip().splitlines()[-1]
                 rows.append({"task": name, "failed": last} if ended.returncode else json.loads(last))
+                print(rows[-1], flush=True)
         finally:
             shutil.rmtree(folder.parent)
     return report("implicit_size", rows, users=USERS, items=ITEMS, clicks=clicks)
