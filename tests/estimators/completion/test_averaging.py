@@ -219,7 +219,7 @@ def test_time_is_limited():
 
 
 class Stops:
-    """A callback that stops when it sees so many draws."""
+    """A callback that stops the fit after a given number of draws."""
 
     def __init__(self, most):
         self.most, self.seen = most, []

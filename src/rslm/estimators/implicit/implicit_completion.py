@@ -343,7 +343,7 @@ class ImplicitCompletion(ObservedInput):
         are; without ids, an X of the shape that `fit` was given, none of whose items it was given, is taken for items
         that were held out. Any other X holds new users, as the folds of `GridSearchCV` do: four fifths of the items of
         each, chosen at random with a fixed seed, are shown to the model, the others have to be found.
-        `rslm.evaluate.RankingScorer` has more metrics and options.
+        For other metrics and options use `rslm.evaluate.RankingScorer`.
 
         Parameters
         ----------

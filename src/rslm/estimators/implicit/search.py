@@ -168,7 +168,7 @@ class Search:
         return setting
 
     def best(self, asked: Asked, first: Setting) -> Setting:
-        """Coordinate by coordinate, those that were not given."""
+        """The best setting, found one number at a time; numbers that were given stay as they are."""
         found = first
         self.popularity = self.of_popularity() if not self.over() else math.nan
         self.score = self.tried(found)
