@@ -103,8 +103,8 @@ class PredictingIntervals(Recommending):
             )
         loss, threads = self._checked_loss(), thread_count(self.n_threads)
         if fitted:
-            fold = Fold(self._fitted_data(), held)
-            made = calibrated([(fold, self._fitted_layout(), self._attributes)], self._box, loss, threads)
+            layout = self._fitted_layout()
+            made = calibrated([(Fold(layout.data, held), layout, self._attributes)], self._box, loss, threads)
         else:
             made = self._alike(held, np.abs(targets(held, loss) - self._predicted(held, self._left)))
         if made is None:
