@@ -239,3 +239,19 @@ def test_standard_errors_do_not_depend_on_how_many_refits_are_in_memory(inferenc
     monkeypatch.setattr("rslm.estimators.panel.resampling.PART", 7 * Y.size)
     parts = model.fit(Y, treated).event_study_
     assert np.array_equal(whole["standard_error"], parts["standard_error"])
+
+
+@pytest.mark.parametrize("inference", ["bootstrap", "jackknife", "placebo"])
+def test_standard_errors_are_those_of_repeated_panels(inference):
+    """Without factors, over panels that differ by their noise alone."""
+    treated = np.zeros((24, 16), dtype=bool)
+    treated[:6, 10:] = True
+    rng, found = np.random.default_rng(0), []
+    for seed in range(60):
+        Y = rng.standard_normal((24, 16)) + 1.0 * treated
+        settings = {"inference": inference, "n_refits": 60, "pre_periods": 0, "random_state": seed}
+        model = PanelCompletion(C=1e-3, rank=0, **settings).fit(Y, treated)
+        found.append((model.att_ - 1.0, model.standard_error_))
+    missed, errors = np.array(found).T
+    # The standard deviation of 60 numbers is known to 9 %: four of these, and the jackknife is known to be too wide.
+    assert 0.64 < errors.mean() / missed.std() < (1.8 if inference == "jackknife" else 1.45)
