@@ -44,6 +44,7 @@ from rslm.storage.container import Arrays, Facts
 
 GROWTH = 4  # factors that are added where the gap says that some are missing
 ROUNDS = 10
+ROUNDING = 1e-24  # of the objective, relative to that of zeros: what rounding errors leave
 EQUIVALENCE = 0.9  # level of the interval whose farther end bounds a trend before treatment
 
 
@@ -375,7 +376,10 @@ class PanelCompletion(Estimator):
         if self.inference is None or np.isfinite(self.standard_error_):
             gap = float(self.certificate_.relative_gap)
             late = f"the certified fit was stopped by max_time at a relative gap of {gap:.1e}; raise it"
-        return {**super()._advice(), Outcome.TIME: late}
+        advice, y = {**super()._advice(), Outcome.TIME: late}, self._panel.outcomes
+        if self.certificate_.primal <= ROUNDING * self.C_ * float(np.nansum(y * y)):
+            advice.pop(Outcome.STALLED, None)  # effects explain everything, and what is left are rounding errors
+        return advice
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
