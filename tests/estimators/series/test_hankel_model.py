@@ -8,10 +8,6 @@ from sklearn.base import clone
 
 import rslm
 from rslm import HankelModel
-from rslm.estimators.series import order_search
-from rslm.estimators.series.exponentials import fit_modes, powers
-from rslm.estimators.series.pilot import pilot_fits
-from rslm.solvers import solve
 
 NOISE = 0.05
 
@@ -106,7 +102,7 @@ def test_a_given_c_and_rank_are_used():
     by_order = HankelModel("auto", C=1e4).fit(y)
     assert by_order.rank_ == 5
     assert by_order.path_["rank"][np.argmin(by_order.path_["criterion"])] == 5
-    assert (by_order.path_["C"] == 1e4).all()
+    assert by_order.C_ == 1e4
     assert loose.path_ is None  # there was nothing to find
 
 
@@ -163,19 +159,25 @@ def test_masked_samples_are_missing():
     assert np.array_equal(one.signal_, HankelModel(5).fit(y).signal_)
 
 
-def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
+def test_a_callback_that_stops_keeps_the_best_so_far():
     _, y = damped(80)
-    seen = []
 
-    def solve_twice(*args, **kwargs):
-        seen.append(1)
-        if len(seen) > 2:
-            raise KeyboardInterrupt
-        return solve(*args, **kwargs)
+    class Stop:
+        count = 0
 
-    monkeypatch.setattr(order_search, "solve", solve_twice)
-    model = HankelModel(8).fit(y)
-    assert model.outcome_ == "interrupted"
+        def setup(self, estimator, context): ...
+
+        def teardown(self, estimator, context): ...
+
+        def on_fit_task_begin(self, estimator, context): ...
+
+        def on_fit_task_end(self, estimator, context):
+            self.count += 1
+            return self.count == 6
+
+    model = HankelModel(8).set_callbacks(Stop())
+    with pytest.warns(UserWarning, match="not converged within max_time"):
+        model.fit(y)
     assert not model.converged_
     assert model.rank_ == 5
 
@@ -252,8 +254,7 @@ def test_the_signal_is_hankel_of_low_rank():
     s = np.linalg.svd(np.lib.stride_tricks.sliding_window_view(model.signal_, 40), compute_uv=False)
     assert model.window_ == 40
     assert np.allclose(model.singular_values_, s[:5], rtol=1e-8)
-    assert model.structure_error_ == pytest.approx(np.sqrt(np.sum(s[5:] ** 2) / np.sum(s**2)), abs=1e-7)
-    assert model.structure_error_ < 1e-3
+    assert s[5] < 1e-12 * s[0]
 
 
 def test_the_window_hardly_matters():
@@ -279,7 +280,7 @@ def test_files(tmp_path):
     back = rslm.load(tmp_path / "model.rslm")
     for name in ("signal_", "poles_", "amplitudes_", "singular_values_"):
         assert np.array_equal(getattr(back, name), getattr(model, name))
-    assert all(np.array_equal(back.path_[name], model.path_[name]) for name in ("rank", "C", "criterion"))
+    assert all(np.array_equal(back.path_[name], model.path_[name]) for name in ("rank", "criterion"))
     assert back.certificate_ == model.certificate_
     assert np.array_equal(back.forecast(5), model.forecast(5))
 
@@ -288,6 +289,8 @@ def test_progress_is_logged(caplog):
     _, y = damped(60)
     with caplog.at_level("INFO", logger="rslm"):
         HankelModel(5, verbose=1).fit(y)
+        HankelModel(5, C=100.0, verbose=1).fit(y)
+    assert "order 5  criterion" in caplog.text
     assert "rank 5  iteration" in caplog.text
 
 
@@ -320,8 +323,9 @@ def test_time_runs_out():
         (HankelModel(), np.array([1, 2, np.inf, 3, 4]), r"y\[2, 0\] is infinite"),
         (HankelModel(), np.ones(3), "at least 4 samples"),
         (HankelModel(), np.ones((3, 3, 3)), r"shape \(n,\) or \(n, channels\)"),
-        (HankelModel(), ["a", "b", "c", "d"], "real numbers are needed"),
-        (HankelModel(), np.ones(9) * 1j, "real numbers are needed"),
+        (HankelModel(), ["a", "b", "c", "d"], "dtype <U1, but numbers are needed, real or complex"),
+        (HankelModel(C=1.0), np.ones(9) * 1j, r"C=1\.0 is for real series, and y is complex; leave C at its default"),
+        (HankelModel(loss="huber"), np.ones(9) * 1j, "loss='huber' is for real series, and y is complex"),
         (HankelModel(2, C=-1.0), np.ones(9), "C must be 'auto' or a positive finite number; got -1.0"),
         (HankelModel(2, C=np.inf), np.ones(9), "C must be 'auto'"),
         (HankelModel(2, C=None), np.ones(9), "C must be 'auto' or a positive finite number; got None"),
@@ -353,37 +357,6 @@ def test_air_passengers(shared_data):
     forecast = HankelModel().fit(y[:-24]).forecast(24)
     naive = np.tile(y[-36:-24], 2)
     assert np.sqrt(np.mean((forecast - y[-24:]) ** 2)) < 0.4 * np.sqrt(np.mean((naive - y[-24:]) ** 2))
-
-
-# ---- the parts -----------------------------------------------------------------------------------------------------
-
-
-def test_powers():
-    z = np.array([0.9, -0.5, 0.3 + 0.4j, 0.0, 1.0])
-    assert np.allclose(powers(z, 11), z[None, :] ** np.arange(11)[:, None])
-    assert powers(z, 1).shape == (1, 5)
-
-
-@pytest.mark.parametrize("poles", [[0.9], [1.02, 0.5], [0.8 + 0.5j, 0.8 - 0.5j, 1.01]])
-def test_amplitudes_of_known_poles(poles):
-    poles = np.array(poles, dtype=complex)
-    t = np.arange(40)[:, None]
-    amplitudes = np.conj(poles) + 1.0
-    Y = ((poles**t) @ amplitudes).real[None, :].repeat(2, axis=0)
-    Y[1] *= 3.0
-    Y[1, 4:9] = np.nan
-    modes, signal = fit_modes(poles, Y)
-    assert np.allclose(modes.amplitudes[:, 0], amplitudes)
-    assert np.allclose(modes.amplitudes[:, 1], 3 * amplitudes)
-    assert np.allclose(signal[1], 3 * signal[0])
-
-
-def test_pilot_fits_are_what_they_say():
-    _, y = damped(80)
-    pilot = pilot_fits(y[None], 6)
-    assert len(pilot.signals) == 7
-    assert pilot.squares[5] < 1.3 * 80 * NOISE**2
-    assert np.allclose([np.sum((y - s) ** 2) for s in pilot.signals], pilot.squares)
 
 
 def test_a_forecast_beyond_all_floats_is_refused():
@@ -421,6 +394,7 @@ def test_a_large_level_is_found():
     plain, high = HankelModel().fit(y[:120]), HankelModel().fit(y[:120] + 1e4)
     assert high.rank_ == plain.rank_ + 1  # the level is one more exponential
     assert np.abs(high.poles_ - 1.0).min() < 1e-3
-    assert np.abs(high.signal_ - 1e4 - plain.signal_).max() < 0.15
+    for signal in (plain.signal_, high.signal_ - 1e4):
+        assert np.sqrt(np.mean((signal - np.cos(0.3 * t[:120])) ** 2)) < 0.3 * np.sqrt(8 / 120) * 1.2
     ahead = high.forecast(30) - 1e4 - np.cos(0.3 * t[120:])
     assert np.sqrt(np.mean(ahead**2)) < 0.2  # 0.7 for the mean of the series

@@ -168,16 +168,6 @@ def test_files(tmp_path, loss):
         _ = back.outlier_scores_
 
 
-def test_files_from_before_there_was_a_loss():
-    _, y, _, _ = spiked(0, n=60)
-    model = HankelModel(3).fit(y)
-    arrays, facts = model._to_file()
-    params = {name: value for name, value in model.get_params().items() if name != "loss"}
-    back = HankelModel._from_file(params, arrays, {name: fact for name, fact in facts.items() if name != "loss"})
-    assert back.loss == "square"
-    assert isinstance(back.loss_, Square)
-
-
 @pytest.mark.parametrize(
     ("loss", "message"),
     [

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-
-from rslm.runtime.types import Floats
+from numpy.typing import ArrayLike, NDArray
 
 LEAST_SAMPLES = 4
 
 
-def checked_series(y: ArrayLike) -> tuple[Floats, bool]:
+def checked_series(y: ArrayLike) -> tuple[NDArray[Any], bool]:
     """The series as an array of shape (channels, n), and whether it was given without channels."""
-    given = np.ma.filled(y.astype(float), np.nan) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
-    if given.dtype.kind not in "fiub":
-        raise TypeError(f"y has dtype {given.dtype}, but real numbers are needed; convert it with .astype(float)")
+    given = _without_mask(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
+    if given.dtype.kind not in "fiubc":
+        raise TypeError(f"y has dtype {given.dtype}, but numbers are needed, real or complex; convert it first")
     if given.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, channels); got {given.shape}")
-    Y = np.array(given if given.ndim == 2 else given[:, None], dtype=np.float64).T.copy()
+    kind = np.complex128 if given.dtype.kind == "c" else np.float64
+    Y = np.array(given if given.ndim == 2 else given[:, None], dtype=kind).T.copy()
     if Y.shape[1] < LEAST_SAMPLES or Y.shape[0] < 1:
         raise ValueError(f"y must have at least {LEAST_SAMPLES} samples; got an array of shape {given.shape}")
     infinite = np.argwhere(np.isinf(Y.T))
@@ -34,13 +34,11 @@ def checked_series(y: ArrayLike) -> tuple[Floats, bool]:
     return Y, given.ndim == 1
 
 
-def root_mean_square(Y: Floats) -> float:
+def _without_mask(y: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    return np.asarray(np.ma.filled(y.astype(np.result_type(y.dtype, float)), np.nan))
+
+
+def root_mean_square(Y: NDArray[Any]) -> float:
     """Of all samples that are not missing."""
     largest = float(np.nanmax(np.abs(Y)))
-    return largest * math.sqrt(float(np.nanmean((Y / largest) ** 2))) if largest > 0 else 0.0
-
-
-def relative_sizes(Y: Floats) -> Floats:
-    """The root mean square of every channel, in units of that of all samples."""
-    overall = root_mean_square(Y)
-    return np.array([root_mean_square(y) / overall if overall > 0 else 1.0 for y in Y])
+    return largest * math.sqrt(float(np.nanmean(np.abs(Y / largest) ** 2))) if largest > 0 else 0.0

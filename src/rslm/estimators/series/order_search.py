@@ -1,142 +1,282 @@
-"""Fits of a series at several orders, and the order that suits it.
+"""The order of a series, with its modes: variable projection at growing orders, compared by Schwarz's criterion.
 
-If C is not given, it follows from the noise σ: the trace norm shifts the signal by ‖W‖_*/2C · P*(P Qᵀ), with the
-singular vectors P and Q of W, and C is chosen so that this is a small part of the error σ√2k due to noise at order k.
-Other losses than the square loss have a weight that gives them the same curvature for noise of this size.
+Fits of an order start from the column spaces of Hankel matrices with short and long windows, and from smaller orders
+with a mode added where the residuals have most power. Noise may have memory: an order is scored with the memory that
+makes the criterion least, and if the best fit has some, the search is repeated with whitened samples, in which noise
+with memory no longer looks like exponentials.
 
-Fits use all samples. Orders are compared by sums of squares, so with a robust loss spikes are left out of these.
+No exponential grows, unless the series insists: if the best fit that may grow is better by `INSIST`. Modes that hardly
+decay are taken as undamped, real ones as a level and slow pairs as a trend, if that lowers the criterion.
 """
 
 from __future__ import annotations
 
 import math
-import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import fft, next_fast_len
 
-from rslm.estimators.series.exponentials import fit_modes, left_space, poles_of
-from rslm.estimators.series.orders import criterion, is_exact, too_steep
-from rslm.estimators.series.quick_start import QuickStart
-from rslm.losses import Loss
-from rslm.measurements import Samples
-from rslm.problem import Problem
+from rslm.estimators.series.likelihood import EXACT, Scored, best, channels_of, scored
+from rslm.estimators.series.modes import Modes, modes_of
+from rslm.estimators.series.pilot import interpolated
+from rslm.estimators.series.subspace import leading_space, poles_of
+from rslm.estimators.series.variable_projection import Channels, Fit, fitted, refined
+from rslm.kernels import Stopped
+from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
-from rslm.solvers import Outcome, Result, solve
-from rslm.structures import Hankel
 
-PATH = ("rank", "C", "criterion")  # what is known of every order that was fitted
-PULL = 0.05  # error due to the trace norm, relative to that due to noise
-LARGEST_C = 1e10
-NEIGHBOURS = 2  # orders that are tried on both sides of the best one so far: a pole and its conjugate come in pairs
-LEAST_TIME = 1e-3  # seconds for an order when no time is left, because max_time must be positive
-LEAST_COLUMN = 1e-6  # smallest singular value in the start, relative to the largest
+SHORTEST, LONGEST, LONGER = 8, 4096, 5  # windows of the starts, and the factor from one to the next
+REFINED = 2  # starts of an order that are refined
+PATIENCE = 5  # orders without a better one after which the search ends
+ROUGH, FINE = 1e-2, 1e-10  # a fit ends where the criterion would fall by less than this; relative for the last fit
+LONG, FEWER_STEPS = 20_000, 8  # of longer series one start of an order is refined, with fewer steps: starts are good
+STEPS, MOST_STEPS = 15, 300  # of a fit within the search, and of the last fit
+GROWTH = math.log(1e6)  # largest growth of an exponential over the series, where any is allowed
+STEEPEST = math.log(1e150)  # the same where there is no noise
+FEW = 2  # exponentials by which growth is noticed
+INSIST = 10.0  # by this much the criterion must fall before exponentials may grow
+ROUNDS = 3  # of alternating between the modes and the memory of the noise
+STEADY, SLOW = (
+    10.0,
+    4.0,
+)  # a mode may be undamped if δn is below the first, a trend if its angle times n is below the second
+SLOW_POLE, SLOW_POLES = 8.0, 3  # a pole nearer to 1 than the first over n is slow; this many may mimic growth
+UNEQUAL = 2.0  # noise of channels is weighed again if the ratio of their sizes was wrong by more than this
 
 
+@dataclass(eq=False)
 class OrderSearch:
-    """Fits Y, of shape (channels, n), at the requested orders, each once, until the deadline or an interrupt."""
+    """Fits Y, of shape (channels, n) with NaN for missing samples, with orders up to the largest."""
 
-    def __init__(
-        self,
-        Y: Floats,
-        structure: Hankel,
-        first: QuickStart,
-        C: float | None,
-        noise: float,
-        loss: Loss,
-        deadline: float,
-        **options: Any,
-    ) -> None:
-        self.Y, self.structure, self.C, self.loss = Y, structure, C, loss
-        self.seen, self.pilot, self.noise = first.seen, first.pilot, noise
-        self.deadline = deadline
-        self.options = options
-        self.samples = int((~np.isnan(self.seen)).sum())
-        self.results: dict[int, Result] = {}
-        self._squares: dict[int, float] = {}
-        self.spent = 0  # iterations
-        self._interrupted = False
+    Y: NDArray[Any]
+    largest: int
+    memory: int  #: most samples that the noise may remember
+    report: Callable[[Scored], bool] = lambda _: False  #: called after every order; True stops the search
+    path: dict[int, Scored] = field(default_factory=dict)  #: the best fit of every order that was tried
+    stopped: bool = False
+    spent: int = 0  #: steps
+    slowest: float = 0.0  #: least decay of the modes that were found; negative if they may grow
 
-    def fit(self, order: int) -> Result:
-        if order not in self.results:
-            h = self.pilot.signals[order].ravel()
-            P, s = left_space(self.structure, h, order)
-            C = self.C or self._from_noise(h, P, s)
-            problem = Problem(self.loss, Samples(self.Y), self.structure, C=C)
-            start = P * np.sqrt(np.maximum(s, LEAST_COLUMN * max(s[0], np.finfo(float).tiny)))
-            left = max(self.deadline - time.perf_counter(), LEAST_TIME)
-            limit = None if math.isinf(left) else left
-            self.results[order] = solve(problem, order, start=start, max_time=limit, **self.options)
-            self.spent += self.results[order].n_iter
-        return self.results[order]
-
-    @property
-    def stopped(self) -> Outcome | None:
-        """Why the search ended before all orders were tried; None if it did not."""
-        outcomes = {result.outcome for result in self.results.values()}
-        return next((o for o in (Outcome.INTERRUPTED, Outcome.TIME) if self._interrupted or o in outcomes), None)
-
-    def _from_noise(self, h: Floats, P: Floats, s: Floats) -> float:
-        least = max(np.finfo(float).eps * s[0], np.finfo(float).tiny)  # smaller singular values are rounding errors
-        Q = self.structure.transposed_times(h, P) / np.maximum(s, least)
-        pull = float(s.sum()) * float(np.linalg.norm(self.structure.adjoint(P, Q)))
-        allowed = 2.0 * PULL * self.noise * math.sqrt(2.0 * len(s))
-        return min(max(pull / allowed, 1.0), LARGEST_C) if allowed > 0 else LARGEST_C
-
-    def squares(self, order: int) -> float:
-        """The sum of squared residuals of the exponentials of an order; infinite if they fit only the last few samples.
-
-        Residuals of the signal itself would be wrong, because it has low rank only approximately: for too large an
-        order it may be a modulation of fewer exponentials, which fits better than any sum of exponentials.
-        """
-        if order == 0:
-            return float(self.pilot.squares[0])
-        if order not in self._squares:
-            if self.fit(order).empty:
-                return math.inf
-            w = self.fit(order).parameters
-            assert w is not None
-            poles = poles_of(left_space(self.structure, w, order)[0])
-            left = float(np.nansum((self.seen - fit_modes(poles, self.seen)[1]) ** 2))
-            steep = too_steep(poles, self.structure.samples) and not is_exact(left, float(self.pilot.squares[0]))
-            self._squares[order] = math.inf if steep else left
-        return self._squares[order]
-
-    def criterion(self, order: int) -> float:
-        channels = len(self.Y)
-        return criterion(self.squares(order), order, self.samples, channels, float(self.pilot.squares[0]))
-
-    def path(self, weight: float) -> dict[str, Floats]:
-        """Order, C in units of `weight`, and criterion of everything that was fitted."""
-        tried = [k for k in sorted(self.results) if not self.results[k].empty]
-        rows = [(k, weight * self.results[k].problem.C, self.criterion(k)) for k in tried]
-        return dict(zip(PATH, np.array(rows, dtype=np.float64).reshape(-1, len(PATH)).T.copy(), strict=True))
-
-    def best_so_far(self, guess: int) -> int:
-        """The best of the orders whose criterion is known; `guess` if there is none."""
-        return min(self._squares, key=self.criterion, default=guess)
-
-    def only(self, order: int) -> int:
-        """Fit this order and return it."""
-        self.fit(order)
-        return order
-
-    def climb(self, order: int, largest: int) -> int:
-        """A local optimum, found from a first guess `order`; the best order so far if the search is stopped."""
-        best = order
+    def run(self) -> Scored:
+        """The best fit of the best order; the best one so far if the search is stopped."""
         try:
-            while True:
-                near = range(max(order - NEIGHBOURS, 0), min(order + NEIGHBOURS, largest) + 1)
-                for other in sorted(near, key=lambda k: abs(k - order)):
-                    if self.stopped:
-                        return best
-                    if self.criterion(other) < self.criterion(best):
-                        best = other
-                if best == order and math.isfinite(self.criterion(order)):
-                    return order
-                order = best = best if best != order else order - 1  # all neighbours are too steep; order 0 never is
-        except KeyboardInterrupt:
-            if best not in self.results:
-                raise
-            self._interrupted = True
-            return best
+            found = self._searched(0.0)
+            return self._grown(found) if self._may_grow(found) else found
+        except Stopped:
+            self.stopped = True
+            return best(list(self.path.values())) if self.path else self._nothing()
+
+    def _nothing(self) -> Scored:
+        empty = modes_of(np.zeros(0), self.Y.shape[1], bool(np.iscomplexobj(self.Y)))
+        return self._scored(fitted(channels_of(self.Y), empty))
+
+    def _may_grow(self, found: Scored) -> bool:
+        """Whether growth is worth a search of its own.
+
+        It is if one or two exponentials that grow fit better by far, or if the fit that was found does when its modes
+        may grow. Several slow modes may mimic growth, too.
+        """
+        slow = np.abs(found.fit.modes.poles() - 1.0) * self.Y.shape[1] < SLOW_POLE
+        if int(slow.sum()) >= SLOW_POLES:
+            return True
+        data = channels_of(self.Y, found)
+        starts = _Starts(self.Y, data, min(FEW, self.largest))
+        few = [modes for order in range(1, min(FEW, self.largest) + 1) for modes in starts.of(order, {})]
+        bound = -STEEPEST / self.Y.shape[1]
+        tried = [scored(self.Y, self._fit(data, m, FINE, STEPS, bound), self.memory) for m in few]
+        tried.append(self._refined(released(found.fit.modes), found, -GROWTH / self.Y.shape[1]))
+        return best(tried).criterion < found.criterion - INSIST
+
+    def _grown(self, found: Scored) -> Scored:
+        """The best fit with exponentials that may grow, if it is better by far; otherwise the one that was found.
+
+        An exponential that grows more than `GROWTH` describes only the last samples, unless there is no noise.
+        """
+        path = self.path
+        for growth in (GROWTH, STEEPEST):
+            self.path, self.slowest = {}, -growth / self.Y.shape[1]
+            growing = self._searched(self.slowest)
+            exact = bool((growing.fit.squares <= EXACT**2 * np.nansum(np.abs(self.Y) ** 2, axis=1)).all())
+            if growing.criterion < found.criterion - INSIST and (exact or growth == GROWTH):
+                at_bound = bool((growing.fit.modes.growth() > 0.99 * -self.slowest).any())
+                if exact or not at_bound or growth == STEEPEST:
+                    return growing
+                path, found = self.path, growing
+        self.path, self.slowest = path, float(min(0.0, -found.fit.modes.growth().max(initial=0.0)))
+        return found
+
+    # ---- orders ----------------------------------------------------------------------------------------------------
+
+    def _searched(self, slowest: float) -> Scored:
+        found = self._climbed(channels_of(self.Y, sizes=_sizes(self.Y)), slowest)
+        for _ in range(2):
+            if not (found.memory or self._unequal(found)):
+                break
+            before, found = found, self._climbed(channels_of(self.Y, found), slowest)
+            if found.order == before.order and found.memory == before.memory:
+                break
+        return self._held(self._settled(found, slowest), slowest)
+
+    def _unequal(self, found: Scored) -> bool:
+        ratio = found.sizes / _sizes(self.Y)
+        return len(self.Y) > 1 and float(ratio.max()) > UNEQUAL * float(ratio.min())
+
+    def _climbed(self, data: Channels, slowest: float) -> Scored:
+        """The best of the orders 0, 1, …, of which none is tried after several without a better one."""
+        starts = _Starts(self.Y, data, self.largest)
+        empty = modes_of(np.zeros(0), data.n, starts.is_complex)
+        fits = {0: self._scored(fitted(data, empty))}
+        top = fits[0]
+        for order in range(1, self.largest + 1):
+            raise_if_stopped()
+            options = [fitted(data, _bounded(m, slowest)) for m in starts.of(order, fits)]
+            if not options:
+                break
+            options.sort(key=lambda fit: float(fit.squares @ data.sizes**-2.0))
+            tol = ROUGH / max(int((~np.isnan(self.Y)).sum()), 1)
+            many, steps = (1, FEWER_STEPS) if data.n > LONG else (REFINED, STEPS)
+            rough = [self._fit(data, fit.modes, tol, steps, slowest) for fit in options[:many]]
+            fits[order] = best([self._scored(fit) for fit in rough])
+            top = best([top, fits[order]])
+            if self.report(fits[order]):
+                raise Stopped
+            if order - top.order >= PATIENCE:
+                break
+        return top
+
+    def _fit(self, data: Channels, modes: Modes, tol: float, steps: int, slowest: float) -> Fit:
+        fit = refined(data, modes, tol=tol, most_steps=steps, slowest=slowest)
+        self.spent += fit.steps
+        return fit
+
+    def _scored(self, fit: Fit) -> Scored:
+        found = scored(self.Y, fit, self.memory)
+        if found.order not in self.path or found.criterion < self.path[found.order].criterion:
+            self.path[found.order] = found
+        return found
+
+    # ---- the chosen order ------------------------------------------------------------------------------------------
+
+    def _refined(self, modes: Modes, noise: Scored, slowest: float) -> Scored:
+        """The modes to the end, with the noise as it was found, and the noise that they leave."""
+        return self._scored(self._fit(channels_of(self.Y, noise), modes, FINE, MOST_STEPS, slowest))
+
+    def _settled(self, found: Scored, slowest: float) -> Scored:
+        """Modes and noise in turn."""
+        for _ in range(ROUNDS):
+            raise_if_stopped()
+            before, found = found, self._refined(found.fit.modes, found, slowest)
+            if (not found.memory and len(self.Y) == 1) or found.criterion > before.criterion - ROUGH:
+                return best([before, found])
+        return found
+
+    def _held(self, found: Scored, slowest: float) -> Scored:
+        """With modes that do not decay, where this lowers the criterion."""
+        modes, n = found.fit.modes, self.Y.shape[1]
+        near = (np.abs(modes.growth()) * n < STEADY) & ~modes.fixed & ~(modes.steady & ~modes.pair)
+        real = ~modes.turning
+        slow = np.zeros(len(real), dtype=bool) if modes.is_complex else modes.pair & (modes.sign > 0)
+        slow &= np.sqrt(np.abs(modes.turn)) * n < SLOW
+        tries: list[Modes] = []
+        if near.any():
+            tries.append(modes.held(near & ~real, near & (real | slow)))
+        for k in np.flatnonzero(near):
+            one = np.arange(len(near)) == k
+            if real[k] or slow[k]:
+                tries.append(modes.held(one & ~one, one))
+            if not real[k] and not modes.steady[k]:
+                tries.append(modes.held(one, one & ~one))
+        if not tries:
+            return found
+        options = [self._refined(m, found, slowest) for m in tries[:1]]
+        if options[0].criterion >= found.criterion:
+            options += [self._refined(m, found, slowest) for m in tries[1:]]
+        top = best(options)
+        return self._held(top, slowest) if top.criterion < found.criterion else found
+
+
+def released(modes: Modes) -> Modes:
+    """The modes, all of their parameters free again."""
+    none = np.zeros(len(modes.decay), dtype=bool)
+    return replace(modes, steady=none, fixed=none)
+
+
+def _bounded(modes: Modes, slowest: float) -> Modes:
+    return modes.moved(np.zeros(modes.parameters), slowest)
+
+
+def _sizes(Y: NDArray[Any]) -> Floats:
+    """The root mean square of each channel; 1 if it is 0."""
+    found = np.sqrt(np.nanmean(np.abs(Y) ** 2, axis=1))
+    return np.where(found > 0, found, 1.0)
+
+
+class _Starts:
+    """Modes from which fits of an order begin."""
+
+    def __init__(self, Y: NDArray[Any], data: Channels, largest: int) -> None:
+        self.Y, self.data, self.largest = Y, data, largest
+        self.is_complex = bool(np.iscomplexobj(Y))
+        self._spaces: list[NDArray[Any]] = []
+        filled = self._whitened(interpolated(Y))
+        for window in _windows(filled.shape[1]):
+            rank = min(largest, window - 1, len(Y) * (filled.shape[1] - window + 1) - 1)
+            if rank > 0:
+                self._spaces.append(leading_space(filled, window, rank))
+
+    def _whitened(self, X: NDArray[Any]) -> NDArray[Any]:
+        """The channels with white noise of size 1; exponentials keep their poles."""
+        lost = max(len(w.reflections) for w in self.data.whitenings)
+        rows = []
+        for x, whitening, size in zip(X, self.data.whitenings, self.data.sizes, strict=True):
+            complete = replace(whitening, seen=np.ones(len(x), dtype=bool))
+            rows.append(complete(x)[lost:] / size)
+        return np.stack(rows)
+
+    def of(self, order: int, fits: dict[int, Scored]) -> Iterator[Modes]:
+        n = self.data.n
+        for space in self._spaces:
+            if space.shape[1] >= order:
+                yield modes_of(poles_of(space[:, :order]), n, self.is_complex)
+        for fewer in (1,) if self.is_complex else (1, 2):
+            if order - fewer in fits:
+                before = fits[order - fewer].fit
+                for poles in self._additions(before, fewer):
+                    yield before.modes.joined(modes_of(poles, n, self.is_complex))
+
+    def _additions(self, fit: Fit, count: int) -> Iterator[NDArray[Any]]:
+        """Poles that the residuals suggest: where they have most power, and from their own column spaces."""
+        left = np.where(np.isnan(self.Y), 0.0, np.nan_to_num(self.Y) - fit.signal)
+        white = self._whitened(left)
+        n = white.shape[1]
+        length = next_fast_len(2 * n)
+        power = np.sum(np.abs(fft(white, length)) ** 2, axis=0)
+        slow = math.exp(-1.0 / n)
+        if self.is_complex:
+            yield np.array([slow * np.exp(2j * math.pi * int(np.argmax(power)) / length)])
+        elif count == 2:
+            half = power[: length // 2 + 1].copy()
+            half[:2] = 0.0
+            angle = 2.0 * math.pi * int(np.argmax(half)) / length
+            yield slow * np.exp(np.array([1j, -1j]) * angle)
+        else:
+            yield np.array([slow])
+        for window in _windows(n)[:2]:
+            if window > count:
+                poles = poles_of(leading_space(white, window, count))
+                if np.isfinite(poles).all():
+                    yield poles
+
+
+def _windows(n: int) -> list[int]:
+    longest = min((n + 1) // 2, LONGEST)
+    if n > LONG:
+        return [SHORTEST * LONGER, LONGEST // LONGER, longest]
+    windows = [min(SHORTEST, longest)]
+    while windows[-1] * LONGER < longest:
+        windows.append(windows[-1] * LONGER)
+    return [*windows, longest] if windows[-1] < longest else windows

@@ -94,6 +94,8 @@ def _improve(Y: Floats, filled: Floats, window: int, signals: list[Floats], squa
 
 def interpolated(Y: Floats) -> Floats:
     """Y with missing samples on lines between their neighbours."""
+    if np.iscomplexobj(Y):
+        return np.asarray(interpolated(Y.real) + 1j * interpolated(Y.imag))
     t, filled = np.arange(Y.shape[1]), Y.copy()
     for y in filled:
         seen = ~np.isnan(y)
