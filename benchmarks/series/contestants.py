@@ -140,7 +140,9 @@ def unobserved_components(y: Array, steps: int, period: int) -> Forecast:
         season = {"period": period, "harmonics": min(period // 2, HARMONICS + 2)}
         options = {"freq_seasonal": [season]}
     levels = ("llevel", "lltrend", "rwdrift")
-    best = _least([lambda v=v: UnobservedComponents(y, v, **options).fit(disp=False, maxiter=60) for v in levels], "aicc")
+    best = _least(
+        [lambda v=v: UnobservedComponents(y, v, **options).fit(disp=False, maxiter=60) for v in levels], "aicc"
+    )
     return _frame(best.get_forecast(steps))
 
 

@@ -14,8 +14,11 @@ from rslm.runtime.types import Floats
 
 STARTS = (0.3, 0.9)  # memories from which the search starts
 BOUND = 6.0  # of the unknowns: memories up to 0.9975, partial correlations up to tanh(3) = 0.995
+PRIOR = 0.25  # inverse variance of the logits of memories before there are data: they are 0.02 … 0.98
 STEP = 1e-4  # of finite differences
 MOST_STEPS = 20
+LARGEST_STEP = 2.0  # of an unknown
+MOST_DAMPING = 1e3
 ENOUGH = 0.01  # gain in deviance below which the search ends
 
 
@@ -38,10 +41,9 @@ class Estimate:
     @property
     def criterion(self) -> float:
         """Akaike's, corrected for the number of samples."""
-        free = self.likelihood.observed - self.parameters - 1
-        if free <= 0:
-            return np.inf
-        return self.found.deviance + 2 * self.parameters * (1 + (self.parameters + 1) / free)
+        free = max(self.likelihood.observed - self.parameters - 1, 0.5)
+        price = sum(group.price for group in self.likelihood.groups)
+        return self.found.deviance + 2 * price + 2 * self.parameters * (1 + (self.parameters + 1) / free)
 
     @property
     def variance(self) -> float:
@@ -63,11 +65,10 @@ def estimate(likelihood: Likelihood, most: int) -> Estimate:
         inner = iter(values)
         memories = tuple(next(inner) if group.evolves else 1.0 for group in likelihood.groups)
         partial = _autoregression(likelihood, memories, most)
-        deviance = likelihood.evaluate(memories, partial).deviance + 2 * len(partial)
+        deviance = likelihood.evaluate(memories, partial).restricted + 2 * len(partial)
         starts.append((deviance, values, partial))
     _, values, partial = min(starts, key=lambda start: start[0])
-    kappa = np.clip(partial, -0.95, 0.95)
-    unknowns = np.concatenate([logit(np.array(values)), 2 * np.arctanh(kappa)])
+    unknowns = np.concatenate([logit(np.array(values)), 2 * np.arctanh(np.clip(partial, -0.95, 0.95))])
     return _improved(likelihood, unknowns)
 
 
@@ -81,40 +82,47 @@ def _autoregression(likelihood: Likelihood, memories: Memories, most: int) -> Fl
     return partial[: int(np.argmin(count * np.log(np.maximum(power, np.finfo(float).tiny)) + price))]
 
 
+def at_unknowns(likelihood: Likelihood, unknowns: Floats) -> Estimate:
+    """The estimate that these unknowns stand for."""
+    memories, partial = translated(likelihood, unknowns)
+    here = likelihood.evaluate(memories, partial)
+    return Estimate(likelihood, memories, partial, here, unknowns, _jacobian(likelihood, unknowns, here))
+
+
 def _improved(likelihood: Likelihood, unknowns: Floats) -> Estimate:
     """By Levenberg's and Marquardt's method on the scaled errors."""
-
-    def at(u: Floats) -> Evaluation:
-        return likelihood.evaluate(*translated(likelihood, u))
-
-    here = at(unknowns)
-    damping = 1e-2
-    J = _jacobian(at, unknowns, here)
+    here, damping = at_unknowns(likelihood, unknowns), 1e-2
+    free = sum(group.evolves for group in likelihood.groups)
+    prior = np.append(np.full(free, PRIOR), np.zeros(len(unknowns) - free))
     for _ in range(MOST_STEPS if len(unknowns) else 0):
-        gram, gradient = J.T @ J, J.T @ here.scaled
+        u, J, scaled = here.unknowns, here.jacobian, here.found.scaled
+        unit = float(scaled @ scaled) / max(likelihood.observed - likelihood.states, 1)
+        gram, gradient = J.T @ J + unit * np.diag(prior), J.T @ scaled + unit * prior * u
         scale = np.diag(gram) + 1e-10 * float(np.trace(gram)) + np.finfo(float).tiny
         step = np.linalg.solve(gram + damping * np.diag(scale), -gradient)
-        trial = np.clip(unknowns + np.clip(step, -2.0, 2.0), -BOUND, BOUND)
-        there = at(trial)
-        gain = here.deviance - there.deviance
+        trial = np.clip(u + np.clip(step, -LARGEST_STEP, LARGEST_STEP), -BOUND, BOUND)
+        there = likelihood.evaluate(*translated(likelihood, trial))
+        gain = here.found.restricted - there.restricted + float(prior @ (u**2 - trial**2))
         if gain > 0:
-            unknowns, here = trial, there
-            J = _jacobian(at, unknowns, here)
-            damping = max(damping / 10, 1e-6)
-            if gain < ENOUGH:
-                break
-        else:
+            here, damping = at_unknowns(likelihood, trial), max(damping / 10, 1e-6)
+        if 0 < gain < ENOUGH or damping > MOST_DAMPING:
+            break
+        if gain <= 0:
             damping *= 10
-            if damping > 1e3:
-                break
-    memories, partial = translated(likelihood, unknowns)
-    return Estimate(likelihood, memories, partial, here, unknowns, J)
+    return here
 
 
-def _jacobian(at, u: Floats, here: Evaluation) -> Floats:
-    columns = []
+def _jacobian(likelihood: Likelihood, u: Floats, here: Evaluation) -> Floats:
+    columns = np.empty((len(u), len(here.scaled)))
     for k in range(len(u)):
-        moved = u.copy()
-        moved[k] += STEP if u[k] < 0 else -STEP
-        columns.append((at(moved).scaled - here.scaled) / (moved[k] - u[k]))
-    return np.array(columns).reshape(len(u), len(here.scaled)).T
+        moved = moved_inwards(u, k)
+        there = likelihood.evaluate(*translated(likelihood, moved))
+        columns[k] = (there.scaled - here.scaled) / (moved[k] - u[k])
+    return columns.T
+
+
+def moved_inwards(u: Floats, k: int) -> Floats:
+    """The unknowns with one of them moved, for finite differences."""
+    moved = u.copy()
+    moved[k] += STEP if u[k] < 0 else -STEP
+    return moved

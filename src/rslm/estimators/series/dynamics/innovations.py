@@ -17,10 +17,10 @@ samples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import sosfilt
+from scipy.signal import lfilter, sosfilt
 
 from rslm.estimators.series.dynamics import autoregression
 from rslm.estimators.series.exponentials import Complexes
@@ -36,6 +36,7 @@ class Group:
 
     poles: Complexes
     evolves: bool  #: whether the memory is below 1
+    price: float = 0.0  #: parameters that finding the poles has cost
 
     @property
     def states(self) -> int:
@@ -68,22 +69,7 @@ def filtered(filters: Floats, rows: Floats) -> Floats:
 def responses(filters: Floats, partial: Floats, errors: Floats) -> Floats:
     """ψ(q) e, for rows of e that are zero before their first sample."""
     found = filtered(inverse(filters), errors)
-    phi = autoregression.coefficients(partial)
-    if not len(phi):
-        return found
-    real = np.concatenate([[1.0], -phi, np.zeros(-len(phi) % 2)])
-    roots = np.roots(real[: len(phi) + 1])
-    return filtered(_autoregressive_sections(roots), found)
-
-
-def _autoregressive_sections(roots: Complexes) -> Floats:
-    rows = []
-    for z in roots:
-        if abs(z.imag) < REAL:
-            rows.append([1.0, 0.0, 0.0, 1.0, -z.real, 0.0])
-        elif z.imag > 0:
-            rows.append([1.0, 0.0, 0.0, 1.0, -2 * z.real, abs(z) ** 2])
-    return np.array(rows).reshape(-1, 6)
+    return np.asarray(lfilter([1.0], np.append(1.0, -autoregression.coefficients(partial)), found, axis=-1))
 
 
 def basis(groups: tuple[Group, ...], n: int, length: int) -> Floats:
@@ -104,13 +90,24 @@ def basis(groups: tuple[Group, ...], n: int, length: int) -> Floats:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Errors and likelihood at given memories and partial correlations."""
+    """Errors and likelihood at given memories and partial correlations.
+
+    A deviance is −2 log likelihood up to a constant, at the best standard deviation. The restricted one is that of the
+    part of the series that no coefficients of the exponentials can explain: it is hardly biased towards long memories.
+    """
 
     errors: Floats  #: (n,) the innovations, standardised in the first samples of an autoregression
     squares: float  #: their sum
-    deviance: float  #: −2 log likelihood up to a constant, at the best standard deviation
-    scaled: Floats  #: errors whose sum of squares has its least value where the deviance has
-    coefficients: Floats  #: of missing samples and exponentials
+    deviance: float
+    restricted: float
+    scaled: Floats  #: errors whose sum of squares is least where the restricted deviance is
+    R: Floats  #: of the QR factorisation of the columns
+    projected: Floats  #: Qᵀ times the filtered series
+
+    @property
+    def coefficients(self) -> Floats:
+        """Of missing samples and exponentials."""
+        return np.linalg.lstsq(self.R, self.projected, rcond=None)[0] if len(self.R) else self.projected
 
 
 class Likelihood:
@@ -126,6 +123,8 @@ class Likelihood:
         self.missing = missing
         self.rows = np.concatenate([unknown, basis(groups, self.n, self.n), np.nan_to_num(y)[None]])
         self.states = len(self.rows) - len(missing) - 1
+        seen = self.rows[len(missing) : -1][:, ~np.isnan(y)]
+        self.log_basis = float(np.linalg.slogdet(seen @ seen.T)[1]) if len(seen) else 0.0
         self._last: tuple[Memories, Floats] | None = None
 
     def filtered(self, memories: Memories) -> Floats:
@@ -143,11 +142,13 @@ class Likelihood:
         Q, R = np.linalg.qr(X)
         projected = target @ Q
         errors = target - Q @ projected
-        squares = float(errors @ errors)
-        sizes = np.abs(np.diag(R))
-        log_det = autoregression.log_determinant(partial) + 2 * float(np.log(sizes[: len(self.missing)]).sum())
-        tiny = np.finfo(float).tiny
-        deviance = self.observed * np.log(max(squares, tiny) / self.observed) + log_det
-        scaled = errors * np.exp(log_det / (2 * self.observed))
-        found = np.linalg.lstsq(R, projected, rcond=None)[0] if len(R) else projected
-        return Evaluation(errors, squares, float(deviance), scaled, found)
+        squares = max(float(errors @ errors), np.finfo(float).tiny)
+        sizes = np.log(np.maximum(np.abs(np.diag(R)), np.finfo(float).tiny))
+        missing = len(self.missing)
+        log_det = autoregression.log_determinant(partial) + 2 * float(sizes[:missing].sum())
+        of_states = 2 * float(sizes[missing:].sum()) - self.log_basis
+        free = max(self.observed - self.states, 1)
+        restricted = free * np.log(squares / free) + log_det + of_states
+        deviance = self.observed * np.log(squares / self.observed) + log_det
+        scaled = errors * np.exp((log_det + of_states) / (2 * free))
+        return Evaluation(errors, squares, float(deviance), float(restricted), scaled, R, projected)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rslm.estimators.series.dynamics import autoregression
-from rslm.estimators.series.dynamics.estimate import STEP, Estimate, translated
+from rslm.estimators.series.dynamics.estimate import Estimate, moved_inwards, translated
 from rslm.estimators.series.dynamics.innovations import Likelihood, basis, filtered, responses, sections
 from rslm.runtime.types import Floats
 
@@ -21,12 +21,13 @@ class Prediction:
 def predict(estimate: Estimate, steps: int) -> Prediction:
     likelihood, u = estimate.likelihood, estimate.unknowns
     ahead = _ahead(likelihood, u, steps)
-    variance = _from_innovations(estimate, steps) + _from_coefficients(estimate, steps)
+    variance = estimate.variance * np.cumsum(impulse_response(estimate, steps) ** 2) + _from_coefficients(
+        estimate, steps
+    )
     if len(u):
         moves = np.empty((len(u), steps))
         for k in range(len(u)):
-            moved = u.copy()
-            moved[k] += STEP if u[k] < 0 else -STEP
+            moved = moved_inwards(u, k)
             moves[k] = (_ahead(likelihood, moved, steps) - ahead) / (moved[k] - u[k])
         J = estimate.jacobian / np.sqrt(np.sum(estimate.found.scaled**2) / estimate.likelihood.observed)
         # Far from 0 the unknowns hardly matter, and nothing is known of them: their standard deviation is at most 1.
@@ -49,12 +50,12 @@ def _ahead(likelihood: Likelihood, unknowns: Floats, steps: int) -> Floats:
     return np.asarray(of_noise + of_basis)
 
 
-def _from_innovations(estimate: Estimate, steps: int) -> Floats:
+def impulse_response(estimate: Estimate, steps: int) -> Floats:
+    """ψ_0, …, ψ_{steps − 1}."""
     filters = sections(estimate.likelihood.groups, estimate.memories)
     impulse = np.zeros(steps)
     impulse[0] = 1.0
-    psi = responses(filters, estimate.partial, impulse)
-    return np.asarray(estimate.variance * np.cumsum(psi**2))
+    return responses(filters, estimate.partial, impulse)
 
 
 def _from_coefficients(estimate: Estimate, steps: int) -> Floats:
