@@ -115,6 +115,8 @@ def verdict(model: Any) -> str:
     """How far the answer can be from the optimum; where nothing of low rank was solved for, what there is instead."""
     if model.certificate_ is not None:
         return str(model.certificate_.verdict)
+    if hasattr(model, "verdict_"):
+        return str(model.verdict_)
     part = getattr(model, "task_part_", None)
     if part in TASKS:
         return TASKS[part][1]

@@ -7,12 +7,14 @@ from rslm.report.panel_plots import plot_counterfactual, plot_event_study
 from rslm.report.panel_report import panel_report
 from rslm.report.plots import plot_convergence, plot_images, plot_residuals, plot_series, plot_spectrum
 from rslm.report.rankings import implicit_report
+from rslm.report.series_plots import plot_components, plot_w_correlations
 from rslm.report.settings_plots import plot_effects, plot_path
 
 __all__ = [
     "completion_report",
     "implicit_report",
     "panel_report",
+    "plot_components",
     "plot_convergence",
     "plot_counterfactual",
     "plot_effects",
@@ -23,6 +25,7 @@ __all__ = [
     "plot_residuals",
     "plot_series",
     "plot_spectrum",
+    "plot_w_correlations",
     "series_report",
     "write_report",
 ]

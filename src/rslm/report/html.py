@@ -14,6 +14,7 @@ from rslm.report.comparisons import averaging, found, held_out, location
 from rslm.report.interval_plots import intervals, plot_intervals
 from rslm.report.page import facts, page, picture, png, sentence, table, verdict
 from rslm.report.plots import figure, noise_in_words, plot_convergence, plot_residuals, plot_series, plot_spectrum
+from rslm.report.series_plots import plot_components
 from rslm.report.settings_plots import plot_effects, plot_path
 
 WORST = 10  # residuals listed
@@ -102,9 +103,11 @@ def series_report(
     known |= {"noise": noise_in_words(model, log)} | ({"read as": how} if how else {})
     known |= {"fitted on": "the logarithm; samples, signal and forecast are shown in their own units"} if log else {}
     plots = [partial(plot_series, model, samples, steps, coverage, log=log)]
-    if model.rank_:  # with order 0 there are neither singular values nor iterations to show
-        plots += [partial(plot_spectrum, model), partial(plot_convergence, model)]
-    parts = [facts("Data", known), how_good(model.certificate_), "<h2>Pictures</h2>" + figures(plots)]
+    plots += [partial(plot_components, model), partial(plot_spectrum, model)] if model.rank_ else []
+    plots += [partial(plot_convergence, model)] if model.history_ else []
+    good = sentence(model.certificate_.meaning) if model.certificate_ is not None else ""
+    parts = [facts("Data", known), f"<h2>How good the answer is</h2>{verdict(model.verdict_)}{good}"]
+    parts.append("<h2>Pictures</h2>" + figures(plots))
     if steps:
         ends = [] if coverage is None else model.predict_interval(steps, coverage)
         ahead = [model.forecast(steps), *ends]
@@ -133,10 +136,9 @@ def data_facts(train: ObservedMatrix, test: ObservedMatrix | None, how: str) -> 
     return found | ({"read as": how} if how else {})
 
 
-def how_good(certificate: Certificate | None) -> str:
+def how_good(certificate: Certificate) -> str:
     """The verdict of the certificate, and what it means."""
-    found = "No order explains the series better than noise does, so the signal is zero."
-    text = verdict(found) if certificate is None else verdict(certificate.verdict) + sentence(certificate.meaning)
+    text = verdict(certificate.verdict) + sentence(certificate.meaning)
     return f"<h2>How good the answer is</h2>{text}"
 
 

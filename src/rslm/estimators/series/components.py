@@ -52,13 +52,13 @@ def components_of(learned: Learned, flat: bool) -> list[Component]:
         return np.ascontiguousarray(total[:, 0] if flat else total)
 
     if slow.any():
-        damping = float(-growth[slow].max())
+        damping = float(-growth[slow].max()) + 0.0  # not −0
         found.append(Component(TREND, 0.0, damping, signal_of(np.flatnonzero(slow))))
     others = []
     for k in np.flatnonzero(~slow):
         turning = abs(float(angle[k])) > 0.0
         kind = OSCILLATION if turning else DECAY
-        others.append(Component(kind, float(angle[k]) / (2.0 * np.pi), float(-growth[k]), signal_of(np.array([k]))))
+        others.append(Component(kind, float(angle[k]) / (2.0 * np.pi), float(-growth[k]) + 0.0, signal_of(np.array([k]))))
     return found + sorted(others, key=lambda one: -float(np.sum(np.abs(one.signal) ** 2)))
 
 

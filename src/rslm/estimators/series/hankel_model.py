@@ -21,6 +21,7 @@ from rslm.estimators.persistence import loss_from_plain, loss_to_plain, storable
 from rslm.estimators.series.bound import excess_bound
 from rslm.estimators.series.components import Component, components_of
 from rslm.estimators.series.fitting import Found, found_by_likelihood, found_by_trace_norm, learned, prepared
+from rslm.estimators.series.forecasting import Forecaster, forecasters, from_arrays, to_arrays
 from rslm.estimators.series.given import checked_series, root_mean_square
 from rslm.estimators.series.learned import Learned
 from rslm.estimators.series.likelihood import Scored
@@ -30,6 +31,7 @@ from rslm.estimators.series.subspace import singular_space
 from rslm.estimators.warn import warn_caller
 from rslm.losses import Loss
 from rslm.runtime.magnitudes import as_float
+from rslm.runtime.threads import single_threaded_blas
 from rslm.runtime.types import Floats
 from rslm.solvers import Outcome
 from rslm.storage.container import Arrays, Facts
@@ -38,6 +40,7 @@ WIDEST = 100  # largest default window
 MOST_ORDERS = 20  # largest order that rank="auto" tries
 SAMPLES_PER_PARAMETER = 2  # that an order needs at least
 TOO_ROUGH = 0.01  # with a given C, the signal may differ by this part from one of low rank because of smoothing
+MEANS_NOTHING = 1.0  # a bound on the excess above this is not worth a sentence
 LEAST_TIME = 1e-3  # seconds for the solver when no time is left, because max_time must be positive
 PATH = ("rank", "criterion")
 
@@ -257,6 +260,7 @@ class HankelModel(Estimator):
     def _describe(self, learned: Learned) -> None:
         """Set all that follows from the modes."""
         self._learned, self.rank_ = learned, learned.modes.order
+        self._found_forecasters: list[Forecaster] | None = None
         signal = learned.signal
         largest = float(np.abs(signal).max()) or 1.0  # squares of the signal may overflow
         s = singular_space(signal / largest, self.window_, self.rank_)[1] if self.rank_ else np.zeros(0)
@@ -279,6 +283,21 @@ class HankelModel(Estimator):
         if not np.iscomplexobj(left):
             left = np.clip(left, -np.finfo(float).max, np.finfo(float).max)
         self.residuals_ = self._shaped(left)
+
+    @property
+    def verdict_(self) -> str:
+        """How good the answer is, in a sentence or two."""
+        check_is_fitted(self)
+        if self.certificate_ is not None:
+            return self.certificate_.verdict
+        if not self.rank_:
+            return "No order explains the series better than noise does, so the signal is zero."
+        fit = f"The sum of {self.rank_} exponentials that fits best: no small change of its poles improves the fit."
+        if not self.converged_:
+            fit = f"A sum of {self.rank_} exponentials, the best one when the fit was stopped."
+        if self.excess_ > MEANS_NOTHING:
+            return fit
+        return f"{fit} No other one has a sum of squares that is smaller by more than {100 * self.excess_:.2g} %."
 
     @property
     def components_(self) -> list[Component]:
@@ -312,16 +331,65 @@ class HankelModel(Estimator):
         -------
         array of shape (steps,) or (steps, channels)
         """
-        check_is_fitted(self)
-        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
-            raise ValueError(f"steps must be a whole number ≥ 0; got {steps!r}")
-        ahead = self._learned.ahead(int(steps))
+        found = self._checked_forecasters(steps)
+        ahead = np.stack([one.forecast(int(steps)) for one in found]) if found else self._learned.ahead(int(steps))
         if not np.isfinite(ahead).all():
             raise ValueError(
                 f"the forecast overflows within {steps} steps, because the largest pole has the modulus "
                 f"{np.abs(self.poles_).max():.4g}; use fewer steps, or fit a smaller rank"
             )
         return self._shaped(ahead)
+
+    def predict_interval(self, steps: int, coverage: float = 0.9) -> tuple[Floats, Floats]:
+        """Intervals around the forecasts of the next samples.
+
+        They account for the noise and its memory, for levels and seasons that evolve, and for what is not known of
+        amplitudes, poles and structure. They hold as far as the series goes on as it was: no interval covers a break
+        that the series has not shown before. `coverage` is an average over horizons, and the samples of one forecast
+        are often all inside or all outside.
+
+        Parameters
+        ----------
+        steps : int
+            Number of samples to forecast.
+        coverage : float, default=0.9
+            The fraction of the next samples that should be inside.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (steps,) or (steps, channels)
+            Of the samples, noise included; with a robust loss, of samples that are no spikes.
+
+        Notes
+        -----
+        The first forecast takes about as long as the fit, as does `save`, which writes what it has found to the file.
+        """
+        found = self._checked_forecasters(steps)
+        if not found:
+            raise ValueError("there are intervals for real series only, and y is complex; forecast has no such limit")
+        if math.isnan(self.noise_):
+            raise ValueError(
+                f"no interval: order {self.rank_} has as many parameters as there are observed samples, "
+                f"{int(self._learned.seen.sum())}, or more, so nothing is known of the noise; fit a smaller rank"
+            )
+        ends = [one.interval(int(steps), coverage) for one in found]
+        lower, upper = (self._shaped(np.stack([end[k] for end in ends])) for k in (0, 1))
+        return lower, upper
+
+    def _checked_forecasters(self, steps: int) -> list[Forecaster]:
+        """Of the channels; none for a complex series. They are found when they are first needed."""
+        check_is_fitted(self)
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
+            raise ValueError(f"steps must be a whole number ≥ 0; got {steps!r}")
+        return self._forecasters()
+
+    def _forecasters(self) -> list[Forecaster]:
+        if self._found_forecasters is None:
+            left = np.where(self._learned.seen, np.atleast_2d(self.residuals_.T), np.nan)
+            with single_threaded_blas():
+                real = not self._learned.modes.is_complex
+                self._found_forecasters = forecasters(self._learned, left, self.autoregression_) if real else []
+        return self._found_forecasters
 
     def score(self, y: ArrayLike) -> float:
         """R² of the signal for another series at the same times, such as the clean one; NaN is ignored."""
@@ -344,7 +412,7 @@ class HankelModel(Estimator):
         facts["loss"] = loss_to_plain(self.loss_) if isinstance(self.loss_, Loss) else self.loss_
         arrays |= {} if self.path_ is None else {f"path_{name}": values for name, values in self.path_.items()}
         arrays |= {f"autoregression_{c}": phi for c, phi in enumerate(self.autoregression_)}
-        return arrays | self._learned.to_arrays(), facts
+        return arrays | self._learned.to_arrays() | to_arrays(self._forecasters()), facts
 
     @classmethod
     def _from_file(cls, params: Facts, arrays: Arrays, facts: Facts) -> Self:
@@ -367,6 +435,7 @@ class HankelModel(Estimator):
         if not np.isfinite(found.signal).all():
             raise ValueError("mode_numbers")
         model._describe(found)
+        model._found_forecasters = [] if found.modes.is_complex else from_arrays(arrays, found)
         return model
 
     # ---- checking --------------------------------------------------------------------------------------------------
