@@ -39,10 +39,11 @@ def check_even(times: ArrayLike) -> float | np.timedelta64:
     mean = since[-1] / len(steps)
     if np.abs(since - mean * np.arange(len(since))).max() <= UNEVEN * mean:
         return mean if unit is None else np.timedelta64(round(mean), unit)
-    k = int(np.argmax(np.abs(steps - base) > UNEVEN * base))
+    off = np.abs(steps - base)
+    k = int(np.argmax(off > min(UNEVEN * base, 0.99 * float(off.max()))))  # small deviations may add up
     where = (
-        f"the {len(given)} times are not evenly spaced: from times[{k}], {given[k]}, to times[{k + 1}], {given[k + 1]}, "
-        f"it is {steps[k] / base:.6g} of the usual step"
+        f"the {len(given)} times are not evenly spaced: from times[{k}], {given[k]}, to times[{k + 1}], "
+        f"{given[k + 1]}, it is {steps[k] / base:.6g} of the usual step"
     )
     positions = _places(since, steps)
     if positions is None:
@@ -51,8 +52,8 @@ def check_even(times: ArrayLike) -> float | np.timedelta64:
         )
     size = int(positions[-1]) + 1
     raise UnevenTimesError(
-        f"{where}. All steps are multiples of the least one, so {size - len(given)} samples are absent: put NaN in "
-        f"their places, grid = np.full({size}, np.nan); grid[error.positions] = y",
+        f"{where}. All steps are multiples of the least one, so samples are absent, {size - len(given)} of them: put "
+        f"NaN in their places, grid = np.full({size}, np.nan); grid[error.positions] = y",
         positions,
     )
 

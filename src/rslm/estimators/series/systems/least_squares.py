@@ -132,7 +132,7 @@ def refined(fit: Fit, record: Record, noise: Noise, steps: int) -> Fit:
         N = fit.pair.complement()
         J = derivatives(fit, record, noise, N)
         J -= fit.basis @ (fit.basis.T @ J)
-        R = np.linalg.qr(np.column_stack([J, fit.residuals]), mode="r")
+        R = np.asarray(np.linalg.qr(np.column_stack([J, fit.residuals]), mode="r"))
         left, s, right = np.linalg.svd(R[:, :-1], full_matrices=False)
         target = left.T @ R[:, -1]
         while True:

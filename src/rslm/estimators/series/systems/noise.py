@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,13 @@ from rslm.runtime.types import Floats
 MOST_LAGS = 8
 SAMPLES_PER_LAG = 20  # observed, at least
 SMALL = 0.98  # a larger partial autocorrelation counts as this, because residuals of poor fits hardly decay
+
+
+def whitened(X: Floats, ar: Floats) -> Floats:
+    """X(t) − Σ_k ar_k X(t − k) in every column; a system is the same if this is done to its inputs and outputs."""
+    coefficients: Any = np.concatenate([[1.0], -ar])
+    samples: Any = X
+    return np.asarray(lfilter(coefficients, [1.0], samples, axis=0))
 
 
 @dataclass(frozen=True)
@@ -29,22 +37,18 @@ class Whitening:
     ar: Floats  #: (lags,)
     size: float
 
-    @property
-    def _filter(self) -> Floats:
-        return np.concatenate([[1.0], -self.ar])
-
     def apply(self, R: Floats) -> Floats:
         """White residuals, (rows, k), of the columns of R, (n, k); rows of missing samples are ignored."""
         if not len(self.ar):
             return R[self.seen] / self.size
         if self.seen.all():
-            return np.asarray(lfilter(self._filter, 1.0, R, axis=0)) / self.size
-        E = lfilter(self._filter, 1.0, np.where(self.seen[:, None], R, 0.0), axis=0)
+            return whitened(R, self.ar) / self.size
+        E = whitened(np.where(self.seen[:, None], R, 0.0), self.ar)
         missing = ~self.seen
-        back = lfilter(self._filter, 1.0, E[::-1], axis=0)[::-1][missing]  # the transposed filter
+        back = whitened(E[::-1], self.ar)[::-1][missing]  # the transposed filter
         filled = np.zeros_like(E)
         filled[missing] = cho_solve_banded((self._factor(), True), back)
-        return np.asarray(E - lfilter(self._filter, 1.0, filled, axis=0)) / self.size
+        return (E - whitened(filled, self.ar)) / self.size
 
     @property
     def log_determinant(self) -> float:
@@ -57,15 +61,15 @@ class Whitening:
     def _factor(self) -> Floats:
         """Cholesky factor of LᵀL in the missing samples, banded, where L is the filter as a matrix."""
         at, n = np.flatnonzero(~self.seen), len(self.seen)
-        a, lags = self._filter, len(self.ar)
+        a, lags = np.concatenate([[1.0], -self.ar]), len(self.ar)
         sums = np.zeros((lags + 1, lags + 1))  # [d, k]: Σ a[j] a[j + d] over j ≤ k
-        for d in range(lags + 1):
-            sums[d, : lags + 1 - d] = np.cumsum(a[d:] * a[: lags + 1 - d])
+        for k in range(lags + 1):
+            sums[k, : lags + 1 - k] = np.cumsum(a[k:] * a[: lags + 1 - k])
         band = np.zeros((min(lags, len(at) - 1) + 1, len(at)))
         for b in range(len(band)):
             later, d = at[b:], at[b:] - at[: len(at) - b]
             near = np.minimum(d, lags)
-            last = np.minimum(lags - near, n - 1 - later)  # the record ends
+            last = np.minimum(lags - near, n - 1 - later)  # of the products that are within the record
             band[b, : len(later)] = np.where(d <= lags, sums[near, last], 0.0)
         return np.asarray(cholesky_banded(band, lower=True))
 

@@ -28,7 +28,7 @@ class Pair:
 
     @property
     def order(self) -> int:
-        return self.M.shape[1]
+        return int(self.M.shape[1])
 
     @property
     def C(self) -> Floats:

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from rslm.estimators.series.systems.least_squares import Fit
-from rslm.estimators.series.systems.noise import MOST_LAGS, autoregression
+from rslm.estimators.series.systems.noise import MOST_LAGS, autoregression, whitened
 from rslm.estimators.series.systems.pairs import Pair, pair_of
 from rslm.estimators.series.systems.record import Record
-from rslm.estimators.series.systems.subspace import from_impulse_response, from_windows, pair_from, whitened
+from rslm.estimators.series.systems.subspace import from_impulse_response, from_windows, pair_from
 from rslm.runtime.types import Floats
 
 MOST_REGRESSED = 20  # lags of the long autoregression
@@ -37,7 +37,7 @@ class Starts:
         residuals = np.nan_to_num(record.Y - fit.signal(record))
         ar = common_autoregression(residuals)
         window = short(self.window)
-        space = from_windows(whitened(residuals, ar), whitened(_centred(record.U), ar), window)
+        space = from_windows(whitened(residuals.T, ar).T, whitened(_centred(record.U).T, ar).T, window)
         more = order - fit.pair.order
         if more > min(space.shape[1], len(space) - self.outputs):
             return []
@@ -56,7 +56,7 @@ def first_starts(filled: Floats, U: Floats, window: int, radius: float) -> Start
 def starts_with_noise(filled: Floats, U: Floats, window: int, radius: float, ar: Floats) -> Starts:
     """With the autoregression `ar` of the noise, by which windows are whitened."""
     first = first_starts(filled, U, window, radius)
-    Y, U = whitened(_centred(filled), ar), whitened(_centred(U), ar)
+    Y, U = (whitened(_centred(X).T, ar).T for X in (filled, U))
     windows = {short(window), window}
     return Starts((*first.spaces, *(from_windows(Y, U, w) for w in sorted(windows))), len(Y), radius, window)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.signal import lfilter
 
 from rslm.estimators.series.systems.pairs import Pair, pair_of
 from rslm.runtime.types import Floats
@@ -25,7 +24,7 @@ def from_windows(Y: Floats, U: Floats, window: int) -> Floats:
     """
     past = np.concatenate([_windows(U[:, :-window], window), _windows(Y[:, :-window], window)], axis=1)
     future_U, future_Y = _windows(U[:, window:], window), _windows(Y[:, window:], window)
-    R = np.linalg.qr(np.concatenate([future_U, past, future_Y], axis=1), mode="r").T
+    R = np.asarray(np.linalg.qr(np.concatenate([future_U, past, future_Y], axis=1), mode="r")).T
     first, last = future_U.shape[1], future_Y.shape[1]
     return np.asarray(np.linalg.svd(R[-last:, first : len(R) - last], full_matrices=False)[0])
 
@@ -66,11 +65,6 @@ def pair_from(space: Floats, order: int, outputs: int, radius: float) -> Pair:
     columns = space[:, :order]
     A = np.linalg.lstsq(columns[:-outputs], columns[outputs:], rcond=None)[0]
     return pair_of(A, columns[:outputs], radius)
-
-
-def whitened(X: Floats, ar: Floats) -> Floats:
-    """Filtered by the inverse of an autoregression; a system is the same if this is done to its inputs and outputs."""
-    return np.asarray(lfilter(np.concatenate([[1.0], -ar]), 1.0, X))
 
 
 def _windows(X: Floats, window: int) -> Floats:
