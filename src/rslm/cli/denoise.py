@@ -18,6 +18,16 @@ SPIKE = 5.0  # outlier score above which a sample is counted as a spike
 def denoise(
     series: Annotated[str, typer.Argument(help="A table with a column of samples; - for standard input.")],
     column: Annotated[str | None, typer.Option(help="Name or number; the last column of numbers if not given.")] = None,
+    imaginary: Annotated[
+        str | None, typer.Option(help="The column of imaginary parts, for complex samples such as I/Q or NMR.")
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="A column that the series follows: a linear system is found. May be repeated."),
+    ] = None,
+    times: Annotated[
+        str | None, typer.Option("--time", help="The column of times, to check that they are even and to fill gaps.")
+    ] = None,
     forecast: Annotated[int, typer.Option(min=0, help="How many values to forecast.")] = 0,
     interval: Annotated[
         float | None,
@@ -32,6 +42,9 @@ def denoise(
     log: Annotated[bool, typer.Option("--log", help="Fit the logarithm, for swings that grow with the level.")] = False,
     max_time: o.MaxTime = None,
     out: Annotated[Path | None, typer.Option(help="Write signal and forecast here, as CSV.")] = None,
+    components: Annotated[
+        Path | None, typer.Option(help="Write trend, decay and oscillations here, as CSV.", rich_help_panel=o.WRITING)
+    ] = None,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write a report here, as HTML.", rich_help_panel=o.WRITING)
@@ -46,12 +59,13 @@ def denoise(
 
     Example: rslm denoise passengers.csv --log --forecast 24 --interval 0.9 --out next.csv
 
-    With --loss huber, spikes in the series do not spoil the signal.
+    With --loss huber, spikes in the series do not spoil the signal. With --input, the series is the output of a linear
+    system, which is found from input and output.
     """
     import numpy as np
 
     from rslm import HankelModel
-    from rslm.cli.denoised import in_words, oscillations, write_series
+    from rslm.cli.denoised import in_words, oscillations, read_samples, write_components, write_series
     from rslm.cli.output import claim, end, remarks_on, screen, show
     from rslm.cli.progress import FitProgress
     from rslm.data.files import read_table
@@ -64,17 +78,27 @@ def denoise(
         check_coverage(interval)
         if not forecast:
             raise ValueError(f"--interval {interval:g} needs --forecast, the number of samples to forecast")
-    claim(force, out, model, report, read=[series])
+    for name, given in {"--input": bool(inputs), "--imaginary": imaginary is not None}.items():
+        for other, asked in {"--forecast": forecast > 0, "--log": log, "--report": report is not None}.items():
+            if given and asked and not (name == "--imaginary" and other == "--forecast" and interval is None):
+                raise ValueError(f"{other} does not go with {name}; leave one of them out")
+    claim(force, out, components, model, report, read=[series])
     table = read_table(series, delimiter=delimiter, header=header, encoding=encoding)
-    name, y = table.numbers(column)
-    console.print(f"{series}: {table.how}; samples from {name!r}, {len(y):,} of them, {int(np.isnan(y).sum())} missing")
+    read = read_samples(table, column, imaginary, inputs or [], times)
+    y = read.samples
+    console.print(
+        f"{series}: {table.how}; samples from {read.name!r}, {len(y):,} of them, {int(np.isnan(y).sum())} missing"
+        + read.remark
+    )
     if log and not (y[~np.isnan(y)] > 0).all():
         raise ValueError(f"{series}: --log needs positive samples; the smallest is {np.nanmin(y):g}")
     began = time.perf_counter()
     fitted = HankelModel("auto" if rank is None else rank, loss=loss, max_time=max_time)
     with remarks_on(console):
-        fitted.set_callbacks(FitProgress(console)).fit(np.log(y) if log else y)
+        fitted.set_callbacks(FitProgress(console)).fit(np.log(y) if log else y, u=read.inputs)
     facts: dict[str, Any] = {"samples": len(y), "order": fitted.rank_, "noise": float(fitted.noise_)}
+    if any(len(phi) for phi in fitted.autoregression_):
+        facts["autoregression of the noise"] = ", ".join(f"{c:.3g}" for c in fitted.autoregression_[0])
     if loss != "square":
         scores = fitted.outlier_scores_
         facts |= {"loss": in_words(loss, fitted.loss_), "spikes": int((scores > SPIKE).sum())}
@@ -86,6 +110,10 @@ def denoise(
         with atomic_text(out) as file:
             write_series(file, y, back(fitted.signal_), ahead)
         facts["written"] = str(out)
+    if components is not None:
+        with atomic_text(components) as file:
+            write_components(file, fitted.components_, len(y))
+        facts["components"] = str(components)
     if model is not None:
         fitted.save(model)
         facts["model"] = str(model)
@@ -97,8 +125,9 @@ def denoise(
         facts |= {name: part.tolist() for name, part in zip(("forecast", "lower", "upper"), ahead, strict=False)}
     show(console, "Result", facts, json)
     if not json:
-        console.print(oscillations(fitted))
+        console.print(oscillations(fitted, len(y)))
         if ahead and out is None:
             with nullcontext(sys.stdout) as file:
                 write_series(file, y[:0], y[:0], ahead, len(y))
+        console.print(fitted.verdict_)
     end(console, fitted)

@@ -43,13 +43,16 @@ class FitProgress:
         pass
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
+        now = time.perf_counter()
+        self._iterations += fitted_estimator is not None
+        if not self._seen or now - self._shown < EVERY:
+            return False
         if fitted_estimator is not None:
-            self._iterations += 1
-            now = time.perf_counter()
-            if not self._seen or now - self._shown < EVERY:
-                return False
             self._shown = now
             self._bar.update(self._task, description=self._line(fitted_estimator))
+        elif context.task_name.startswith("order"):  # a series, of which several are tried
+            self._shown = now
+            self._bar.update(self._task, description=f"Tried {context.task_name}")
         return False
 
     def _line(self, model: Any) -> str:

@@ -58,7 +58,9 @@ def components_of(learned: Learned, flat: bool) -> list[Component]:
     for k in np.flatnonzero(~slow):
         turning = abs(float(angle[k])) > 0.0
         kind = OSCILLATION if turning else DECAY
-        others.append(Component(kind, float(angle[k]) / (2.0 * np.pi), float(-growth[k]) + 0.0, signal_of(np.array([k]))))
+        others.append(
+            Component(kind, float(angle[k]) / (2.0 * np.pi), float(-growth[k]) + 0.0, signal_of(np.array([k])))
+        )
     return found + sorted(others, key=lambda one: -float(np.sum(np.abs(one.signal) ** 2)))
 
 

@@ -1,7 +1,7 @@
 """Forecasts of a fitted series: how its channels evolve, found when it is first needed.
 
-The modes of the signal are offered to the dynamics, which weigh them against levels and seasons that evolve. Signals that
-grow, and series without noise, are continued as they are, with the noise that the fit has found.
+The modes of the signal are offered to the dynamics, which weigh them against levels and seasons that evolve. Signals
+that grow, and series without noise, are continued as they are, with the noise that the fit has found.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from rslm.evaluate.intervals import check_coverage
 from rslm.runtime.types import Floats
 from rslm.storage.container import Arrays
 
-LATEST = 3000  # samples from which dynamics are found: earlier ones say little about the next
-MOST_MISSING = 500  # of them: each is an unknown
+LATEST = 1500  # samples from which dynamics are found: earlier ones say little about the next
+MOST_MISSING = 200  # of them: each is an unknown
 STILL = 1e-9  # noise that is smaller, relative to the samples, is rounding
 
 

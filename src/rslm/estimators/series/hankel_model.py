@@ -20,6 +20,7 @@ from rslm.estimators.choices import AUTO, OWN, is_auto
 from rslm.estimators.persistence import loss_from_plain, loss_to_plain, storable
 from rslm.estimators.series.bound import excess_bound
 from rslm.estimators.series.components import Component, components_of
+from rslm.estimators.series.driven import Driven
 from rslm.estimators.series.fitting import Found, found_by_likelihood, found_by_trace_norm, learned, prepared
 from rslm.estimators.series.forecasting import Forecaster, forecasters, from_arrays, to_arrays
 from rslm.estimators.series.given import checked_series, root_mean_square
@@ -29,6 +30,7 @@ from rslm.estimators.series.loss import checked_loss
 from rslm.estimators.series.spikes import NORMAL
 from rslm.estimators.series.subspace import singular_space
 from rslm.estimators.warn import warn_caller
+from rslm.kernels import Stopped
 from rslm.losses import Loss
 from rslm.runtime.magnitudes import as_float
 from rslm.runtime.threads import single_threaded_blas
@@ -46,7 +48,7 @@ PATH = ("rank", "criterion")
 
 
 @storable
-class HankelModel(Estimator):
+class HankelModel(Driven, Estimator):
     """A series as a sum of few damped oscillations: its Hankel matrix has low rank.
 
     Finds the signal ``h_t = Σ_j a_j z_j^t`` that fits the observed samples best: a sum of exponentials, which are
@@ -157,7 +159,9 @@ class HankelModel(Estimator):
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, y: ArrayLike, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
+    def fit(
+        self, y: ArrayLike, *, u: ArrayLike | None = None, checkpoint: str | os.PathLike[str] | None = None
+    ) -> Self:
         """Learn the signal in a series.
 
         Parameters
@@ -165,6 +169,10 @@ class HankelModel(Estimator):
         y : array of shape (n,) or (n, channels)
             Samples at equal distances in time, real or complex; NaN is missing. Channels share their poles, and each
             has its own amplitudes and noise.
+        u : array of shape (n,) or (n, inputs), optional
+            Inputs that y follows, all known. Then a linear system with these inputs is found instead of a sum of
+            exponentials: `state_space_`, `impulse_response_` and `simulate` describe it, and `signal_` is what it
+            makes of u.
         checkpoint : path, optional
             As in `MatrixCompletion.fit`. Only if both `rank` and `C` are given.
         """
@@ -181,7 +189,19 @@ class HankelModel(Estimator):
         self._check_complex(Y, robust)
         size = root_mean_square(Y)
         reporter = Reporter(self, y, several=True)
-        self.window_, self._flat = window, flat
+        self.window_, self._flat, self._system = window, flat, None
+        if u is not None:
+            self._check_driven(Y, robust)
+            with self._solving() as interrupt, interrupt.within(self.max_time, time.perf_counter()):
+                try:
+                    self.loss_ = loss
+                    self._fit_driven(Y, u)
+                except Stopped:
+                    if interrupt.pending:
+                        raise KeyboardInterrupt from None
+                    raise TimeoutError(f"no system was found within max_time={self.max_time:g}; raise it") from None
+            reporter.done()
+            return self
         self.certificate_, self.history_, self.C_ = None, {}, self._given_C or math.inf
         began = time.perf_counter()
         with self._solving() as interrupt, interrupt.within(self.max_time, began):
@@ -292,6 +312,8 @@ class HankelModel(Estimator):
             return self.certificate_.verdict
         if not self.rank_:
             return "No order explains the series better than noise does, so the signal is zero."
+        if self._system is not None:
+            return f"The system of order {self.rank_} whose outputs fit best: no small change improves the fit."
         fit = f"The sum of {self.rank_} exponentials that fits best: no small change of its poles improves the fit."
         if not self.converged_:
             fit = f"A sum of {self.rank_} exponentials, the best one when the fit was stopped."
@@ -301,8 +323,10 @@ class HankelModel(Estimator):
 
     @property
     def components_(self) -> list[Component]:
-        """The parts of the signal: trend, decay, and each oscillation."""
+        """The parts of the signal: trend, decay, and each oscillation; none if it follows inputs."""
         check_is_fitted(self)
+        if self._system is not None:
+            return []
         return components_of(self._learned, self._flat)
 
     @property
@@ -379,6 +403,10 @@ class HankelModel(Estimator):
     def _checked_forecasters(self, steps: int) -> list[Forecaster]:
         """Of the channels; none for a complex series. They are found when they are first needed."""
         check_is_fitted(self)
+        if self._system is not None:
+            raise ValueError(
+                "the next outputs depend on the next inputs: use simulate(u, x0=model.state_) with these inputs"
+            )
         if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
             raise ValueError(f"steps must be a whole number ≥ 0; got {steps!r}")
         return self._forecasters()
@@ -395,7 +423,7 @@ class HankelModel(Estimator):
         """R² of the signal for another series at the same times, such as the clean one; NaN is ignored."""
         check_is_fitted(self)
         Y, _flat = checked_series(y)
-        signal = self._learned.signal
+        signal = np.atleast_2d(self.signal_.T)
         if Y.shape != signal.shape:
             raise ValueError(f"y must have the shape of the fitted series, {np.shape(self.signal_)}; got {np.shape(y)}")
         known = ~np.isnan(Y)
@@ -411,6 +439,8 @@ class HankelModel(Estimator):
         arrays, facts = super()._to_file()
         facts["loss"] = loss_to_plain(self.loss_) if isinstance(self.loss_, Loss) else self.loss_
         arrays |= {} if self.path_ is None else {f"path_{name}": values for name, values in self.path_.items()}
+        if self._system is not None:
+            return arrays | self._system_to_arrays(), facts
         arrays |= {f"autoregression_{c}": phi for c, phi in enumerate(self.autoregression_)}
         return arrays | self._learned.to_arrays() | to_arrays(self._forecasters()), facts
 
@@ -420,10 +450,13 @@ class HankelModel(Estimator):
         loss = loss_from_plain(facts["loss"])
         if not (isinstance(loss, Loss) and not loss.binary) and not (isinstance(loss, str) and loss.startswith(OWN)):
             raise ValueError("loss")
+        model.loss_, model._flat, model._system = loss, parts.flag(facts, "_flat"), None
+        if "system_D" in arrays:
+            model._system_from_arrays(arrays)
+            return model
         found = Learned.from_arrays(arrays)
         channels, n = found.seen.shape
-        window = parts.whole(facts, "window_", 2, n - 1)
-        model.loss_, model.window_, model._flat = loss, window, parts.flag(facts, "_flat")
+        model.window_ = window = parts.whole(facts, "window_", 2, n - 1)
         model.C_, model.excess_ = parts.any_number(facts, "C_"), parts.any_number(facts, "excess_")
         if found.modes.order >= min(window, channels * (n - window + 1)) or (model._flat and channels > 1):
             raise ValueError("mode_numbers")
@@ -449,6 +482,13 @@ class HankelModel(Estimator):
                     f"{name}={value!r} is for real series, and y is complex; leave {name} at its default, which fits "
                     "complex series as they are"
                 )
+
+    def _check_driven(self, Y: NDArray[Any], robust: bool) -> None:
+        if np.iscomplexobj(Y):
+            raise ValueError("y is complex, but a system with inputs u has real outputs; give y.real and y.imag as two")
+        for name, value, given in (("C", self.C, self._given_C is not None), ("loss", self.loss, robust)):
+            if given:
+                raise ValueError(f"{name}={value!r} is for series without inputs u; leave {name} at its default")
 
     def _checked_sizes(self, Y: NDArray[Any]) -> tuple[int, int]:
         """The window and the largest order."""

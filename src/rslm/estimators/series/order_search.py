@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.fft import fft, next_fast_len
 
 from rslm.estimators.series.likelihood import EXACT, Scored, best, channels_of, scored
-from rslm.estimators.series.modes import Modes, modes_of
+from rslm.estimators.series.modes import Modes, level, modes_of
 from rslm.estimators.series.pilot import interpolated
 from rslm.estimators.series.subspace import leading_space, poles_of
 from rslm.estimators.series.variable_projection import Channels, Fit, fitted, refined
@@ -34,8 +34,8 @@ REFINED = 2  # starts of an order that are refined
 PATIENCE = 5  # orders without a better one after which the search ends
 ROUGH, FINE = 1e-2, 1e-10  # a fit ends where the criterion would fall by less than this; relative for the last fit
 LONG, FEWER_STEPS = 20_000, 8  # of longer series one start of an order is refined, with fewer steps: starts are good
-STEPS, MOST_STEPS = 15, 300  # of a fit within the search, and of the last fit
-GROWTH = math.log(1e6)  # largest growth of an exponential over the series, where any is allowed
+STEPS, MORE_STEPS, MOST_STEPS = 15, 40, 300  # of a fit of any order, one of the chosen order, and the last one
+GROWTH = math.log(100.0)  # largest growth of an exponential over the series: a larger one fits the last samples only
 STEEPEST = math.log(1e150)  # the same where there is no noise
 FEW = 2  # exponentials by which growth is noticed
 INSIST = 10.0  # by this much the criterion must fall before exponentials may grow
@@ -44,7 +44,8 @@ STEADY, SLOW = (
     10.0,
     4.0,
 )  # a mode may be undamped if δn is below the first, a trend if its angle times n is below the second
-SLOW_POLE, SLOW_POLES = 8.0, 3  # a pole nearer to 1 than the first over n is slow; this many may mimic growth
+SLOW_MODE = 8.0  # a mode whose decay and angle are below this over n may mimic growth
+NEARLY = 1e-4  # relative error of a start from which a fit without noise is found
 UNEQUAL = 2.0  # noise of channels is weighed again if the ratio of their sizes was wrong by more than this
 
 
@@ -65,7 +66,9 @@ class OrderSearch:
         """The best fit of the best order; the best one so far if the search is stopped."""
         try:
             found = self._searched(0.0)
-            return self._grown(found) if self._may_grow(found) else found
+            found = self._grown(found)
+            last = self._fit(channels_of(self.Y, found), found.fit.modes, FINE, MOST_STEPS, self.slowest)
+            return self._scored(last)
         except Stopped:
             self.stopped = True
             return best(list(self.path.values())) if self.path else self._nothing()
@@ -74,40 +77,45 @@ class OrderSearch:
         empty = modes_of(np.zeros(0), self.Y.shape[1], bool(np.iscomplexobj(self.Y)))
         return self._scored(fitted(channels_of(self.Y), empty))
 
-    def _may_grow(self, found: Scored) -> bool:
-        """Whether growth is worth a search of its own.
-
-        It is if one or two exponentials that grow fit better by far, or if the fit that was found does when its modes
-        may grow. Several slow modes may mimic growth, too.
-        """
-        slow = np.abs(found.fit.modes.poles() - 1.0) * self.Y.shape[1] < SLOW_POLE
-        if int(slow.sum()) >= SLOW_POLES:
-            return True
-        data = channels_of(self.Y, found)
-        starts = _Starts(self.Y, data, min(FEW, self.largest))
-        few = [modes for order in range(1, min(FEW, self.largest) + 1) for modes in starts.of(order, {})]
-        bound = -STEEPEST / self.Y.shape[1]
-        tried = [scored(self.Y, self._fit(data, m, FINE, STEPS, bound), self.memory) for m in few]
-        tried.append(self._refined(released(found.fit.modes), found, -GROWTH / self.Y.shape[1]))
-        return best(tried).criterion < found.criterion - INSIST
-
     def _grown(self, found: Scored) -> Scored:
-        """The best fit with exponentials that may grow, if it is better by far; otherwise the one that was found.
+        """A fit with an exponential that grows, if it is better by far; otherwise the one that was found.
 
-        An exponential that grows more than `GROWTH` describes only the last samples, unless there is no noise.
+        Slow modes may mimic growth, so one that grows is tried in their place. An exponential that grows more than
+        `GROWTH` describes only the last samples, and several that grow describe noise, unless there is none.
         """
-        path = self.path
-        for growth in (GROWTH, STEEPEST):
-            self.path, self.slowest = {}, -growth / self.Y.shape[1]
-            growing = self._searched(self.slowest)
-            exact = bool((growing.fit.squares <= EXACT**2 * np.nansum(np.abs(self.Y) ** 2, axis=1)).all())
-            if growing.criterion < found.criterion - INSIST and (exact or growth == GROWTH):
-                at_bound = bool((growing.fit.modes.growth() > 0.99 * -self.slowest).any())
-                if exact or not at_bound or growth == STEEPEST:
-                    return growing
-                path, found = self.path, growing
-        self.path, self.slowest = path, float(min(0.0, -found.fit.modes.growth().max(initial=0.0)))
-        return found
+        n, modes = self.Y.shape[1], found.fit.modes
+        data = channels_of(self.Y, found)
+        bound = -GROWTH / n
+        others = modes.taken(np.abs(modes.growth() + 1j * _angles(modes)) * n >= SLOW_MODE)
+        one = modes_of(np.exp(np.array([3.0 / n], dtype=complex)), n, modes.is_complex)
+        starts = _Starts(self.Y, data, self.largest)
+        tries = [released(modes), others.joined(one), others.joined(level(modes.is_complex)).joined(one)]
+        tries += [m for order in range(1, min(FEW, self.largest) + 1) for m in starts.of(order, {})]
+        tries = [m for m in tries if m.order <= self.largest]
+        options = [scored(self.Y, self._fit(data, m, self._tol, MORE_STEPS, bound), self.memory) for m in tries]
+        options = [option for option in options if int((option.fit.modes.growth() > 0.0).sum()) == 1]
+        if options and (top := best(options)).criterion < found.criterion - INSIST:
+            self.slowest = bound
+            found = self._held(self._scored(top.fit), bound)
+        return found if self._exact(found.fit) else self._without_noise(starts) or found
+
+    def _without_noise(self, starts: _Starts) -> Scored | None:
+        """A fit of a series without noise, of which any number of modes may grow; None if there is noise."""
+        data, bound = starts.data, -STEEPEST / self.Y.shape[1]
+        for order in range(1, self.largest + 1):
+            raise_if_stopped()
+            for modes in starts.of(order, {}):
+                fit = fitted(data, _bounded(modes, bound))
+                if self._exact(fit, NEARLY):
+                    fit = self._fit(data, fit.modes, FINE, STEPS, bound)
+                if self._exact(fit):
+                    self.slowest = bound
+                    return self._scored(fit)
+        return None
+
+    def _exact(self, fit: Fit, error: float = EXACT) -> bool:
+        """Whether the residuals are so small, relative to the samples, that they are rounding errors."""
+        return bool((fit.squares <= error**2 * np.nansum(np.abs(self.Y) ** 2, axis=1)).all())
 
     # ---- orders ----------------------------------------------------------------------------------------------------
 
@@ -137,9 +145,8 @@ class OrderSearch:
             if not options:
                 break
             options.sort(key=lambda fit: float(fit.squares @ data.sizes**-2.0))
-            tol = ROUGH / max(int((~np.isnan(self.Y)).sum()), 1)
             many, steps = (1, FEWER_STEPS) if data.n > LONG else (REFINED, STEPS)
-            rough = [self._fit(data, fit.modes, tol, steps, slowest) for fit in options[:many]]
+            rough = [self._fit(data, fit.modes, self._tol, steps, slowest) for fit in options[:many]]
             fits[order] = best([self._scored(fit) for fit in rough])
             top = best([top, fits[order]])
             if self.report(fits[order]):
@@ -162,8 +169,13 @@ class OrderSearch:
     # ---- the chosen order ------------------------------------------------------------------------------------------
 
     def _refined(self, modes: Modes, noise: Scored, slowest: float) -> Scored:
-        """The modes to the end, with the noise as it was found, and the noise that they leave."""
-        return self._scored(self._fit(channels_of(self.Y, noise), modes, FINE, MOST_STEPS, slowest))
+        """The modes refined with the noise as it was found, and the noise that they leave."""
+        return self._scored(self._fit(channels_of(self.Y, noise), modes, self._tol, MORE_STEPS, slowest))
+
+    @property
+    def _tol(self) -> float:
+        """A step that lowers the squares by less than this hardly changes the criterion."""
+        return ROUGH / max(int((~np.isnan(self.Y)).sum()), 1)
 
     def _settled(self, found: Scored, slowest: float) -> Scored:
         """Modes and noise in turn."""
@@ -176,27 +188,38 @@ class OrderSearch:
 
     def _held(self, found: Scored, slowest: float) -> Scored:
         """With modes that do not decay, where this lowers the criterion."""
-        modes, n = found.fit.modes, self.Y.shape[1]
-        near = (np.abs(modes.growth()) * n < STEADY) & ~modes.fixed & ~(modes.steady & ~modes.pair)
-        real = ~modes.turning
-        slow = np.zeros(len(real), dtype=bool) if modes.is_complex else modes.pair & (modes.sign > 0)
-        slow &= np.sqrt(np.abs(modes.turn)) * n < SLOW
-        tries: list[Modes] = []
-        if near.any():
-            tries.append(modes.held(near & ~real, near & (real | slow)))
-        for k in np.flatnonzero(near):
-            one = np.arange(len(near)) == k
-            if real[k] or slow[k]:
-                tries.append(modes.held(one & ~one, one))
-            if not real[k] and not modes.steady[k]:
-                tries.append(modes.held(one, one & ~one))
-        if not tries:
-            return found
-        options = [self._refined(m, found, slowest) for m in tries[:1]]
-        if options[0].criterion >= found.criterion:
-            options += [self._refined(m, found, slowest) for m in tries[1:]]
-        top = best(options)
-        return self._held(top, slowest) if top.criterion < found.criterion else found
+        while tries := _holds(found.fit.modes, self.Y.shape[1]):
+            raise_if_stopped()
+            options = [self._refined(tries[0], found, slowest)]  # all at once
+            if options[0].criterion >= found.criterion - ROUGH:
+                options += [self._refined(modes, found, slowest) for modes in tries[1:]]
+            if best(options).criterion >= found.criterion - ROUGH:
+                break
+            found = best(options)
+        return found
+
+
+def _holds(modes: Modes, n: int) -> list[Modes]:
+    """The modes with those that hardly decay undamped: all of these, and each alone."""
+    slow = modes.pair & (modes.sign > 0) & (np.sqrt(np.abs(modes.turn)) * n < SLOW)
+    whole = ~modes.turning | slow  # these are fixed altogether: a level, a trend
+    near = (np.abs(modes.growth()) * n < STEADY) & ~modes.fixed & (~modes.steady | slow)
+    if not near.any():
+        return []
+    found = [modes.held(near & ~whole, near & whole)]
+    for k in np.flatnonzero(near):
+        one = np.arange(len(near)) == k
+        found += [modes.held(one & ~one, one)] if whole[k] else []
+        found += [modes.held(one, one & ~one)] if modes.turning[k] and not modes.steady[k] else []
+    return found
+
+
+def _angles(modes: Modes) -> Floats:
+    """How far each mode turns with every sample; π if it alternates."""
+    if modes.is_complex:
+        return modes.turn
+    angle = np.sqrt(np.maximum(modes.turn, 0.0))
+    return np.where(modes.sign < 0, math.pi - angle, angle)
 
 
 def released(modes: Modes) -> Modes:
