@@ -38,7 +38,7 @@ def spread_of(model: Recommender, rows: Any, cols: Any) -> Any:
     """How far the draws of a model's predictions are apart."""
     if not getattr(model, "n_draws_", 0):
         raise ValueError("--spread is for means of draws, and this model has none: use rslm complete --average 100")
-    return model.predict_spread(rows, cols)  # type: ignore[union-attr]  # an average is a MatrixCompletion
+    return model.predict_spread(rows, cols)
 
 
 def known_ids(model: Recommender, row: Any, col: Any) -> bool:
