@@ -244,6 +244,20 @@ def test_complete_averages(monkeypatch, capsys, ratings):
     assert json.loads(capsys.readouterr().out)["draws"] == 20
 
 
+def test_predict_writes_the_spread_of_an_average(monkeypatch, capsys, ratings):
+    model, _ = completed(monkeypatch, ratings, "--average", "20", "--interval", "0.8")
+    pairs = ratings.parent / "pairs.csv"
+    pairs.write_text("user,film\nuser 3,film 4\nuser 5,film 6\n")
+    capsys.readouterr()
+    assert run(monkeypatch, "predict", str(model), str(pairs), "--spread", "--interval", "0.8") == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header == "row,column,prediction,lower,upper,spread"
+    expected = rslm.load(model).predict_spread(["user 3", "user 5"], ["film 4", "film 6"])
+    assert [float(line.split(",")[-1]) for line in lines] == pytest.approx(expected, rel=1e-5)
+    completed(monkeypatch, ratings, "--force")
+    assert "use rslm complete --average 100" in str(run(monkeypatch, "predict", str(model), str(pairs), "--spread"))
+
+
 def test_complete_finds_its_settings(monkeypatch, capsys, ratings):
     """Without any option, and says why."""
     assert run(monkeypatch, "complete", str(ratings), "--json") == 0

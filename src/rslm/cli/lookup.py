@@ -34,6 +34,13 @@ def intervals(model: Recommender, rows: Any, cols: Any, coverage: float) -> tupl
     return model.predict_interval(rows, cols, coverage)
 
 
+def spread_of(model: Recommender, rows: Any, cols: Any) -> Any:
+    """How far the draws of a model's predictions are apart."""
+    if not getattr(model, "n_draws_", 0):
+        raise ValueError("--spread is for means of draws, and this model has none: use rslm complete --average 100")
+    return model.predict_spread(rows, cols)
+
+
 def known_ids(model: Recommender, row: Any, col: Any) -> bool:
     """Whether one of the two is an id of the model."""
     pairs = ((row, model.row_ids_), (col, model.col_ids_))

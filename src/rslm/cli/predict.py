@@ -20,6 +20,9 @@ def predict(
     ],
     out: Annotated[Path | None, typer.Option(help="Write CSV here; standard output if not given.")] = None,
     interval: o.Interval = None,
+    spread: Annotated[
+        bool, typer.Option("--spread", help="Add the standard deviation of the draws, of a model with --average.")
+    ] = False,
     rows: o.Rows = None,
     cols: o.Cols = None,
     delimiter: o.Delimiter = None,
@@ -29,11 +32,12 @@ def predict(
 ) -> None:
     """Predict entries of a matrix: one pair of a row and a column per line.
 
-    With --interval, lower and upper end of an interval follow every prediction.
+    With --interval, lower and upper end of an interval follow every prediction; with --spread, the standard deviation
+    of the draws of an average.
 
     Example: rslm predict ratings.rslm wanted.csv --interval 0.9 --out predicted.csv
     """
-    from rslm.cli.lookup import counted, intervals, known_ids, recommender
+    from rslm.cli.lookup import counted, intervals, known_ids, recommender, spread_of
     from rslm.cli.output import claim, screen
     from rslm.data.files import read_pairs
     from rslm.data.files.names import names_ids
@@ -51,18 +55,20 @@ def predict(
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
     try:
         asked = counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of)
-        found = [fitted.predict(*asked)]
+        found = {"prediction": fitted.predict(*asked)}
     except (KeyError, ValueError) as error:
         hint = "" if header is not None else "; if the first line names the columns, add --header"
         raise ValueError(f"{pairs}: {str(error.args[0]).rstrip('.')}{hint}") from None
     if interval is not None:
-        found += intervals(fitted, *asked, interval)
+        found["lower"], found["upper"] = intervals(fitted, *asked, interval)
+    if spread:
+        found["spread"] = spread_of(fitted, *asked)
     with nullcontext(sys.stdout) if out is None else atomic_text(out) as file:
         writer = csv.writer(file)
-        writer.writerow(["row", "column", "prediction", *(() if interval is None else ("lower", "upper"))])
+        writer.writerow(["row", "column", *found])
         writer.writerows(
             (plain_number(a), plain_number(b), *(f"{w:.6g}" for w in numbers))
-            for a, b, *numbers in zip(first, second, *found, strict=True)
+            for a, b, *numbers in zip(first, second, *found.values(), strict=True)
         )
 
 

