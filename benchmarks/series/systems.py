@@ -150,13 +150,14 @@ def cell(make: Callable[[np.random.Generator, int], Array], filters: Any, noise:
         answers = [timed(lambda Y=Y, U=U: ours(Y, U))]  # type: ignore[misc]
         answers += [timed(lambda Y=Y, U=U, o=o: n4sid(Y, U, o)) for o in (truth, CHOSEN)]  # type: ignore[misc]
         fits = [fit_of(clean[:, half:], a[0][:, half:]) for a in answers]
-        found.append([*fits, answers[0][1] == order, answers[2][1] == order, *(a[2] for a in answers)])
+        found.append([*fits, answers[0][1] - order, answers[2][1] - order, *(a[2] for a in answers)])
     F = np.array(found, dtype=float)
     row: dict[str, Any] = {}
     for k, name in enumerate(("ours", "N4SID, true order", "N4SID, chosen")):
         row |= {name: float(np.median(F[:, k])), f"{name}: decile": float(np.quantile(F[:, k], 0.1))}
     row |= {"at least N4SID's": float(np.mean(F[:, 0] >= F[:, 1:3].max(axis=1)))}
-    row |= {"order found": float(F[:, 3].mean()), "N4SID's": float(F[:, 4].mean())}
+    row |= {"order found": float(np.mean(F[:, 3] == 0)), "too high": float(np.mean(F[:, 3] > 0))}
+    row |= {"N4SID's found": float(np.mean(F[:, 4] == 0))}
     return row | dict(
         zip(("CPU s", "CPU s, true order", "CPU s, chosen"), map(float, F[:, 5:].mean(axis=0)), strict=True)
     )

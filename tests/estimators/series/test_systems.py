@@ -263,6 +263,10 @@ def test_order_zero_if_the_output_does_not_follow():
     constant = identify(np.full((1, 100), 3.0), rng.standard_normal((1, 100)))
     assert constant.order == 0
     assert constant.offset[0] == pytest.approx(3.0)
+    U = coloured(rng, 1, 200)
+    one_silent = identify(np.concatenate([lfilter([0, 1.0], [1, -0.9], U), np.zeros((1, 200))]), U)
+    assert one_silent.order == 1
+    assert np.abs(simulate(one_silent, U)[1]).max() < 1e-6
 
 
 def test_an_order_that_is_given_is_kept():
@@ -319,6 +323,10 @@ def test_inputs_that_show_too_little():
         identify(Y, np.stack([np.cos(t**1.3), 2 * np.cos(t**1.3)]))
     with pytest.raises(ValueError, match="need at least 17"):
         identify(Y[:, :12], np.cos(t**1.3)[None, :12])
+    with pytest.raises(ValueError, match="at least 1; got order=0"):
+        identify(Y, np.cos(t**1.3)[None], order=0)
+    with pytest.raises(ValueError, match="impulse in the first sample, put samples at rest in front"):
+        identify(Y, (t == 0.0)[None].astype(float))
     with pytest.raises(ValueError, match="window must be from 2 to 24"):
         identify(Y, np.cos(t**1.3)[None], window=50)
 
@@ -338,6 +346,13 @@ def test_few_frequencies_limit_the_order_and_this_is_said():
     system = modal(rng, 6)
     with pytest.warns(UserWarning, match="the order is 2, not up to 6: u has few frequencies"):
         assert identify(simulate(system, U) + 0.01 * rng.standard_normal(U.shape), U, order=6).order == 2
+
+
+def test_few_samples_limit_the_order_and_this_is_said():
+    rng = np.random.default_rng(18)
+    U = rng.standard_normal((1, 20))
+    with pytest.warns(UserWarning, match="the order is 1, not up to 20: 20 samples"):
+        assert identify(lfilter([0, 1.0], [1, -0.9], U) + 0.1 * rng.standard_normal(U.shape), U).order == 1
 
 
 def test_simulate_refuses_other_shapes():

@@ -30,6 +30,8 @@ def identify(
     outputs and from an impulse response, of `window` samples. Poles are inside the unit circle, unless the criterion is
     much better without that limit.
     """
+    if (order if order is not None else largest) < 1:
+        raise ValueError(f"order and largest must be at least 1; got order={order} and largest={largest}")
     _refuse_constant(U)
     window, most = _sizes(Y, U, window)
     asked = largest if order is None else order
@@ -46,7 +48,7 @@ def identify(
         other = search(record, orders, window, GROWTH ** (1.0 / Y.shape[1]))
         found = other if other.criterion < found.criterion - INSISTS else found
     if limit < asked and found.fit.pair.order == limit:
-        warn_caller(_limited(Y, asked, limit, seen_orders))
+        warn_caller(_limited(Y, asked, limit, seen_orders < most))
     return _system(found, sizes_Y, sizes_U)
 
 
@@ -104,12 +106,12 @@ def _too_little(Y: Floats, U: Floats, most: int) -> str:
     return (
         "u follows from few of its own samples, like a single sinusoid, or its channels follow from each other, so it "
         "cannot tell systems of order 1 apart; record an input with more frequencies, or leave out inputs that others "
-        "determine"
+        "determine. If it is an impulse in the first sample, put samples at rest in front"
     )
 
 
-def _limited(Y: Floats, asked: int, limit: int, seen_orders: int) -> str:
-    if limit == seen_orders:
+def _limited(Y: Floats, asked: int, limit: int, by_input: bool) -> str:
+    if by_input:
         return (
             f"the order is {limit}, not up to {asked}: u has few frequencies, and can tell systems apart up to that "
             "order only; record an input with more frequencies to see more"

@@ -14,7 +14,7 @@ ROUNDED = 1e-28  # the same, relative to the outputs themselves
 
 @dataclass(frozen=True)
 class Record:
-    """Outputs, (outputs, n) with NaN for missing samples, and inputs, (inputs, n)."""
+    """Outputs, (outputs, n) with NaN for missing samples, and inputs, (inputs, n); all of size 1, or zero."""
 
     Y: Floats
     U: Floats
@@ -37,5 +37,5 @@ class Record:
     def rounding(self) -> Floats:
         """Squared residuals of every output that are rounding errors."""
         about_mean = np.nansum((self.Y - np.nanmean(self.Y, axis=1, keepdims=True)) ** 2, axis=1)
-        own = np.maximum(ROUNDED * np.nansum(self.Y**2, axis=1), np.finfo(float).tiny)
+        own = ROUNDED * np.maximum(np.nansum(self.Y**2, axis=1), 1.0)
         return np.asarray(np.maximum(EXACT * about_mean, own))
