@@ -18,6 +18,7 @@ from rslm.runtime.types import Floats
 from rslm.solvers import Outcome
 from rslm.storage.container import Arrays
 
+MOST_ORDERS = 20  # largest order that rank="auto" tries
 RESPONSE = 100  # samples of the impulse response, or as many as the record has
 
 
@@ -39,7 +40,7 @@ class Driven:
         u : array of shape (n,) or (n, inputs)
             Inputs at the same distances in time as in the record.
         x0 : array of shape (rank_,), optional
-            The state at the first sample: rest if None; `state_` continues the record.
+            The state at the first sample: rest if None; `initial_state_` repeats the record, `state_` continues it.
 
         Returns
         -------
@@ -69,6 +70,11 @@ class Driven:
         return self._state
 
     @property
+    def initial_state_(self) -> Floats:
+        """The state at the first sample of the record."""
+        return self._needed_system().x0
+
+    @property
     def offset_(self) -> Floats:
         """The level of each output without inputs."""
         return self._needed_system().offset
@@ -82,8 +88,8 @@ class Driven:
     def _fit_driven(self, Y: Floats, u: ArrayLike) -> None:
         """Set what follows from inputs and outputs, (outputs, n)."""
         U = checked_inputs(u, Y.shape[1])
-        order = None if self.rank == "auto" else int(self.rank)
-        system = identify(Y, U, order, window=self.window)
+        largest = MOST_ORDERS if self.rank == "auto" else int(self.rank)
+        system = identify(Y, U, largest=largest, window=self.window)
         W = np.concatenate([system.x0[:, None], system.B @ U], axis=1)  # x0 is an input just before the first sample
         self._set_system(system, system.A @ states(system.A, W)[:, -1] + W[:, -1])
         signal = simulate(system, U, system.x0)

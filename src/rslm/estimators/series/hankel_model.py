@@ -20,7 +20,7 @@ from rslm.estimators.choices import AUTO, OWN, is_auto
 from rslm.estimators.persistence import loss_from_plain, loss_to_plain, storable
 from rslm.estimators.series.bound import excess_bound
 from rslm.estimators.series.components import Component, components_of
-from rslm.estimators.series.driven import Driven
+from rslm.estimators.series.driven import MOST_ORDERS, Driven
 from rslm.estimators.series.fitting import Found, found_by_likelihood, found_by_trace_norm, learned, prepared
 from rslm.estimators.series.forecasting import Forecaster, forecasters, from_arrays, to_arrays
 from rslm.estimators.series.given import checked_series, root_mean_square
@@ -39,7 +39,6 @@ from rslm.solvers import Outcome
 from rslm.storage.container import Arrays, Facts
 
 WIDEST = 100  # largest default window
-MOST_ORDERS = 20  # largest order that rank="auto" tries
 SAMPLES_PER_PARAMETER = 2  # that an order needs at least
 TOO_ROUGH = 0.01  # with a given C, the signal may differ by this part from one of low rank because of smoothing
 MEANS_NOTHING = 1.0  # a bound on the excess above this is not worth a sentence
