@@ -16,7 +16,8 @@ from common import SHARED
 
 Array = NDArray[np.float64]
 LONGEST = 1000  # samples that are kept, the last ones
-MACRO = "realgdp realcons realinv realgovt realdpi cpi m1 tbilrate unemp pop infl realint".split()
+NATIONAL = ["realgdp", "realcons", "realinv", "realgovt", "realdpi", "pop"]
+MONETARY = ["cpi", "m1", "tbilrate", "unemp", "infl", "realint"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def statsmodels_series() -> list[Series]:
         Series("nile", column(datasets.nile, "volume"), 1),
         Series("elnino", months, 12),
         Series("co2", column(datasets.co2, "co2"), 52),
-        *(Series(name, column(datasets.macrodata, name), 4) for name in MACRO),
+        *(Series(name, column(datasets.macrodata, name), 4) for name in NATIONAL + MONETARY),
     ]
 
 

@@ -1,7 +1,7 @@
 """Autoregressions by their partial correlations κ, all of size below 1: then they are stationary.
 
-With the Levinson recursion, samples of a process with κ are whitened exactly from the first one on: sample t, with j < p
-samples before it, is predicted by the autoregression of order j, whose error has the variance σ² / Π_{i>j} (1 − κ_i²).
+By the Levinson recursion, samples are whitened exactly from the first one on: a sample with j < p samples before it is
+predicted by the autoregression of order j, whose error has the variance σ² / Π_{i>j} (1 − κ_i²).
 """
 
 from __future__ import annotations

@@ -5,14 +5,14 @@ exponentials of poles z. Poles come in groups, and each group has a memory ρ be
 
     ψ(q) = 1 / φ(q) · Π_groups Π_{z in group} (1 − ρ z q) / (1 − z q)
 
-A group with ρ = 1 is deterministic: its factors cancel. With ρ < 1 its exponentials evolve; 1 − ρ is about the share of
-a one-step error by which they are corrected. A pole 1 with ρ < 1 is exponential smoothing, two of them are Holt's trend,
-and the harmonics of a season with a common ρ are exponential smoothing of the season. φ is an autoregression.
+A group with ρ = 1 is deterministic: its factors cancel. With ρ < 1 its exponentials evolve: a one-step error corrects
+them, the more the smaller ρ is. A pole 1 with ρ < 1 is exponential smoothing, two of them are Holt's trend, and the
+harmonics of a season with a common ρ are exponential smoothing of the season. φ is a stationary autoregression.
 
-So errors are a filter of the series, ``e = ψ(q)⁻¹ (y − Σ β_j b_j)``, with zeros before the first sample. Exponentials are
-filtered likewise, and their coefficients, which stand for the unknown initial state, are found by least squares. A
-missing sample is one more unknown: a column with a single 1. Integrated over, it leaves the likelihood of the observed
-samples.
+So errors are a filter of the series, ``e = ψ(q)⁻¹ (y − Σ β_j b_j)``, with zeros before the first sample. Exponentials
+are filtered likewise, and their coefficients, which stand for the unknown initial state, are found by least squares. A
+missing sample is one more unknown: a column with a single 1. With these unknowns integrated over, the likelihood is
+that of the observed samples.
 """
 
 from __future__ import annotations

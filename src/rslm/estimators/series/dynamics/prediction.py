@@ -21,15 +21,15 @@ class Prediction:
 def predict(estimate: Estimate, steps: int) -> Prediction:
     likelihood, u = estimate.likelihood, estimate.unknowns
     ahead = _ahead(likelihood, u, steps)
-    variance = estimate.variance * np.cumsum(impulse_response(estimate, steps) ** 2) + _from_coefficients(
-        estimate, steps
-    )
+    variance = estimate.variance * np.cumsum(impulse_response(estimate, steps) ** 2)
+    variance = variance + _from_coefficients(estimate, steps)
     if len(u):
         moves = np.empty((len(u), steps))
         for k in range(len(u)):
             moved = moved_inwards(u, k)
             moves[k] = (_ahead(likelihood, moved, steps) - ahead) / (moved[k] - u[k])
-        J = estimate.jacobian / np.sqrt(np.sum(estimate.found.scaled**2) / estimate.likelihood.observed)
+        unit = np.sum(estimate.found.scaled**2) / estimate.likelihood.observed
+        J = estimate.jacobian / np.sqrt(max(unit, np.finfo(float).tiny))
         # Far from 0 the unknowns hardly matter, and nothing is known of them: their standard deviation is at most 1.
         covariance = np.linalg.inv(J.T @ J + np.eye(len(u)))
         variance = variance + np.sum(moves * (covariance @ moves), axis=0)

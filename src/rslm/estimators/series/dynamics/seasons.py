@@ -44,9 +44,9 @@ def find_season(errors: Floats) -> Season | None:
     found = [_season(excess, size, 1.0 / m) for m in range(2, n // CYCLES + 1)]
     found += [_refined(excess, size, n, f) for f in _fundamentals(excess, size, n)]
     best: Season | None = None
-    # Shorter and whole periods first: longer ones have harmonics at the same frequencies, and more.
-    whole = sorted(found, key=lambda s: (s.period != round(s.period), s.period))
-    for season in whole:
+    # Shorter periods first: their multiples have harmonics at the same frequencies, and more. Most periods are whole, so
+    # others come as late as twice their length.
+    for season in sorted(found, key=lambda one: one.period * (1 if one.period == round(one.period) else 2)):
         if season.score > (best.score + 2 * price if best else 2 * SURE):
             best = season
     return best
