@@ -44,8 +44,8 @@ def find_season(errors: Floats) -> Season | None:
     found = [_season(excess, size, 1.0 / m) for m in range(2, n // CYCLES + 1)]
     found += [_refined(excess, size, n, f) for f in _fundamentals(excess, size, n)]
     best: Season | None = None
-    # Shorter periods first: their multiples have harmonics at the same frequencies, and more. Most periods are whole, so
-    # others come as late as twice their length.
+    # Shorter periods first: their multiples have harmonics at the same frequencies, and more. Most periods are whole;
+    # others come as late as whole ones of twice their length.
     for season in sorted(found, key=lambda one: one.period * (1 if one.period == round(one.period) else 2)):
         if season.score > (best.score + 2 * price if best else 2 * SURE):
             best = season
