@@ -20,7 +20,7 @@ from rslm import HankelModel
 
 COVERAGE = 0.9
 QUANTILE = float(normal.ppf(0.5 + 0.5 * COVERAGE))
-LONGEST_SEASON = 24  # longer ones are harmonics: states for every season would take minutes
+LONGEST_SEASON = 24  # longer ones are harmonics, or removed by STL: states for every season would take minutes
 HARMONICS = 4
 
 Forecast = tuple[Array, Array, Array]
@@ -75,14 +75,20 @@ def _least(fits: Iterable[Callable[[], Any]], criterion: str) -> Any:
 def _frame(prediction: Any) -> Forecast:
     table = prediction.summary_frame(alpha=1 - COVERAGE)
     ends = [c for c in table.columns if c.endswith("lower")] + [c for c in table.columns if c.endswith("upper")]
-    return tuple(np.asarray(table[c], dtype=float) for c in ("mean", *ends))  # type: ignore[return-value]
+    ahead, lower, upper = (np.asarray(table[c], dtype=float) for c in ("mean", *ends))
+    return ahead, lower, upper
 
 
 def ets(y: Array, steps: int, period: int) -> Forecast:
     import pandas as pd
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
+    from statsmodels.tsa.seasonal import STL
 
     y = complete(y)
+    later = np.zeros(steps)
+    if period > LONGEST_SEASON and len(y) > 2 * period:
+        season = STL(y, period=period).fit().seasonal
+        y, later = y - season, np.resize(season[-period:], steps)
     seasons: list[str | None] = [None]
     if 1 < period <= LONGEST_SEASON and len(y) > 2 * period:
         seasons += ["add"] + (["mul"] if (y > 0).all() else [])
@@ -96,7 +102,8 @@ def ets(y: Array, steps: int, period: int) -> Forecast:
     best = _least([lambda t=t, s=s: fit(t, s) for t, s in product(trends, seasons)], "aicc")
     options = {"simulate_repetitions": 500, "rng": np.random.default_rng(0)} if best.model.error == "mul" else {}
     table = best.get_prediction(start=len(y), end=len(y) + steps - 1, **options).summary_frame(alpha=1 - COVERAGE)
-    return tuple(np.asarray(table[c], dtype=float) for c in ("mean", "pi_lower", "pi_upper"))  # type: ignore[return-value]
+    ahead, lower, upper = (np.asarray(table[c], dtype=float) + later for c in ("mean", "pi_lower", "pi_upper"))
+    return ahead, lower, upper
 
 
 def arima(y: Array, steps: int, period: int) -> Forecast:

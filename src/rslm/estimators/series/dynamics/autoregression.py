@@ -20,7 +20,7 @@ def coefficients(partial: Floats) -> Floats:
 
 def _all_orders(partial: Floats) -> list[Floats]:
     """The coefficients of the orders 0, …, p."""
-    found = [np.zeros(0)]
+    found: list[Floats] = [np.zeros(0)]
     for kappa in partial:
         last = found[-1]
         found.append(np.append(last - kappa * last[::-1], kappa))

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.signal import lfilter, sosfilt
 
 from rslm.estimators.series.dynamics import autoregression
-from rslm.estimators.series.dynamics.gaps import columns_of_gaps, eliminate
+from rslm.estimators.series.dynamics.gaps import eliminate, rows_of_gaps
 from rslm.estimators.series.exponentials import Complexes
 from rslm.runtime.types import Floats
 
@@ -140,7 +140,7 @@ class Likelihood:
         log_det = autoregression.log_determinant(partial)
         gaps = None
         if len(impulse):
-            gaps = eliminate(columns_of_gaps(self.missing, impulse[0], partial), white)
+            gaps = eliminate(rows_of_gaps(self.missing, impulse[0], partial), white)
             white, log_det = gaps.rows, log_det + gaps.log_determinant
         Q, R = np.linalg.qr(white[:-1].T)
         projected = white[-1] @ Q

@@ -8,7 +8,7 @@ import numpy as np
 
 from rslm.estimators.series.dynamics import autoregression
 from rslm.estimators.series.dynamics.estimate import Estimate, moved_inwards, translated
-from rslm.estimators.series.dynamics.gaps import columns_of_gaps
+from rslm.estimators.series.dynamics.gaps import rows_of_gaps
 from rslm.estimators.series.dynamics.innovations import Likelihood, basis, filtered, responses, sections
 from rslm.runtime.types import Floats
 
@@ -63,11 +63,11 @@ def _from_coefficients(estimate: Estimate, steps: int) -> Floats:
     likelihood, n, partial = estimate.likelihood, estimate.likelihood.n, estimate.partial
     filters = sections(likelihood.groups, estimate.memories)
     exponentials = filtered(filters, basis(likelihood.groups, n, n + steps))
-    columns = autoregression.whitened(exponentials, partial).T
+    rows = autoregression.whitened(exponentials, partial)
     if len(likelihood.missing):
         impulse = filtered(filters, np.eye(1, n + steps))[0]
-        columns = np.hstack([columns_of_gaps(likelihood.missing, impulse, partial), columns])
-    R = np.linalg.qr(columns[:n], mode="r")
-    future = responses(filters, partial, np.ascontiguousarray(columns[n:].T))
+        rows = np.concatenate([rows_of_gaps(likelihood.missing, impulse, partial), rows])
+    R = np.linalg.qr(rows[:, :n].T, mode="r")
+    future = responses(filters, partial, rows[:, n:])
     spread = future.T @ np.linalg.pinv(R, rcond=1e-10)
     return np.asarray(estimate.variance * np.sum(spread**2, axis=1))

@@ -56,7 +56,7 @@ def _background(power: Floats, spacing: int) -> Floats:
     """The level around every frequency, where errors are not white: a running median, which lines hardly change."""
     coarse = power[:: max(spacing, 1)]
     level = median_filter(coarse, 2 * NEIGHBOURS + 1, mode="nearest") / np.log(2)
-    return np.interp(np.arange(len(power)), np.arange(len(coarse)) * max(spacing, 1), level)
+    return np.asarray(np.interp(np.arange(len(power)), np.arange(len(coarse)) * max(spacing, 1), level))
 
 
 def _season(excess: Floats, size: int, f: float) -> Season:
