@@ -121,8 +121,8 @@ def fit_dynamics(y: Floats, candidates: Sequence[Complexes] = ()) -> Dynamics:
     """Find how a series evolves.
 
     Level, trend and seasons are found from the last 2,000 samples of y, in which NaN is missing. Candidates are sets of
-    poles that may explain the rest, such as damped oscillations. Each is tried as it is, and no pole may be outside the
-    unit circle.
+    poles that may explain the rest, such as damped oscillations, and each is tried. Poles outside of the unit circle
+    are moved to it.
     """
     recent = np.asarray(y, dtype=float)[-LONGEST:]
     estimates, weights = search(recent, candidates)
