@@ -23,7 +23,7 @@ import numpy as np
 from scipy.signal import lfilter, sosfilt
 
 from rslm.estimators.series.dynamics import autoregression
-from rslm.estimators.series.dynamics.gaps import eliminate, rows_of_gaps
+from rslm.estimators.series.dynamics.gaps import Elimination, eliminate, rows_of_gaps
 from rslm.estimators.series.exponentials import Complexes
 from rslm.runtime.types import Floats
 
@@ -103,8 +103,14 @@ class Evaluation:
     deviance: float
     restricted: float
     scaled: Floats  #: errors whose sum of squares is least where the restricted deviance is
-    coefficients: Floats  #: of the exponentials
-    filled: Floats  #: the series with estimates of the missing samples
+    R: Floats  #: of the QR factorisation of the exponentials
+    projected: Floats  #: Qᵀ times the series
+    gaps: Elimination | None
+
+    @property
+    def coefficients(self) -> Floats:
+        """Of the exponentials."""
+        return np.linalg.lstsq(self.R, self.projected, rcond=None)[0]
 
 
 class Likelihood:
@@ -151,9 +157,11 @@ class Likelihood:
         restricted = free * np.log(squares / free) + log_det + of_states
         deviance = self.observed * np.log(squares / self.observed) + log_det
         scaled = errors * np.exp((log_det + of_states) / (2 * free))
-        coefficients = np.linalg.lstsq(R, projected, rcond=None)[0]
-        filled = self.rows[-1]
-        if gaps is not None:
-            filled = filled.copy()
-            filled[self.missing] = -gaps.coefficients(coefficients)
-        return Evaluation(errors, squares, float(deviance), float(restricted), scaled, coefficients, filled)
+        return Evaluation(errors, squares, float(deviance), float(restricted), scaled, R, projected, gaps)
+
+    def filled(self, found: Evaluation) -> Floats:
+        """The series with estimates of the missing samples."""
+        series = self.rows[-1].copy()
+        if found.gaps is not None:
+            series[self.missing] = -found.gaps.coefficients(found.coefficients)
+        return series

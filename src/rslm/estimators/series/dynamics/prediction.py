@@ -42,7 +42,7 @@ def _ahead(likelihood: Likelihood, unknowns: Floats, steps: int) -> Floats:
     found = likelihood.evaluate(memories, partial)
     filters, n = sections(likelihood.groups, memories), likelihood.n
     exponentials = found.coefficients @ basis(likelihood.groups, n, n + steps)
-    noise = filtered(filters, found.filled - exponentials[:n])
+    noise = filtered(filters, likelihood.filled(found) - exponentials[:n])
     innovations = noise.copy()
     for i, phi in enumerate(autoregression.coefficients(partial), start=1):
         innovations[i:] -= phi * noise[:-i]
