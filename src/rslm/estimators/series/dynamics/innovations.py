@@ -161,7 +161,7 @@ class Likelihood:
 
     def filled(self, found: Evaluation) -> Floats:
         """The series with estimates of the missing samples."""
-        series = self.rows[-1].copy()
+        series: Floats = self.rows[-1].copy()
         if found.gaps is not None:
             series[self.missing] = -found.gaps.coefficients(found.coefficients)
         return series

@@ -84,7 +84,8 @@ def _oscillations(best: Estimate, y: Floats, candidates: Sequence[Complexes]) ->
         z = np.where(np.abs(z.imag) < REAL, z.real + 0j, z)
         z = z[(z.imag > 0) | ((z.imag == 0) & (z.real < LEVEL))]
         if len(z):
-            given.append((z, float(sum(2 if pole.imag else 1 for pole in z))))
+            searched = sum(2 if pole.imag else 1 for pole in z)  # frequencies and dampings, like the period of a season
+            given.append((z, searched * float(np.log(len(y)))))
     return _evolving_or_not(_seasons([best, *plain]) + given)
 
 
