@@ -9,25 +9,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
-from real_series import Array
 from scipy.stats import norm as normal
 
 from rslm import HankelModel
+from rslm.estimators.series.dynamics import fit_dynamics
+from rslm.runtime.types import Floats
 
 COVERAGE = 0.9
 QUANTILE = float(normal.ppf(0.5 + 0.5 * COVERAGE))
-LONGEST_SEASON = 24  # longer ones are harmonics: states for every season would take minutes
+LONGEST_SEASON = 24  # longer ones are harmonics, or removed by STL: states for every season would take minutes
 HARMONICS = 4
 
-Forecast = tuple[Array, Array, Array]
-Contestant = Callable[[Array, int, int], Forecast]
+Forecast = tuple[Floats, Floats, Floats]
+Contestant = Callable[[Floats, int, int], Forecast]
 
 
-def ours(y: Array, steps: int, period: int) -> Forecast:
+def hankel_model(y: Floats, steps: int, period: int) -> Forecast:
     del period
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="no order up to|not converged|the signal differs")
@@ -35,16 +37,23 @@ def ours(y: Array, steps: int, period: int) -> Forecast:
     return (model.forecast(steps), *model.predict_interval(steps, COVERAGE))
 
 
-def complete(y: Array) -> Array:
+def dynamics(y: Floats, steps: int, period: int) -> Forecast:
+    """The dynamics that HankelModel forecasts with, without the poles that it finds."""
+    del period
+    found = fit_dynamics(y)
+    return (found.forecast(steps), *found.interval(steps, COVERAGE))
+
+
+def complete(y: Floats) -> Floats:
     t, known = np.arange(len(y)), ~np.isnan(y)
     return np.interp(t, t[known], y[known])
 
 
-def naive(y: Array, steps: int, period: int) -> Forecast:
+def naive(y: Floats, steps: int, period: int) -> Forecast:
     return seasonal_naive(y, steps, 1)
 
 
-def seasonal_naive(y: Array, steps: int, period: int) -> Forecast:
+def seasonal_naive(y: Floats, steps: int, period: int) -> Forecast:
     y = complete(y)
     ahead = np.resize(y[-period:], steps)
     lags = period * (1 + np.arange(steps) // period)
@@ -52,7 +61,7 @@ def seasonal_naive(y: Array, steps: int, period: int) -> Forecast:
     return ahead, ahead - QUANTILE * sizes, ahead + QUANTILE * sizes
 
 
-def harmonics(t: Array, period: int) -> Array:
+def harmonics(t: Floats, period: int) -> Floats:
     angle = 2 * np.pi * np.outer(t, np.arange(1, HARMONICS + 1)) / period
     return np.hstack([np.cos(angle), np.sin(angle)])
 
@@ -75,14 +84,20 @@ def _least(fits: Iterable[Callable[[], Any]], criterion: str) -> Any:
 def _frame(prediction: Any) -> Forecast:
     table = prediction.summary_frame(alpha=1 - COVERAGE)
     ends = [c for c in table.columns if c.endswith("lower")] + [c for c in table.columns if c.endswith("upper")]
-    return tuple(np.asarray(table[c], dtype=float) for c in ("mean", *ends))  # type: ignore[return-value]
+    ahead, lower, upper = (np.asarray(table[c], dtype=float) for c in ("mean", *ends))
+    return ahead, lower, upper
 
 
-def ets(y: Array, steps: int, period: int) -> Forecast:
+def ets(y: Floats, steps: int, period: int) -> Forecast:
     import pandas as pd
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
+    from statsmodels.tsa.seasonal import STL
 
     y = complete(y)
+    later = np.zeros(steps)
+    if period > LONGEST_SEASON and len(y) > 2 * period:
+        season = STL(y, period=period).fit().seasonal
+        y, later = y - season, np.resize(season[-period:], steps)
     seasons: list[str | None] = [None]
     if 1 < period <= LONGEST_SEASON and len(y) > 2 * period:
         seasons += ["add"] + (["mul"] if (y > 0).all() else [])
@@ -93,13 +108,14 @@ def ets(y: Array, steps: int, period: int) -> Forecast:
         error = "mul" if season == "mul" else "add"
         return ETSModel(pd.Series(y), error=error, trend=trend[0], damped_trend=trend[1], **options).fit(disp=False)
 
-    best = _least([lambda t=t, s=s: fit(t, s) for t, s in product(trends, seasons)], "aicc")
+    best = _least([partial(fit, t, s) for t, s in product(trends, seasons)], "aicc")
     options = {"simulate_repetitions": 500, "rng": np.random.default_rng(0)} if best.model.error == "mul" else {}
     table = best.get_prediction(start=len(y), end=len(y) + steps - 1, **options).summary_frame(alpha=1 - COVERAGE)
-    return tuple(np.asarray(table[c], dtype=float) for c in ("mean", "pi_lower", "pi_upper"))  # type: ignore[return-value]
+    ahead, lower, upper = (np.asarray(table[c], dtype=float) + later for c in ("mean", "pi_lower", "pi_upper"))
+    return ahead, lower, upper
 
 
-def arima(y: Array, steps: int, period: int) -> Forecast:
+def arima(y: Floats, steps: int, period: int) -> Forecast:
     """Differences by the KPSS test and the strength of the season, as in auto.arima; orders by AICc."""
     from statsmodels.tsa.seasonal import STL
     from statsmodels.tsa.statespace.sarimax import SARIMAX
@@ -115,7 +131,7 @@ def arima(y: Array, steps: int, period: int) -> Forecast:
     d = 0
     while d < 2 and np.ptp(x) > 0 and kpss(x, nlags="auto")[1] < 0.05:
         x, d = np.diff(x), d + 1
-    outer = harmonics(np.arange(n + steps), period) if period > LONGEST_SEASON else None
+    outer = harmonics(np.arange(float(n + steps)), period) if period > LONGEST_SEASON else None
     orders = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 2)]
     seasons = [(0, 0), (0, 1), (1, 0)] if seasonal else [(0, 0)]
 
@@ -128,25 +144,26 @@ def arima(y: Array, steps: int, period: int) -> Forecast:
         model = SARIMAX(y, order=(order[0], d, order[1]), **options)
         return model.fit(disp=False, maxiter=50)
 
-    best = _least([lambda o=o, s=s: fit(o, s) for o, s in product(orders, seasons)], "aicc")
+    best = _least([partial(fit, o, s) for o, s in product(orders, seasons)], "aicc")
     return _frame(best.get_forecast(steps, **({} if outer is None else {"exog": outer[n:]})))
 
 
-def unobserved_components(y: Array, steps: int, period: int) -> Forecast:
+def unobserved_components(y: Floats, steps: int, period: int) -> Forecast:
     from statsmodels.tsa.statespace.structural import UnobservedComponents
 
     options: dict[str, Any] = {}
     if period > 1:
         season = {"period": period, "harmonics": min(period // 2, HARMONICS + 2)}
         options = {"freq_seasonal": [season]}
-    levels = ("llevel", "lltrend", "rwdrift")
-    best = _least(
-        [lambda v=v: UnobservedComponents(y, v, **options).fit(disp=False, maxiter=60) for v in levels], "aicc"
-    )
+
+    def fit(level: str) -> Any:
+        return UnobservedComponents(y, level, **options).fit(disp=False, maxiter=60)
+
+    best = _least([partial(fit, level) for level in ("llevel", "lltrend", "rwdrift")], "aicc")
     return _frame(best.get_forecast(steps))
 
 
-def theta(y: Array, steps: int, period: int) -> Forecast:
+def theta(y: Floats, steps: int, period: int) -> Forecast:
     from statsmodels.tsa.forecasting.theta import ThetaModel
 
     y = complete(y)
@@ -158,7 +175,7 @@ def theta(y: Array, steps: int, period: int) -> Forecast:
     return np.asarray(found.forecast(steps), dtype=float), ends[:, 0], ends[:, 1]
 
 
-OURS = "HankelModel"
+OURS: dict[str, Contestant] = {"HankelModel": hankel_model, "dynamics": dynamics}
 OTHERS: dict[str, Contestant] = {
     "naive": naive,
     "seasonal naive": seasonal_naive,

@@ -1,13 +1,15 @@
 """Forecasts of real and generated series: how good they are, how often their intervals cover, and what they cost.
 
     python benchmarks/series/forecasts.py [--folder FOLDER]… [--only SERIES]… [--seeds N] [--cache FILE]
+        [--ours HankelModel|dynamics]
 
 At each of four origins a model is fitted to the samples before, with default settings, and forecasts two seasons, or
 eight samples if there is no season, but at most a sixth of the series. The error is MASE: the mean absolute error
 relative to that of seasonal naive forecasts, one season ahead, of the samples before the origin. Tables have geometric
 means over series of the mean over origins, the worst ratio to the naive forecast on a series, the coverage of 90 %
 intervals and CPU seconds for each fit. Required of HankelModel: a geometric mean of at most that of ETS, no more than
-1.1 times the naive forecast on every series, coverage of 85 to 95 % and less than a second.
+1.1 times the naive forecast on every series, coverage of 85 to 95 % and less than a second. "dynamics" is what it
+forecasts with, without the poles that it finds.
 
 Series come from statsmodels (`pip install statsmodels`), $RSLM_SHARED/data/series, from generators, and from files
 called name.period.csv in the given folders. With --cache, results of the other methods are kept in a file and not
@@ -26,12 +28,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contestants import OTHERS, OURS, Contestant, ours
+from contestants import OTHERS, OURS, Contestant
 from generated_series import generated
-from real_series import Array, Series, air_passengers, folder, shortened, statsmodels_series
+from real_series import Series, air_passengers, folder, shortened, statsmodels_series
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import report
+from rslm.runtime.types import Floats
 
 ORIGINS = 4
 WITHOUT_SEASON = 8
@@ -47,7 +50,7 @@ def origins(series: Series) -> tuple[list[int], int]:
     return [int(o) for o in np.linspace(first, n - steps, ORIGINS)], steps
 
 
-def scale(before: Array, period: int) -> float:
+def scale(before: Floats, period: int) -> float:
     """Mean absolute error of seasonal naive forecasts, or of naive ones in series of less than a season and a half."""
     period = period if 2 * len(before) > 3 * period else 1
     return float(np.nanmean(np.abs(before[period:] - before[:-period])))
@@ -88,24 +91,24 @@ class Cache:
         return self.known[key]
 
 
-def study(series: list[Series], cache: Cache, contestant: Contestant = ours) -> dict[str, dict[str, Result]]:
+def study(series: list[Series], cache: Cache, ours: str) -> dict[str, dict[str, Result]]:
     """Results by method and series."""
-    found: dict[str, dict[str, Result]] = {name: {} for name in (OURS, *OTHERS)}
+    found: dict[str, dict[str, Result]] = {name: {} for name in (ours, *OTHERS)}
     for s in series:
         for name, other in OTHERS.items():
             found[name][s.name] = cache.result(s, name, other)
-        found[OURS][s.name] = measured(s, contestant)
+        found[ours][s.name] = measured(s, OURS[ours])
     return found
 
 
-def by_series(found: dict[str, dict[str, Result]]) -> list[dict[str, Any]]:
+def by_series(found: dict[str, dict[str, Result]], ours: str) -> list[dict[str, Any]]:
     rows = []
-    for name, ours_here in found[OURS].items():
+    for name, here in found[ours].items():
         row: dict[str, Any] = {"series": name}
         row |= {method: float(np.mean(results[name]["MASE"])) for method, results in found.items()}
-        row["ours / naive"] = row[OURS] / row["naive"]
-        row["coverage"] = float(np.mean(ours_here["coverage"]))
-        row["seconds"] = float(np.mean(ours_here["seconds"]))
+        row["ours / naive"] = row[ours] / row["naive"]
+        row["coverage"] = float(np.mean(here["coverage"]))
+        row["seconds"] = float(np.mean(here["seconds"]))
         rows.append(row)
     return rows
 
@@ -133,6 +136,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--cache", type=Path)
+    parser.add_argument("--ours", choices=OURS, default="HankelModel")
     options = parser.parse_args()
     real = shortened(air_passengers() + statsmodels_series() + [s for path in options.folder for s in folder(path)])
     made = [
@@ -143,8 +147,8 @@ def main() -> None:
     for title, series in (("real", real), ("generated", made)):
         wanted = [s for s in series if not options.only or s.name in options.only]
         if wanted:
-            found = study(wanted, Cache(options.cache))
-            report(f"forecasts-{title}-series", by_series(found))
+            found = study(wanted, Cache(options.cache), options.ours)
+            report(f"forecasts-{title}-series", by_series(found, options.ours))
             report(f"forecasts-{title}", summary(found), series=len(wanted))
 
 

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import SHARED
+from rslm.runtime.types import Floats
 
-Array = NDArray[np.float64]
 LONGEST = 1000  # samples that are kept, the last ones
-MACRO = "realgdp realcons realinv realgovt realdpi cpi m1 tbilrate unemp pop infl realint".split()
+NATIONAL = ["realgdp", "realcons", "realinv", "realgovt", "realdpi", "pop"]
+MONETARY = ["cpi", "m1", "tbilrate", "unemp", "infl", "realint"]
 
 
 @dataclass(frozen=True)
 class Series:
     name: str
-    samples: Array  #: NaN if missing
+    samples: Floats  #: NaN if missing
     period: int  #: of the season, 1 if there is none; only other methods are given it
 
 
@@ -30,7 +30,7 @@ def statsmodels_series() -> list[Series]:
     """Sunspots, Nile, El Niño, macroeconomic data of the USA and carbon dioxide."""
     from statsmodels import datasets
 
-    def column(data: Any, name: str) -> Array:
+    def column(data: Any, name: str) -> Floats:
         return np.asarray(data.load_pandas().data[name], dtype=float)
 
     months = datasets.elnino.load_pandas().data.set_index("YEAR").to_numpy(dtype=float).ravel()
@@ -39,7 +39,7 @@ def statsmodels_series() -> list[Series]:
         Series("nile", column(datasets.nile, "volume"), 1),
         Series("elnino", months, 12),
         Series("co2", column(datasets.co2, "co2"), 52),
-        *(Series(name, column(datasets.macrodata, name), 4) for name in MACRO),
+        *(Series(name, column(datasets.macrodata, name), 4) for name in NATIONAL + MONETARY),
     ]
 
 
@@ -60,7 +60,7 @@ def shortened(series: list[Series]) -> list[Series]:
     return [Series(s.name, s.samples[-LONGEST:], s.period) for s in series]
 
 
-def _last_column(path: Path) -> Array:
+def _last_column(path: Path) -> Floats:
     with path.open() as opened:
         rows = list(csv.reader(opened))[1:]
     return np.array([float(row[-1]) if row and row[-1] else np.nan for row in rows])

@@ -1,7 +1,7 @@
 """Autoregressions by their partial correlations κ, all of size below 1: then they are stationary.
 
-With the Levinson recursion, samples of a process with κ are whitened exactly from the first one on: sample t, with j < p
-samples before it, is predicted by the autoregression of order j, whose error has the variance σ² / Π_{i>j} (1 − κ_i²).
+By the Levinson recursion, samples are whitened exactly from the first one on: a sample with j < p samples before it is
+predicted by the autoregression of order j, whose error has the variance σ² / Π_{i>j} (1 − κ_i²).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def coefficients(partial: Floats) -> Floats:
 
 def _all_orders(partial: Floats) -> list[Floats]:
     """The coefficients of the orders 0, …, p."""
-    found = [np.zeros(0)]
+    found: list[Floats] = [np.zeros(0)]
     for kappa in partial:
         last = found[-1]
         found.append(np.append(last - kappa * last[::-1], kappa))

@@ -5,14 +5,14 @@ exponentials of poles z. Poles come in groups, and each group has a memory ρ be
 
     ψ(q) = 1 / φ(q) · Π_groups Π_{z in group} (1 − ρ z q) / (1 − z q)
 
-A group with ρ = 1 is deterministic: its factors cancel. With ρ < 1 its exponentials evolve; 1 − ρ is about the share of
-a one-step error by which they are corrected. A pole 1 with ρ < 1 is exponential smoothing, two of them are Holt's trend,
-and the harmonics of a season with a common ρ are exponential smoothing of the season. φ is an autoregression.
+A group with ρ = 1 is deterministic: its factors cancel. With ρ < 1 its exponentials evolve: a one-step error corrects
+them, the more the smaller ρ is. A pole 1 with ρ < 1 is exponential smoothing, two of them are Holt's trend, and the
+harmonics of a season with a common ρ are exponential smoothing of the season. φ is a stationary autoregression.
 
-So errors are a filter of the series, ``e = ψ(q)⁻¹ (y − Σ β_j b_j)``, with zeros before the first sample. Exponentials are
-filtered likewise, and their coefficients, which stand for the unknown initial state, are found by least squares. A
-missing sample is one more unknown: a column with a single 1. Integrated over, it leaves the likelihood of the observed
-samples.
+So errors are a filter of the series, ``e = ψ(q)⁻¹ (y − Σ β_j b_j)``, with zeros before the first sample. Exponentials
+are filtered likewise, and their coefficients, which stand for the unknown initial state, are found by least squares. A
+missing sample is one more unknown: a column with a single 1. With these unknowns integrated over, the likelihood is
+that of the observed samples.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ import numpy as np
 from scipy.signal import lfilter, sosfilt
 
 from rslm.estimators.series.dynamics import autoregression
+from rslm.estimators.series.dynamics.gaps import Elimination, eliminate, rows_of_gaps
 from rslm.estimators.series.exponentials import Complexes
 from rslm.runtime.types import Floats
 
+TINY = float(np.finfo(float).tiny)
 REAL = 1e-9  # poles with smaller imaginary parts are real
 Memories = tuple[float, ...]
 
@@ -101,13 +103,14 @@ class Evaluation:
     deviance: float
     restricted: float
     scaled: Floats  #: errors whose sum of squares is least where the restricted deviance is
-    R: Floats  #: of the QR factorisation of the columns
-    projected: Floats  #: Qᵀ times the filtered series
+    R: Floats  #: of the QR factorisation of the exponentials
+    projected: Floats  #: Qᵀ times the series
+    gaps: Elimination | None
 
     @property
     def coefficients(self) -> Floats:
-        """Of missing samples and exponentials."""
-        return np.linalg.lstsq(self.R, self.projected, rcond=None)[0] if len(self.R) else self.projected
+        """Of the exponentials."""
+        return np.linalg.lstsq(self.R, self.projected, rcond=None)[0]
 
 
 class Likelihood:
@@ -116,39 +119,49 @@ class Likelihood:
     def __init__(self, y: Floats, groups: tuple[Group, ...]) -> None:
         self.groups = groups
         self.n = len(y)
-        missing = np.flatnonzero(np.isnan(y))
-        self.observed = self.n - len(missing)
-        unknown = np.zeros((len(missing), self.n))
-        unknown[np.arange(len(missing)), missing] = 1.0
-        self.missing = missing
-        self.rows = np.concatenate([unknown, basis(groups, self.n, self.n), np.nan_to_num(y)[None]])
-        self.states = len(self.rows) - len(missing) - 1
-        seen = self.rows[len(missing) : -1][:, ~np.isnan(y)]
+        self.missing = np.flatnonzero(np.isnan(y))
+        self.observed = self.n - len(self.missing)
+        exponentials = basis(groups, self.n, self.n)
+        self.states = len(exponentials)
+        impulse = np.eye(1, self.n) if len(self.missing) else np.zeros((0, self.n))
+        self.rows = np.concatenate([impulse, exponentials, np.nan_to_num(y)[None]])
+        seen = exponentials[:, ~np.isnan(y)]
         self.log_basis = float(np.linalg.slogdet(seen @ seen.T)[1]) if len(seen) else 0.0
         self._last: tuple[Memories, Floats] | None = None
 
-    def filtered(self, memories: Memories) -> Floats:
+    def _filtered(self, memories: Memories) -> tuple[Floats, Floats]:
+        """Impulse response, if samples are missing; exponentials and series."""
         if self._last is None or self._last[0] != memories:
             self._last = memories, filtered(sections(self.groups, memories), self.rows)
-        return self._last[1]
+        found = self._last[1]
+        return found[: -self.states - 1], found[-self.states - 1 :]
 
     def residual(self, memories: Memories) -> Floats:
         """The noise before its autoregression, by ordinary least squares."""
         return self.evaluate(memories, np.zeros(0)).errors
 
     def evaluate(self, memories: Memories, partial: Floats) -> Evaluation:
-        white = autoregression.whitened(self.filtered(memories), partial)
-        X, target = white[:-1].T, white[-1]
-        Q, R = np.linalg.qr(X)
-        projected = target @ Q
-        errors = target - Q @ projected
-        squares = max(float(errors @ errors), np.finfo(float).tiny)
-        sizes = np.log(np.maximum(np.abs(np.diag(R)), np.finfo(float).tiny))
-        missing = len(self.missing)
-        log_det = autoregression.log_determinant(partial) + 2 * float(sizes[:missing].sum())
-        of_states = 2 * float(sizes[missing:].sum()) - self.log_basis
+        impulse, rows = self._filtered(memories)
+        white = autoregression.whitened(rows, partial)
+        log_det = autoregression.log_determinant(partial)
+        gaps = None
+        if len(impulse):
+            gaps = eliminate(rows_of_gaps(self.missing, impulse[0], partial), white)
+            white, log_det = gaps.rows, log_det + gaps.log_determinant
+        Q, R = np.linalg.qr(white[:-1].T)
+        projected = white[-1] @ Q
+        errors = white[-1] - Q @ projected
+        squares = max(float(errors @ errors), TINY)
+        of_states = 2 * float(np.log(np.maximum(np.abs(np.diag(R)), TINY)).sum()) - self.log_basis
         free = max(self.observed - self.states, 1)
         restricted = free * np.log(squares / free) + log_det + of_states
         deviance = self.observed * np.log(squares / self.observed) + log_det
         scaled = errors * np.exp((log_det + of_states) / (2 * free))
-        return Evaluation(errors, squares, float(deviance), float(restricted), scaled, R, projected)
+        return Evaluation(errors, squares, float(deviance), float(restricted), scaled, R, projected, gaps)
+
+    def filled(self, found: Evaluation) -> Floats:
+        """The series with estimates of the missing samples."""
+        series: Floats = self.rows[-1].copy()
+        if found.gaps is not None:
+            series[self.missing] = -found.gaps.coefficients(found.coefficients)
+        return series

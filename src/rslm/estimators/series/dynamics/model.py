@@ -21,12 +21,14 @@ from rslm.evaluate.intervals import check_coverage
 from rslm.runtime.types import Floats
 from rslm.storage.container import Arrays
 
+LONGEST = 2000  # samples, the last ones: the ones before say little about how a series evolves now
+
 
 @dataclass(frozen=True)
 class Dynamics:
     """Structures that explain a series, the most likely one first. See `innovations` for what they are."""
 
-    y: Floats  #: the series, NaN if missing
+    y: Floats  #: the last samples of the series, NaN if missing
     estimates: tuple[Estimate, ...]
     weights: Floats  #: they sum to 1
 
@@ -118,8 +120,10 @@ class Dynamics:
 def fit_dynamics(y: Floats, candidates: Sequence[Complexes] = ()) -> Dynamics:
     """Find how a series evolves.
 
-    Level, trend and seasons are found from y itself, in which NaN is missing. Candidates are sets of poles that may
-    explain the rest, such as damped oscillations: each is tried as it is, and no pole may be outside the unit circle.
+    Level, trend and seasons are found from the last 2,000 samples of y, in which NaN is missing. Candidates are sets of
+    poles that may explain the rest, such as damped oscillations, and each is tried. Poles outside of the unit circle
+    are moved to it.
     """
-    estimates, weights = search(np.asarray(y, dtype=float), candidates)
-    return Dynamics(y, tuple(estimates), weights)
+    recent = np.asarray(y, dtype=float)[-LONGEST:]
+    estimates, weights = search(recent, candidates)
+    return Dynamics(recent, tuple(estimates), weights)

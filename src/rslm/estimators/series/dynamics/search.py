@@ -80,11 +80,12 @@ def _oscillations(best: Estimate, y: Floats, candidates: Sequence[Complexes]) ->
     plain = [estimate(Likelihood(y, groups), 1) for groups in (CONSTANT, DRIFT)]
     given = []
     for poles in candidates:
-        z = np.asarray(poles, dtype=np.complex128)
-        z = np.where(np.abs(z.imag) < REAL, z.real, z)
+        z = np.asarray(poles, dtype=np.complex128) / np.maximum(np.abs(poles), 1.0)
+        z = np.where(np.abs(z.imag) < REAL, z.real + 0j, z)
         z = z[(z.imag > 0) | ((z.imag == 0) & (z.real < LEVEL))]
         if len(z):
-            given.append((z, float(sum(2 if pole.imag else 1 for pole in z))))
+            searched = sum(2 if pole.imag else 1 for pole in z)  # frequencies and dampings, like the period of a season
+            given.append((z, searched * float(np.log(len(y)))))
     return _evolving_or_not(_seasons([best, *plain]) + given)
 
 

@@ -44,9 +44,9 @@ def find_season(errors: Floats) -> Season | None:
     found = [_season(excess, size, 1.0 / m) for m in range(2, n // CYCLES + 1)]
     found += [_refined(excess, size, n, f) for f in _fundamentals(excess, size, n)]
     best: Season | None = None
-    # Shorter and whole periods first: longer ones have harmonics at the same frequencies, and more.
-    whole = sorted(found, key=lambda s: (s.period != round(s.period), s.period))
-    for season in whole:
+    # Shorter periods first: their multiples have harmonics at the same frequencies, and more. Most periods are whole;
+    # others come as late as whole ones of twice their length.
+    for season in sorted(found, key=lambda one: one.period * (1 if one.period == round(one.period) else 2)):
         if season.score > (best.score + 2 * price if best else 2 * SURE):
             best = season
     return best
@@ -56,7 +56,7 @@ def _background(power: Floats, spacing: int) -> Floats:
     """The level around every frequency, where errors are not white: a running median, which lines hardly change."""
     coarse = power[:: max(spacing, 1)]
     level = median_filter(coarse, 2 * NEIGHBOURS + 1, mode="nearest") / np.log(2)
-    return np.interp(np.arange(len(power)), np.arange(len(coarse)) * max(spacing, 1), level)
+    return np.asarray(np.interp(np.arange(len(power)), np.arange(len(coarse)) * max(spacing, 1), level))
 
 
 def _season(excess: Floats, size: int, f: float) -> Season:
