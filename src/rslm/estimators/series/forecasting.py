@@ -22,8 +22,7 @@ from rslm.evaluate.intervals import check_coverage
 from rslm.runtime.types import Floats
 from rslm.storage.container import Arrays
 
-LATEST = 1500  # samples from which dynamics are found: earlier ones say little about the next
-MOST_MISSING = 200  # of them: each is an unknown
+MOST_MISSING = 200  # samples, from which on earlier ones are left out: each is an unknown of the dynamics
 STILL = 1e-9  # noise that is smaller, relative to the samples, is rounding
 
 
@@ -100,11 +99,11 @@ def _forecaster(learned: Learned, channel: int, left: Floats, phi: Floats) -> Fo
     growing = float(learned.modes.growth().max(initial=-math.inf)) > 0.0
     if growing or not learned.sizes[channel] > STILL * size:
         return Continued(learned, channel, phi, _last(left, phi))
-    latest = y[-LATEST:]
-    earliest = np.flatnonzero(np.isnan(latest)[::-1])[MOST_MISSING:]
-    latest = latest[len(latest) - int(earliest[0]) :] if len(earliest) else latest
+    missing = np.flatnonzero(np.isnan(y))
+    latest = y[int(missing[-MOST_MISSING - 1]) + 1 :] if len(missing) > MOST_MISSING else y
     poles = learned.modes.poles()
-    return Scaled(fit_dynamics(latest / size, [poles[poles.imag >= 0]]), size)
+    waves = poles[poles.imag > 0]
+    return Scaled(fit_dynamics(latest / size, [waves] if len(waves) else []), size)
 
 
 def _last(left: Floats, phi: Floats) -> Floats:

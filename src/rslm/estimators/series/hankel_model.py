@@ -51,8 +51,8 @@ class HankelModel(Driven, Estimator):
     """A series as a sum of few damped oscillations: its Hankel matrix has low rank.
 
     Finds the signal ``h_t = Σ_j a_j z_j^t`` that fits the observed samples best: a sum of exponentials, which are
-    damped or undamped oscillations, levels, trends and decay. The Hankel matrix H(h) of its windows has the rank of its order.
-    With a given C the signal minimises ``C Σ loss(y_t, h_t) + ½ ‖H(h)‖_*²`` instead, which shrinks it.
+    damped or undamped oscillations, levels, trends and decay. The Hankel matrix H(h) of its windows has the rank of its
+    order. With a given C the signal minimises ``C Σ loss(y_t, h_t) + ½ ‖H(h)‖_*²`` instead, which shrinks it.
 
     Parameters
     ----------
