@@ -2,7 +2,7 @@
 
     python benchmarks/series/windows.py paper    # D1, D2, D3 at ranks 5, 10, 20, each in a fresh process
     python benchmarks/series/windows.py long     # 100,000 samples, window 300
-    python benchmarks/series/windows.py widths   # one series, windows from 100 to 1,600: no width is much slower than the next
+    python benchmarks/series/windows.py widths   # one series, windows from 100 to 1,600
     python benchmarks/series/windows.py steps    # of conjugate gradients with two preconditioners, at the last δ
 
 `MB` is the peak of the process, imports included (about 110 MB).
@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import peak_memory, report
 from hankel_baselines import Array, htls, random_system, separated_system
-
 from rslm import Problem, solve
 from rslm.continuation.smoothing import first_and_last
 from rslm.inner.linear.deflated import Deflated

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rslm import Problem, solve
+from rslm import Objective, Problem, solve
 from rslm.inner.linear import hankel_system, systems
 from rslm.inner.linear.banded import Banded
 from rslm.inner.linear.deflated import Deflated
@@ -12,7 +12,7 @@ from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.linalg.exponentials import exponential_space
 from rslm.losses import Huber, Square
 from rslm.measurements import Samples
-from rslm.structures import Hankel
+from rslm.structures import Hankel, Smoothed
 
 SHAPES = [(2, 30, 1), (31, 2, 1), (30, 2, 2), (16, 16, 3), (1, 7, 1), (7, 1, 1), (1, 1, 1), (20, 100, 1)]
 
@@ -133,3 +133,13 @@ def test_the_answer_is_the_same_either_way(loss, channels, monkeypatch):
     assert one.converged
     assert other.converged
     assert other.history["objective"][-1] == pytest.approx(one.history["objective"][-1], rel=1e-9)
+
+
+def test_a_released_evaluation_keeps_no_factors():
+    problem = Problem(Square(), Samples(np.random.default_rng(0).standard_normal(50)), Smoothed(Hankel(20, 31), 1e-3))
+    e = Objective(problem).evaluate(np.eye(20, 2) / np.sqrt(2))
+    e.hessian_product(np.ones((20, 2)))
+    e.release()
+    assert np.isfinite(e.value)
+    with pytest.raises(RuntimeError, match="released"):
+        e.hessian_product(np.ones((20, 2)))

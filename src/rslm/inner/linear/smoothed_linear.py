@@ -237,7 +237,8 @@ class SmoothedSolution(InnerSolution):
     """The solution of the inner problem at one U. It also provides products with the dual matrix S = Θ⁻¹W."""
 
     def __init__(self, solver: SmoothedLinear, system: System, theta: Theta, x: Floats) -> None:
-        self._solver, self._system, self._theta, self.x = solver, system, theta, x
+        self._solver, self._theta, self.x = solver, theta, x
+        self._system: System | None = system
         P = solver.structure
         self.parameters: Floats
         self.parameters, self._intercepts = solver.measured.parted(x)
@@ -325,7 +326,13 @@ class SmoothedSolution(InnerSolution):
         P = self._solver.structure
         return P.left(self._theta.UK), P.right(self._V)
 
+    def release(self) -> None:
+        self._system = None  # the factors of a wide window are much larger than everything else
+        self.__dict__.pop("_prepared", None)
+
     def derivative(self, xi: Floats) -> Floats:
+        if self._system is None:
+            raise RuntimeError("this evaluation has been released; evaluate the point again")
         P, theta, V, UK = self._solver.structure, self._theta, self._V, self._theta.UK
         measured = self._solver.measured
         left_UK, right_V = self._prepared
