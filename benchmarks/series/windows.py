@@ -30,6 +30,7 @@ from rslm.inner.linear.systems import Theta, penalty_product
 from rslm.linalg.conjugate_gradients import conjugate_gradients
 from rslm.losses import Square
 from rslm.measurements import Samples
+from rslm.runtime.types import Floats
 from rslm.structures import Hankel
 
 NOISE = 0.05
@@ -54,7 +55,7 @@ def setting(y: Array, window: int, rank: int) -> tuple[Problem, Array]:
     X = np.random.default_rng(0).standard_normal((window, rank))
     for _ in range(3):  # the Hankel matrix of the signal has rank `rank`: subspace iteration ends at once
         Q = np.linalg.qr(structure.transposed_times(signal, np.linalg.qr(X)[0]))[0]
-        X = structure.times(signal, Q)
+        X = np.asarray(structure.times(signal, Q), dtype=np.float64)
     left, s, _ = np.linalg.svd(X, full_matrices=False)
     right = structure.transposed_times(signal, left) / np.maximum(s, 1e-12 * s[0])
     pull = float(s.sum()) * float(np.linalg.norm(structure.adjoint(left, right)))
@@ -109,7 +110,7 @@ def steps() -> None:
             for label, precondition in (("deflated", deflated), ("diagonal", lambda x, by=diagonal: x / by)):
                 count = 0
 
-                def product(x: Array, of_loss: Array = of_loss, penalty: Any = penalty) -> Array:
+                def product(x: Floats, of_loss: Floats = of_loss, penalty: Any = penalty) -> Floats:
                     nonlocal count
                     count += 1
                     return np.asarray(of_loss * x + penalty(x))

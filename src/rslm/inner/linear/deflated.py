@@ -70,4 +70,4 @@ class Deflated:
 
 def _definite(E: Floats) -> Floats:
     """E with a diagonal that is larger by its rounding errors, which may be larger than its least eigenvalue."""
-    return E + len(E) * np.finfo(float).eps * np.trace(E) * np.eye(len(E))
+    return np.asarray(E + len(E) * np.finfo(float).eps * np.trace(E) * np.eye(len(E)))
