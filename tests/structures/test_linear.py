@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 from rslm import Objective, Problem, solve
 from rslm.certificate import certify
 from rslm.certificate.relaxation import amounts_by_iteration
-from rslm.inner.linear import smoothed_linear, systems
+from rslm.inner.linear import hankel_system, systems
 from rslm.losses import Absolute, Square
 from rslm.measurements import Entries, Samples, Tasks
 from rslm.structures import Affine, Hankel, Linear, Smooth, Smoothed, Symmetric, Toeplitz
@@ -161,6 +161,18 @@ PROBLEMS = list(some_problems())
 IDS = [f"{s!r}-{type(d).__name__}" for s, d in PROBLEMS]
 
 
+def never_factorise(patch):
+    patch.setattr(hankel_system, "is_factorised", lambda *_: False)
+
+
+@pytest.fixture(params=[True, False], ids=["factorised", "iterative"])
+def banded(request, monkeypatch):
+    """Both ways to solve the system of a Hankel structure; short series are factorised unless it is prevented."""
+    if not request.param:
+        never_factorise(monkeypatch)
+    return request.param
+
+
 @pytest.fixture
 def exact_cg(monkeypatch):
     """Conjugate gradients to the last digit: differences of the objective see all errors that are left."""
@@ -169,9 +181,7 @@ def exact_cg(monkeypatch):
 
 @pytest.mark.parametrize(("structure", "data"), PROBLEMS, ids=IDS)
 @pytest.mark.parametrize(("C", "delta", "rank"), [(1.0, 0.1, 1), (30.0, 1e-3, 3)])
-@pytest.mark.parametrize("banded", [True, False])
-def test_derivatives(structure, data, C, delta, rank, banded, exact_cg, monkeypatch):
-    monkeypatch.setattr(smoothed_linear, "WIDEST", 200 if banded else 0)
+def test_derivatives(structure, data, C, delta, rank, banded, exact_cg):
     objective = Objective(Problem(Square(), data, Smoothed(structure, delta), C=C))
     U = np.random.default_rng(1).standard_normal((structure.shape[0], rank))
     U /= np.linalg.norm(U)
@@ -181,10 +191,8 @@ def test_derivatives(structure, data, C, delta, rank, banded, exact_cg, monkeypa
 
 
 @pytest.mark.parametrize(("structure", "data"), PROBLEMS, ids=IDS)
-@pytest.mark.parametrize("banded", [True, False])
-def test_the_inner_problem_is_solved(structure, data, banded, exact_cg, monkeypatch):
+def test_the_inner_problem_is_solved(structure, data, banded, exact_cg):
     """Against normal equations with the dense map."""
-    monkeypatch.setattr(smoothed_linear, "WIDEST", 200 if banded else 0)
     C, delta, (d, T) = 3.0, 1e-2, structure.shape
     U = np.random.default_rng(1).standard_normal((d, 2))
     U /= np.linalg.norm(U)
@@ -215,7 +223,7 @@ def test_bands_and_iteration_agree_where_most_samples_are_missing():
     problem = Problem(Square(), Samples(y), Smoothed(structure, 1e-4), C=10.0)
     one = Objective(problem).evaluate(U)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(smoothed_linear, "WIDEST", 0)
+        never_factorise(patch)
         other = Objective(problem).evaluate(U)
     assert np.allclose(one.solution.parameters, other.solution.parameters, atol=1e-6)
     assert one.value == pytest.approx(other.value, rel=1e-9)
@@ -363,7 +371,7 @@ def test_the_dual_value_holds_where_the_inner_problem_is_hardly_solved(monkeypat
     structure, data = PROBLEMS[0]
     problem = Problem(Square(), data, structure, C=3.0)
     wanted, U = convex_optimum(structure, data, 3.0), solve(problem, 6, random_state=0).U
-    monkeypatch.setattr(smoothed_linear, "WIDEST", 0)
+    never_factorise(monkeypatch)
     for rough in (1.0, 0.3, 0.1, 0.03):  # 1: not at all, w is 0
         monkeypatch.setattr(systems, "ROUGH", rough)
         monkeypatch.setattr(systems, "EXACT", rough)

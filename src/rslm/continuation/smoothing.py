@@ -21,6 +21,7 @@ from rslm.structures import Smoothed
 
 FIRST, LAST = 1e-1, 1e-4  # δ, in units of `cost_of_loss`
 LARGEST = 1e-2  # upper limit of the first δ, relative to U, whose norm is 1
+ALMOST = 1.001  # a δ that is above the last one by rounding errors only would be a stage that changes nothing
 FASTER = 0.1  # factor from one δ to the next
 OPEN = 0.1  # smoothing may be the reason for a gap if it can explain this fraction of it
 LEAST = 1e-12  # with a smaller δ, rounding errors of 1e-16/δ spoil the objective
@@ -56,7 +57,7 @@ def _opening(stage: Stage, from_data: bool) -> Stages:
             yield smoothed(before.relaxed("C", problem.C / easier.C, easier), first_and_last(easier)[1])
         return
     delta = first if from_data else max(last, first * FASTER)
-    while delta > last:
+    while delta > ALMOST * last:
         yield smoothed(before, delta)
         delta = max(last, delta * FASTER)
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
@@ -86,6 +87,10 @@ class Hankel(LinearStructure):
     def adjoint(self, X: Any, Y: Any) -> Floats:
         total = np.einsum("kf,kcf->cf", self.left(X).values, self.right(Y).values)
         return self._back(total, self.samples).ravel()
+
+    def matrix(self, w: Floats) -> Floats:
+        series = w.reshape(self.channels, self.samples)
+        return np.concatenate([sliding_window_view(h, self.windows) for h in series], axis=1)
 
     def gram(self, w: Floats) -> Floats:
         return self.counts * w

@@ -23,7 +23,8 @@ from typing import Any, cast
 import numpy as np
 
 from rslm.inner.base import InnerSolution, InnerSolver
-from rslm.inner.linear.systems import WIDEST, Banded, Iterative, System, Theta, penalty_product
+from rslm.inner.linear.hankel_system import hankel_system
+from rslm.inner.linear.systems import Iterative, System, Theta, penalty_product
 from rslm.inner.newton_steps import ENOUGH, SETTLED, step_length
 from rslm.inner.obstacles import has_effects, has_kinks
 from rslm.inner.terms import middle_of
@@ -184,15 +185,14 @@ class SmoothedLinear(InnerSolver):
     def _system(self, theta: Theta, D: Floats | None) -> System:
         """The system of a Newton step; D is ℓ'', None for a quadratic loss."""
         diagonal = self.diagonal if D is None else self.C * self.measured.diagonal(D)
-        bandwidth = self.structure.bandwidth
-        if self.measured.index is not None and bandwidth is not None and bandwidth <= WIDEST:
-            return Banded(cast(Hankel, self.structure), diagonal, theta)
+        accuracy = 1.0 if self.warm is None else self.warm.relative_gradient
+        if self.measured.index is not None and self.structure.bandwidth is not None:
+            return hankel_system(cast(Hankel, self.structure), diagonal, theta, accuracy)
         weight: Floats | float = 2.0 * self.C if D is None else self.C * D
         apply, adjoint, penalty = self.measured.apply, self.measured.adjoint, self._penalty(theta)
         free = np.full(self.measured.intercepts, FREE)
         diagonal = diagonal + self.measured.joined(self.structure.counts * theta.average, free)
-        accuracy = 1.0 if self.warm is None else self.warm.relative_gradient
-        return Iterative(lambda x: adjoint(weight * apply(x)) + penalty(x), diagonal, accuracy)
+        return Iterative(lambda x: adjoint(weight * apply(x)) + penalty(x), lambda x: x / diagonal, accuracy)
 
     def _newton(self, theta: Theta) -> tuple[System, Theta, Floats]:
         """Newton's method, warm-started from the last solution: the system at x, Θ and x."""
@@ -237,7 +237,8 @@ class SmoothedSolution(InnerSolution):
     """The solution of the inner problem at one U. It also provides products with the dual matrix S = Θ⁻¹W."""
 
     def __init__(self, solver: SmoothedLinear, system: System, theta: Theta, x: Floats) -> None:
-        self._solver, self._system, self._theta, self.x = solver, system, theta, x
+        self._solver, self._theta, self.x = solver, theta, x
+        self._system: System | None = system
         P = solver.structure
         self.parameters: Floats
         self.parameters, self._intercepts = solver.measured.parted(x)
@@ -325,7 +326,13 @@ class SmoothedSolution(InnerSolution):
         P = self._solver.structure
         return P.left(self._theta.UK), P.right(self._V)
 
+    def release(self) -> None:
+        self._system = None  # the factors of a wide window are much larger than everything else
+        self.__dict__.pop("_prepared", None)
+
     def derivative(self, xi: Floats) -> Floats:
+        if self._system is None:
+            raise RuntimeError("this evaluation has been released; evaluate the point again")
         P, theta, V, UK = self._solver.structure, self._theta, self._V, self._theta.UK
         measured = self._solver.measured
         left_UK, right_V = self._prepared
