@@ -617,9 +617,9 @@ def test_estimators(name, path):
         make().set_params(C=7.0).fit(*given, **more, checkpoint=path)
 
 
-def test_searches_are_many_fits(path):
+def test_a_checkpoint_is_of_a_single_problem(path):
     for options in ({}, {"rank": 3}, {"C": 10.0}):
-        with pytest.raises(ValueError, match="many fits"):
+        with pytest.raises(ValueError, match="needs both rank and C, because only then a fit is a single problem"):
             HankelModel(**options).fit(series(), checkpoint=path)
     assert not path.exists()
 

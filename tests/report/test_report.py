@@ -275,13 +275,16 @@ def test_a_report_of_a_series(tmp_path):
     series = HankelModel().fit(y)
     write_report(series_report(series, y, 5), tmp_path / "series.html")
     read = Reader((tmp_path / "series.html").read_text(encoding="utf-8"))
-    assert len(read.pictures) == 3
-    assert f"Ended: {series.outcome_}" in read.shown  # the way of the solver
+    assert read.shown == ["Order 2, noise 0.045", "Components", "Spectrum"]
     assert f"{series.forecast(5)[4]:.6g}" in read.said
-    assert series.certificate_.verdict in read.said
-    assert series.certificate_.meaning in read.said
+    assert series.verdict_ in read.said
     assert "the logarithm" not in " ".join(read.said)
     assert [p.name for p in tmp_path.iterdir()] == ["series.html"]
+    solved = HankelModel(2, C=100.0).fit(y)
+    read = Reader(series_report(solved, y))
+    assert f"Ended: {solved.outcome_}" in read.shown  # the iterations of the solver
+    assert solved.certificate_.verdict in read.said
+    assert solved.certificate_.meaning in read.said
 
 
 def test_a_report_of_a_logarithm_is_in_the_units_of_the_series(growing):

@@ -41,7 +41,7 @@ FITS = {
     "bounds": lambda: plain_completion(4, 100.0, bounds=(-2, 10), random_state=0).fit(DATA),
     "search": lambda: MatrixCompletion(random_state=0).fit(DATA),
     "tasks": lambda: MultiTaskRegressor(2, 10.0, random_state=0).fit(TASKS.X, TASKS.y, tasks=TASKS.tasks),
-    "series": lambda: HankelModel().fit(make_series(150, 2, noise=0.2, random_state=0).y),
+    "series": lambda: HankelModel(2, C=100.0).fit(make_series(150, 2, noise=0.2, random_state=0).y),
 }
 
 

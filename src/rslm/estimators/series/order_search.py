@@ -37,6 +37,7 @@ LONG, FEWER_STEPS = 20_000, 8  # of longer series one start of an order is refin
 STEPS, MORE_STEPS, MOST_STEPS = 15, 40, 300  # of a fit of any order, one of the chosen order, and the last one
 GROWTH = math.log(100.0)  # largest growth of an exponential over the series: a larger one fits the last samples only
 STEEPEST = math.log(1e150)  # the same where there is no noise
+LAST = 20  # the last twentieth of the samples must not be the only reason for growth
 FEW = 2  # exponentials by which growth is noticed
 INSIST = 10.0  # by this much the criterion must fall before exponentials may grow
 ROUNDS = 3  # of alternating between the modes and the memory of the noise
@@ -94,10 +95,21 @@ class OrderSearch:
         tries = [m for m in tries if m.order <= self.largest]
         options = [scored(self.Y, self._fit(data, m, self._tol, MORE_STEPS, bound), self.memory) for m in tries]
         options = [option for option in options if int((option.fit.modes.growth() > 0.0).sum()) == 1]
-        if options and (top := best(options)).criterion < found.criterion - INSIST:
+        if options and (top := best(options)).criterion < found.criterion - INSIST and self._lasts(top, found):
             self.slowest = bound
             found = self._held(self._scored(top.fit), bound)
         return found if self._exact(found.fit) else self._without_noise(starts) or found
+
+    def _lasts(self, growing: Scored, found: Scored) -> bool:
+        """Whether growth is seen without the last samples, too: one that is far off is no reason."""
+        Y = self.Y.copy()
+        Y[:, -max(Y.shape[1] // LAST, 2) :] = np.nan
+        bound = -GROWTH / Y.shape[1]
+        one, other = (
+            scored(Y, self._fit(channels_of(Y), m, self._tol, MORE_STEPS, slowest), self.memory).criterion
+            for m, slowest in ((growing.fit.modes, bound), (found.fit.modes, 0.0))
+        )
+        return one < other - INSIST
 
     def _without_noise(self, starts: _Starts) -> Scored | None:
         """A fit of a series without noise, of which any number of modes may grow; None if there is noise."""
