@@ -65,6 +65,16 @@ class Reporter:
             )
         )
 
+    def stage(self, words: str) -> bool:
+        """Report work that has no model yet, by the name of its task, to log and callbacks; whether one wants to stop."""
+        if self._estimator.verbose:
+            logger.info(words)
+        if not self._active:
+            return False
+        task = self._context.subcontext(task_name=words)
+        task.call_on_fit_task_begin(estimator=self._estimator, X=self._X)
+        return bool(task.call_on_fit_task_end(estimator=self._estimator, X=self._X))
+
     def done(self) -> None:
         """Report the end of the fit."""
         self._context.call_on_fit_task_end(estimator=self._estimator, X=self._X)
