@@ -66,7 +66,7 @@ class Reporter:
         )
 
     def stage(self, words: str) -> bool:
-        """Report work that has no model yet, by the name of its task, to log and callbacks; whether one wants to stop."""
+        """Report work that has no model yet, as the name of a task; whether a callback wants to stop."""
         if self._estimator.verbose:
             logger.info(words)
         if not self._active:

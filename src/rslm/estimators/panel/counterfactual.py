@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rslm.estimators.panel.factor_model import fit_factors
-from rslm.estimators.panel.panel import Panel
+from rslm.estimators.panel.factor_model import fit_factors, loadings_around
+from rslm.estimators.panel.panel import NEVER, Panel
 from rslm.estimators.panel.refit import Refit, degrees, noise, refit
 from rslm.estimators.panel.spectral import TINY, Shrunk
 from rslm.estimators.panel.stack import Fitted, fit_stack
@@ -62,7 +62,8 @@ class ByTraceNorm:
 
     def without(self, held: Flags) -> ByTraceNorm:
         panel = replace(self.panel, treated=self.panel.treated | held)
-        shrunk = self.refits(panel.outcomes[None], panel.control[None], panel.treated.any(axis=1)[None], tol=self._tol)
+        adopters = np.asarray(panel.treated.any(axis=1))[None]
+        shrunk = self.refits(panel.outcomes[None], panel.control[None], adopters, tol=self._tol)
         return ByTraceNorm(panel, shrunk, self._C, self._tol)
 
 
@@ -83,8 +84,7 @@ class ByFactors:
     def truths(self, count: int, rng: np.random.Generator) -> Truths:
         """With loadings drawn from what is known of them: their expectations vary less than loadings do."""
         found = self._refit.factored
-        root = np.linalg.cholesky(found.spread[0])
-        moved = np.einsum("iab,kib->kia", root, rng.standard_normal((count, *root.shape[:2])))
+        moved = loadings_around(found.spread[0], self.panel.first != NEVER, count, rng)
         return lambda part: found.fitted.predicted + np.matmul(moved[part], found.factors[0].T)
 
     def without(self, held: Flags) -> ByFactors:

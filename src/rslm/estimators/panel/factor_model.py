@@ -41,7 +41,9 @@ class Factored:
 
     @classmethod
     def joined(cls, parts: list[Factored]) -> Factored:
-        arrays = (np.concatenate([getattr(p, name) for p in parts]) for name in ("factors", "adopters", "spread", "noise"))
+        arrays = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("factors", "adopters", "spread", "noise")
+        )
         return cls(Fitted.joined([p.fitted for p in parts]), *arrays)
 
 
@@ -104,22 +106,22 @@ class _Model:
         return _Model(self.factors[which], self.adopters[which], self.variance[which], self.located.taken(which))
 
     def put(self, which: Any, other: _Model) -> None:
-        for mine, theirs in ((self.factors, other.factors), (self.adopters, other.adopters)):
-            mine[which] = theirs
-        self.variance[which] = other.variance
-        for mine, theirs in zip(self.located, other.located, strict=True):
-            mine[which] = theirs
+        """Replace the parameters of some panels."""
+        mine, theirs = ((m.factors, m.adopters, m.variance, *m.located) for m in (self, other))
+        for old, new in zip(mine, theirs, strict=True):
+            old[which] = new
 
 
 class _Data:
     """The outcomes of a stack, with sums over the observed entries of units and periods."""
 
     def __init__(self, Y: Floats, two_way: TwoWay, adopting: Floats) -> None:
-        self.Y, self.two_way, self.adopting, self.seen = Y, two_way, adopting, two_way.seen
+        self.Y, self.two_way, self.seen = Y, two_way, two_way.seen
         self.of_unit, self.of_period = two_way.seen.sum(axis=2), two_way.seen.sum(axis=1)
         self.entries = self.of_unit.sum(axis=1)
         self.known = (self.of_unit > 0).astype(np.float64)  # units that have entries
         self.many = self.known.sum(axis=1)
+        self.adopting: Floats = adopting * self.known
         self.floor = FLOOR * (Y**2).sum(axis=(1, 2)) / self.entries + TINY
 
     def taken(self, which: Any) -> _Data:
@@ -145,8 +147,7 @@ def _fit(
     whole = data = _Data(np.where(two_way.seen > 0, Y, 0.0), two_way, adopting)
     size = np.maximum(np.sqrt((two_way.residual(whole.Y) ** 2).sum(axis=(1, 2))), TINY)
     W, model = _begun(whole, rank, start)
-    answer, of_all = model.taken(slice(None)), np.arange(len(Y))
-    answer = _Model(*(np.array(a) for a in (model.factors, model.adopters, model.variance)), _copied(model.located))
+    answer, of_all = model.taken(np.arange(len(Y))), np.arange(len(Y))
     miss, steps = np.full(len(Y), np.inf if rank else 0.0), np.zeros(len(Y))
     for k in range(1, most_steps + 1 if rank else 0):
         if interrupt.over():
@@ -168,10 +169,6 @@ def _fit(
     return Factored(fitted, answer.factors, answer.adopters, spread, np.sqrt(answer.variance))
 
 
-def _copied(located: Located) -> Located:
-    return Located(*(np.array(part) for part in located))
-
-
 def _begun(data: _Data, rank: int, start: Floats) -> tuple[Floats, _Model]:
     """The leading singular vectors of the start."""
     n = start.shape[1]
@@ -191,7 +188,7 @@ def _expected(data: _Data, model: _Model) -> tuple[Floats, Floats, Floats]:
     mean, squares = data.centred(model.factors)
     variance = model.variance[:, None, None]
     spread = inverses(squares / variance[..., None] + np.eye(model.factors.shape[2]))
-    rest = (data.Y - _without_units(data.two_way, model.located)) * data.seen
+    rest = (data.Y - data.two_way.predicted(model.located)) * data.seen
     along = np.matmul(rest, model.factors) - rest.sum(axis=2)[:, :, None] * mean
     prior = data.adopting[:, :, None] * model.adopters[:, None]
     return np.matmul(spread, (along / variance + prior)[..., None])[..., 0], spread, mean
@@ -200,20 +197,16 @@ def _expected(data: _Data, model: _Model) -> tuple[Floats, Floats, Floats]:
 def _improved(data: _Data, model: _Model) -> tuple[Floats, _Model]:
     """W and the parameters after a step of expectation maximisation."""
     loadings, spread, mean = _expected(data, model)
-    count, adopting = data.of_unit, data.adopting * data.known
     # μ, and how far the loadings are from variance I: a change of basis that makes it I saves many steps.
-    adopters = np.matmul(adopting[:, None], loadings)[:, 0] / (adopting.sum(axis=1) + ALIKE)[:, None]
-    away = (loadings - data.adopting[:, :, None] * adopters[:, None]) * data.known[:, :, None]
-    total = np.matmul(away.transpose(0, 2, 1), away) + np.einsum("pi,piab->pab", *_alike(data.known, spread))
-    total += ALIKE * _squares(adopters)
+    adopters = np.matmul(data.adopting[:, None], loadings)[:, 0] / (data.adopting.sum(axis=1) + ALIKE)[:, None]
+    away = loadings - data.adopting[:, :, None] * adopters[:, None]
+    total = (data.known[:, :, None, None] * (_squares(away) + spread)).sum(axis=1) + ALIKE * _squares(adopters)
     basis = np.linalg.cholesky(total / data.many[:, None, None])
     # Factors and effects of a period: least squares with expected squares and products of the loadings.
-    others = model.located.coefficients
-    rest = (data.Y - _of_covariates(data.two_way, others)) * data.seen
-    units = (rest - model.located.periods[:, None] * data.seen).sum(axis=2) / np.maximum(count, 1.0)
-    units = units - (mean * loadings).sum(axis=2)
-    rest = rest - units[:, :, None] * data.seen
     by_period = data.seen.transpose(0, 2, 1)
+    rest = (data.Y - data.two_way.predicted(model.located)) * data.seen
+    units = rest.sum(axis=2) / np.maximum(data.of_unit, 1.0) - (mean * loadings).sum(axis=2)
+    rest = rest - units[:, :, None] * data.seen
     of_period = np.maximum(data.of_period, 1.0)[:, :, None]
     centre = np.matmul(by_period, loadings) / of_period
     squares = _sums(by_period, _squares(loadings) + spread) - of_period[..., None] * _squares(centre)
@@ -230,6 +223,20 @@ def _improved(data: _Data, model: _Model) -> tuple[Floats, _Model]:
     return W, _Model(np.matmul(factors, basis), adopters, variance, located)
 
 
+def loadings_around(spread: Floats, adopters: Flags, count: int, rng: np.random.Generator) -> Floats:
+    """Draws of how far the loadings of a panel are from their expectations, (count, units, rank).
+
+    The mean of the adopters' loadings is uncertain, too, and moves them all: the information that a unit's outcomes
+    have of it is I less the variance of its loadings.
+    """
+    units, rank = spread.shape[:2]
+    moved = np.einsum("iab,kib->kia", np.linalg.cholesky(spread), rng.standard_normal((count, units, rank)))
+    known = ALIKE * np.eye(rank) + (np.eye(rank) - spread[adopters]).sum(axis=0)
+    mean = rng.standard_normal((count, rank)) @ np.linalg.cholesky(np.linalg.inv(known)).T
+    moved[:, adopters] += np.einsum("iab,kb->kia", spread[adopters], mean)
+    return np.asarray(moved)
+
+
 def _free(data: _Data, rank: int, located: Located) -> Floats:
     """The number of entries less that of effects and factors; loadings are no parameters."""
     lost = data.many + (rank + 1) * data.Y.shape[2] - 1 + located.coefficients.shape[1]
@@ -238,20 +245,6 @@ def _free(data: _Data, rank: int, located: Located) -> Floats:
 
 def _squared_residuals(data: _Data, W: Floats, located: Located) -> Floats:
     return np.asarray((((data.Y - W - data.two_way.predicted(located)) * data.seen) ** 2).sum(axis=(1, 2)))
-
-
-def _without_units(two_way: TwoWay, located: Located) -> Floats:
-    """Effects of periods and covariates."""
-    return two_way.predicted(located._replace(units=np.zeros_like(located.units)))
-
-
-def _of_covariates(two_way: TwoWay, coefficients: Floats) -> Floats:
-    zeros = np.zeros((len(coefficients), two_way.seen.shape[1])), np.zeros((len(coefficients), two_way.seen.shape[2]))
-    return two_way.predicted(Located(*zeros, coefficients))
-
-
-def _alike(known: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    return np.broadcast_to(known, spread.shape[:2]), spread
 
 
 def _squares(X: Floats) -> Floats:

@@ -67,8 +67,9 @@ class PanelCompletion(Estimator):
     rank : int or "auto", default="auto"
         Number of factors after `debias`. "auto" takes those that stand out of the noise.
     debias : bool, default=True
-        Whether factors are fitted once more without shrinkage, by least squares of this rank, from the certified
-        answer. Without it, effects are those of MC-NNM; shrunk factors that are correlated with adoption bias them.
+        Whether factors are fitted once more without the trace norm, from the certified answer. Loadings are random
+        effects: those of a unit with few untreated outcomes stay near the mean. Without `debias`, effects are those
+        of MC-NNM; shrunk factors that are correlated with adoption bias them.
     inference : {"bootstrap", "jackknife", "placebo"} or None, default="bootstrap"
         Where standard errors come from; see the guide. None saves the refits.
     n_refits : int, default=200
@@ -313,13 +314,13 @@ class PanelCompletion(Estimator):
     ) -> None:
         """Set effects, and their standard errors by refits."""
         given = None if is_auto(self.rank) else int(self.rank)
-        model: Counterfactual = ByTraceNorm(panel, shrunk, self.C_, float(self.tol))
+        plain = ByTraceNorm(panel, shrunk, self.C_, float(self.tol))
         if given is not None and given > (limit := most_rank(panel)):
             warn_caller(f"rank={given} is more than this panel determines; it is lowered to {limit}")
         try:
-            model = ByFactors(model, given) if self.debias else model
-        except Stopped:  # the certified fit is kept
-            pass
+            model: Counterfactual = ByFactors(plain, given) if self.debias else plain
+        except Stopped:
+            model = plain
         if self.inference == "bootstrap" and model.degrees >= panel.control.sum():
             warn_caller(
                 f"C={self.C_:g} leaves almost nothing of the outcomes, so their residuals do not show the noise and "

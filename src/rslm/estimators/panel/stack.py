@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 EVERY = 5  # steps between two computations of the gap, which costs as much as a step
 MOST_STEPS = 5000
-BATCH = 500_000  # entries of the panels that one thread fits at a time: their arrays stay in the cache
+BATCH = 100_000  # entries of the panels that one thread fits at a time: their arrays stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
