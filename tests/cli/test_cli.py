@@ -322,6 +322,19 @@ def test_progress_says_what_is_tried(monkeypatch, ratings):
     assert all("held-out RMSE 0.5000" in line for line in lines)
 
 
+def test_progress_names_what_has_no_model_yet(monkeypatch):
+    """The values of C that a panel tries, and its refits."""
+    monkeypatch.setattr("rslm.cli.progress.EVERY", -1.0)  # every line is due
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    progress, lines = FitProgress(console), []
+    monkeypatch.setattr(progress._bar, "update", lambda task, description: lines.append(description))
+    Y, treated = np.random.default_rng(0).standard_normal((12, 9)), np.zeros((12, 9), dtype=bool)
+    treated[:3, 6:] = True
+    rslm.PanelCompletion(n_refits=7, pre_periods=0, random_state=0).set_callbacks(progress).fit(Y, treated)
+    assert lines[0].startswith("C 0.01562: RMSE of held-out control outcomes")
+    assert "Refit 7 of 7" in lines
+
+
 def test_the_filled_matrix_keeps_what_was_observed(monkeypatch, capsys, ratings):
     filled = ratings.parent / "filled.csv"
     _, code = completed(monkeypatch, ratings, "--fill", str(filled), "--holdout", "0")

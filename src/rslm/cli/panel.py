@@ -22,7 +22,7 @@ def panel(
         float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. Found if not given.")
     ] = None,
     rank: Annotated[int | None, typer.Option(min=0, help="Number of factors; found if not given.")] = None,
-    debias: Annotated[bool, typer.Option("--debias/--shrunk", help="Fit factors again without shrinkage.")] = True,
+    debias: Annotated[bool, typer.Option("--debias/--shrunk", help="Fit factors again without the trace norm.")] = True,
     inference: Annotated[str, typer.Option(help="bootstrap, jackknife, placebo or none.")] = "bootstrap",
     refits: Annotated[int, typer.Option(min=2, help="Number of refits for standard errors.")] = 200,
     level: Annotated[float, typer.Option(help="Probability that an interval covers the effect.")] = 0.95,

@@ -14,7 +14,10 @@ EVERY = 0.5  # seconds between updates, as each computes the error on held-out d
 
 
 class FitProgress:
-    """A callback with scikit-learn's protocol: shows iteration, objective, gradient, gap and the held-out error."""
+    """A callback with scikit-learn's protocol: shows iteration, objective, gradient, gap and the held-out error.
+
+    Of work without a model, such as refits for standard errors, it shows the name of the task.
+    """
 
     def __init__(
         self,
@@ -43,16 +46,12 @@ class FitProgress:
         pass
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
-        now = time.perf_counter()
         self._iterations += fitted_estimator is not None
-        if not self._seen or now - self._shown < EVERY:
-            return False
-        if fitted_estimator is not None:
+        now = time.perf_counter()
+        if self._seen and now - self._shown >= EVERY:
             self._shown = now
-            self._bar.update(self._task, description=self._line(fitted_estimator))
-        elif context.task_name.startswith("order"):  # a series, of which several are tried
-            self._shown = now
-            self._bar.update(self._task, description=f"Tried {context.task_name}")
+            words = _capital(context.task_name) if fitted_estimator is None else self._line(fitted_estimator)
+            self._bar.update(self._task, description=words)
         return False
 
     def _line(self, model: Any) -> str:
@@ -74,3 +73,7 @@ class FitProgress:
 
     def teardown(self, estimator: Any, context: Any) -> None:
         self._bar.stop()
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -65,13 +65,13 @@ class Reporter:
             )
         )
 
-    def tried(self, name: str, words: str) -> bool:
-        """Report one of several fits of a search, to the log in words; whether a callback wants to stop."""
+    def stage(self, words: str) -> bool:
+        """Report work that has no model yet, as the name of a task; whether a callback wants to stop."""
         if self._estimator.verbose:
             logger.info(words)
         if not self._active:
             return False
-        task = self._context.subcontext(task_name=name)
+        task = self._context.subcontext(task_name=words)
         task.call_on_fit_task_begin(estimator=self._estimator, X=self._X)
         return bool(task.call_on_fit_task_end(estimator=self._estimator, X=self._X))
 

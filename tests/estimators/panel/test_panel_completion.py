@@ -255,3 +255,44 @@ def test_standard_errors_are_those_of_repeated_panels(inference):
     missed, errors = np.array(found).T
     # The standard deviation of 60 numbers is known to 9 %: four of these, and the jackknife is known to be too wide.
     assert 0.64 < errors.mean() / missed.std() < (1.8 if inference == "jackknife" else 1.45)
+
+
+class Recorder:
+    """A callback that keeps the names of tasks, and stops at one that begins with these words."""
+
+    def __init__(self, stop=None):
+        self.names, self._stop = [], stop
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.names.append(context.task_name)
+        return self._stop is not None and context.task_name.startswith(self._stop)
+
+    def teardown(self, estimator, context):
+        pass
+
+
+def test_the_search_and_the_refits_report_progress(monkeypatch):
+    monkeypatch.setattr("rslm.estimators.panel.stack.BATCH", 8000)  # some 20 panels
+    Y, treated, _ = make_panel()
+    recorder = Recorder()
+    model = PanelCompletion(n_refits=40, pre_periods=0, random_state=0).set_callbacks(recorder).fit(Y, treated)
+    tried = [name for name in recorder.names if name.startswith("C ")]
+    assert len(tried) == len(model.path_["C"])
+    assert tried[0].startswith(f"C {model.path_['C'][0]:.4g}: RMSE")
+    assert [name for name in recorder.names if name.startswith("refit")] == [f"refit {k} of 40" for k in (18, 36, 40)]
+
+
+@pytest.mark.parametrize("words", ["C ", "refit "])
+def test_a_callback_stops_the_search_or_the_refits(words):
+    Y, treated, _ = make_panel()
+    model = PanelCompletion(n_refits=40, random_state=0).set_callbacks(Recorder(words)).fit(Y, treated)
+    assert model.outcome_ == "interrupted"
+    assert np.isfinite(model.att_)
+    assert np.isnan(model.standard_error_)
+    assert (len(model.path_["C"]) == 1) == (words == "C ")

@@ -288,7 +288,7 @@ def test_progress_is_logged(caplog):
     with caplog.at_level("INFO", logger="rslm"):
         HankelModel(5, verbose=1).fit(y)
         HankelModel(5, C=100.0, verbose=1).fit(y)
-    assert "order 5  criterion" in caplog.text
+    assert "order 5 tried, criterion" in caplog.text
     assert "rank 5  iteration" in caplog.text
 
 

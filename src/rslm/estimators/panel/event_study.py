@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from rslm.estimators.panel.counterfactual import Counterfactual
 from rslm.estimators.panel.panel import NEVER, Panel
 from rslm.estimators.panel.resampling import METHODS, Refitted
+from rslm.estimators.panel.search import Tell
 from rslm.estimators.panel.two_way import Flags
 from rslm.runtime.types import Floats, Indices64
 
@@ -74,18 +75,17 @@ class Errors:
     count: int
     rng: np.random.Generator
     n_threads: int
+    tell: Tell
 
     @classmethod
     def none(cls) -> Errors:
-        return cls(None, 0, np.random.default_rng(0), 1)
+        return cls(None, 0, np.random.default_rng(0), 1, lambda words: False)
 
     def of(self, model: Counterfactual, weights: Floats) -> Floats:
         """The standard errors of averages of the effects at treated entries."""
         if self.method is None:
             return np.full(len(weights), math.nan)
-        panel = model.panel
-        given = Refitted(panel, panel.treated, model.fitted, model.rule, model.degrees, self.n_threads)
-        return METHODS[self.method](given, weights, self.count, self.rng)
+        return METHODS[self.method](Refitted(model, self.n_threads, self.tell), weights, self.count, self.rng)
 
 
 def after(model: Counterfactual, errors: Errors) -> Studied:

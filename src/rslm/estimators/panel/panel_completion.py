@@ -22,11 +22,11 @@ from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import is_auto, is_whole
 from rslm.estimators.panel import panel_file
 from rslm.estimators.panel.certified import fitted_of, problem_of, quick_fit, start_of
-from rslm.estimators.panel.counterfactual import Counterfactual
+from rslm.estimators.panel.counterfactual import ByFactors, ByTraceNorm, Counterfactual
 from rslm.estimators.panel.event_study import Errors, Studied, after, before, joined, p_value
 from rslm.estimators.panel.given import panel_of
 from rslm.estimators.panel.panel import Panel
-from rslm.estimators.panel.refit import noise
+from rslm.estimators.panel.refit import most_rank
 from rslm.estimators.panel.resampling import METHODS
 from rslm.estimators.panel.search import FoundC, search_C
 from rslm.estimators.panel.stack import Fitted
@@ -67,8 +67,9 @@ class PanelCompletion(Estimator):
     rank : int or "auto", default="auto"
         Number of factors after `debias`. "auto" takes those that stand out of the noise.
     debias : bool, default=True
-        Whether factors are fitted once more without shrinkage, by least squares of this rank, from the certified
-        answer. Without it, effects are those of MC-NNM; shrunk factors that are correlated with adoption bias them.
+        Whether factors are fitted once more without the trace norm, from the certified answer. Loadings are random
+        effects: those of a unit with few untreated outcomes stay near the mean. Without `debias`, effects are those
+        of MC-NNM; shrunk factors that are correlated with adoption bias them.
     inference : {"bootstrap", "jackknife", "placebo"} or None, default="bootstrap"
         Where standard errors come from; see the guide. None saves the refits.
     n_refits : int, default=200
@@ -212,17 +213,23 @@ class PanelCompletion(Estimator):
         rng, threads = as_generator(self.random_state), thread_count(self.n_threads)
         with self._solving() as interrupt, interrupt.within(self.max_time, began):
             reporter = Reporter(self, outcomes)
+
+            def tell(words: str) -> bool:
+                interrupt.pending = reporter.stage(words) or interrupt.pending
+                return interrupt.pending
+
             centre, scale = _units(panel)
             inside = replace(panel, outcomes=(panel.outcomes - centre) / scale)
             self._set_panel(panel)
             try:
-                found = search_C(inside, rng, threads) if is_auto(self.C) else None
+                found = search_C(inside, rng, threads, tell) if is_auto(self.C) else None
             except Stopped:
                 found = None
             fitted, result = self._certified(inside, found, reporter, threads, began)
             self._keep(result, scale)
             self._set_search(result, found, scale)
-            self._infer(inside, fitted, centre, scale, rng, threads, interrupt)
+            errors = Errors(self.inference, int(self.n_refits), rng, threads, tell)
+            self._infer(inside, fitted, centre, scale, errors, interrupt)
             reporter.done()
         self._warn_if_not_converged()
         return self
@@ -302,35 +309,34 @@ class PanelCompletion(Estimator):
         shrunk: Fitted,
         centre: float,
         scale: float,
-        rng: np.random.Generator,
-        threads: int,
+        errors: Errors,
         interrupt: Interrupt,
     ) -> None:
         """Set effects, and their standard errors by refits."""
         given = None if is_auto(self.rank) else int(self.rank)
+        plain = ByTraceNorm(panel, shrunk, self.C_, float(self.tol))
+        if given is not None and given > (limit := most_rank(panel)):
+            warn_caller(f"rank={given} is more than this panel determines; it is lowered to {limit}")
         try:
-            model = Counterfactual(panel, shrunk, self.C_, self.debias, given, float(self.tol))
+            model: Counterfactual = ByFactors(plain, given) if self.debias else plain
         except Stopped:
-            model = Counterfactual(panel, shrunk, self.C_, False, None, float(self.tol))
-        if given is not None and given > model.limit:
-            warn_caller(f"rank={given} is more than this panel determines; it is lowered to {model.limit}")
+            model = plain
         if self.inference == "bootstrap" and model.degrees >= panel.control.sum():
             warn_caller(
                 f"C={self.C_:g} leaves almost nothing of the outcomes, so their residuals do not show the noise and "
                 "intervals by 'bootstrap' are too narrow; lower C, or use inference='placebo'"
             )
-        errors = Errors(self.inference, int(self.n_refits), rng, threads)
         fitted = model.fitted
         self.rank_ = model.rank
         self.counterfactual_ = fitted.predicted[0] * scale + centre
         self.unit_effects_, self.period_effects_ = fitted.located.units[0] * scale, fitted.located.periods[0] * scale
         self.unit_effects_ = self.unit_effects_ + centre
         self.coefficients_ = fitted.located.coefficients[0] * scale
-        left = np.where(panel.control, panel.outcomes - fitted.predicted[0], 0.0)
-        self.noise_ = scale * noise(panel, panel.control, left, model.effective_rank)
+        self.noise_ = scale * model.noise
         self._set_effects()
         try:
-            interrupt.raise_if_stopped()
+            if interrupt.pending or interrupt.over():
+                raise Stopped
             self._set_errors(after(model, errors), before(model, errors, int(self.pre_periods)), scale)
         except Stopped:
             stopped = Outcome.INTERRUPTED if interrupt.pending else Outcome.TIME

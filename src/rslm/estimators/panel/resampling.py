@@ -3,8 +3,9 @@
 An average of effects is given by its weights, (units, periods). The entries where a counterfactual is wanted are
 `hidden` from every fit.
 
-bootstrap   outcomes are the fitted ones plus the residuals of randomly drawn units with random signs. Residuals of a
-            unit stay together, so they may be correlated over time.
+bootstrap   outcomes are the fitted ones, with loadings that vary by what is not known of them, plus the residuals of
+            randomly drawn units with random signs. Residuals of a unit stay together, so they may be correlated over
+            time.
 jackknife   every unit is left out once.
 placebo     treated units are left out, and control units get their times of treatment.
 """
@@ -18,17 +19,20 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm as normal
 
+from rslm.estimators.panel.counterfactual import Counterfactual
 from rslm.estimators.panel.panel import Panel
-from rslm.estimators.panel.spectral import Spectral
-from rslm.estimators.panel.stack import Fitted, fit_stack
+from rslm.estimators.panel.search import Tell
+from rslm.estimators.panel.spectral import TINY
+from rslm.estimators.panel.stack import Fitted
 from rslm.estimators.panel.two_way import Flags
-from rslm.runtime.log import logger
+from rslm.kernels import Stopped
 from rslm.runtime.types import Floats
 
 ENOUGH = 1e-4  # relative gap or step of a refit: far below the standard errors
 MOST_STEPS = 300
 SHARE = 0.9  # of the refits from whose largest error the standard error follows, as of a normal distribution
 PART = 20_000_000  # entries of the panels that are in memory at a time
+Panels = Callable[[slice], tuple[Floats, Flags, Flags]]
 DONORS = 5  # never-treated units from which residuals are drawn; with fewer, all units serve
 
 
@@ -36,52 +40,61 @@ DONORS = 5  # never-treated units from which residuals are drawn; with fewer, al
 class Refitted:
     """What the refits have in common."""
 
-    panel: Panel
-    hidden: Flags  #: entries that no fit sees, because their counterfactual is wanted
-    fitted: Fitted
-    rule: Callable[[int], Spectral]  #: for a number of panels
-    degrees: float  #: of freedom of the fit
+    model: Counterfactual
     n_threads: int
+    tell: Tell
+
+    @property
+    def panel(self) -> Panel:
+        return self.model.panel
+
+    @property
+    def hidden(self) -> Flags:
+        """Entries that no fit sees, because their counterfactual is wanted."""
+        return self.panel.treated
 
     @property
     def observed(self) -> Flags:
-        return np.asarray(~np.isnan(self.panel.outcomes) & ~self.hidden)
+        return self.panel.control
 
-    def averages(
-        self, count: int, panels: Callable[[slice], tuple[Floats, Flags]], of: Callable[[int, Floats], Floats]
-    ) -> Floats:
+    @property
+    def adopters(self) -> Flags:
+        return np.asarray(self.hidden.any(axis=1))
+
+    def averages(self, count: int, panels: Panels, of: Callable[[int, Floats], Floats]) -> Floats:
         """Averages of the effects of `count` refits, (count, averages).
 
-        `panels` makes the outcomes and observed entries of some of them, `of` the averages from the effects of one.
+        `panels` makes the outcomes, observed entries and adopters of some of them, `of` the averages from the effects
+        of one.
         """
         size, found = max(PART // self.panel.outcomes.size, 1), []
         for first in range(0, count, size):
-            Y, observed = panels(slice(first, min(first + size, count)))
-            left = Y - self._fits(Y, observed, first, count).predicted
+            Y, observed, adopters = panels(slice(first, min(first + size, count)))
+            left = Y - self._fits(Y, observed, adopters, first, count).predicted
             found += [of(first + k, effects) for k, effects in enumerate(left)]
         return np.array(found)
 
-    def _fits(self, Y: Floats, observed: Flags, before: int, count: int) -> Fitted:
+    def _fits(self, Y: Floats, observed: Flags, adopters: Flags, before: int, count: int) -> Fitted:
         def done(now: int) -> None:
-            logger.info(f"refit {before + now} of {count}")
+            if self.tell(f"refit {before + now} of {count}"):
+                raise Stopped
 
         options: dict[str, Any] = {"tol": ENOUGH, "most_steps": MOST_STEPS, "n_threads": self.n_threads, "done": done}
-        options["covariates"] = self.panel.covariates
-        return fit_stack(Y, observed, self.rule(len(Y)), self.fitted.W, **options)
+        return self.model.refits(Y, observed, adopters, **options)
 
 
 def bootstrap(given: Refitted, weights: Floats, count: int, rng: np.random.Generator) -> Floats:
-    predicted, observed = given.fitted.predicted[0], given.observed
-    left = np.where(observed, given.panel.outcomes - predicted, 0.0)
-    entries = int(observed.sum())
-    left *= np.sqrt(entries / max(entries - given.degrees, 1.0))
-    never = np.flatnonzero(~given.hidden.any(axis=1))
+    observed, adopters, truths = given.observed, given.adopters[None], given.model.truths(count, rng)
+    left = np.where(observed, given.panel.outcomes - given.model.fitted.predicted[0], 0.0)
+    never = np.flatnonzero(~given.adopters)
     donors = never if len(never) >= DONORS else np.arange(len(left))
+    # A fit leaves residuals that are smaller than the noise.
+    left *= given.model.noise / max(np.sqrt(np.mean(left[donors][observed[donors]] ** 2)), TINY)
     filled, chosen = _filled(left, observed, rng), rng.choice(donors, (count, len(left)))
     signs = rng.choice(np.array([-1.0, 1.0]), (count, len(left), 1))
 
-    def panels(part: slice) -> tuple[Floats, Flags]:
-        return predicted + filled[chosen[part]] * signs[part], observed[None]
+    def panels(part: slice) -> tuple[Floats, Flags, Flags]:
+        return truths(part) + filled[chosen[part]] * signs[part], observed[None], adopters
 
     return _errors(given.averages(count, panels, lambda _, effects: _average(effects, weights)))
 
@@ -96,14 +109,14 @@ def _filled(left: Floats, observed: Flags, rng: np.random.Generator) -> Floats:
 
 def jackknife(given: Refitted, weights: Floats, count: int, rng: np.random.Generator) -> Floats:
     n = len(given.panel.outcomes)
-    if int(given.hidden.any(axis=1).sum()) < 2:
+    if int(given.adopters.sum()) < 2:
         raise ValueError("inference='jackknife' needs two treated units; there is one. Use 'bootstrap' or 'placebo'")
 
-    def panels(part: slice) -> tuple[Floats, Flags]:
+    def panels(part: slice) -> tuple[Floats, Flags, Flags]:
         units = np.arange(part.start, part.stop)
         observed = np.repeat(given.observed[None], len(units), axis=0)
         observed[np.arange(len(units)), units] = False
-        return np.repeat(given.panel.outcomes[None], len(units), axis=0), observed
+        return np.repeat(given.panel.outcomes[None], len(units), axis=0), observed, given.adopters[None]
 
     def without(unit: int, effects: Floats) -> Floats:
         kept = weights.copy()
@@ -116,8 +129,7 @@ def jackknife(given: Refitted, weights: Floats, count: int, rng: np.random.Gener
 
 
 def placebo(given: Refitted, weights: Floats, count: int, rng: np.random.Generator) -> Floats:
-    treated = np.flatnonzero(given.hidden.any(axis=1))
-    control = np.flatnonzero(~given.hidden.any(axis=1))
+    treated, control = np.flatnonzero(given.adopters), np.flatnonzero(~given.adopters)
     many = min(len(treated), len(control) // 2)
     if many < 1:
         raise ValueError(
@@ -126,13 +138,15 @@ def placebo(given: Refitted, weights: Floats, count: int, rng: np.random.Generat
     # Control units, and the treated ones whose times of treatment they get.
     pairs = [(rng.permutation(control)[:many], rng.permutation(treated)[:many]) for _ in range(count)]
 
-    def panels(part: slice) -> tuple[Floats, Flags]:
+    def panels(part: slice) -> tuple[Floats, Flags, Flags]:
         chosen = pairs[part]
         observed = np.repeat(given.observed[None], len(chosen), axis=0)
         observed[:, treated] = False
-        for seen, (to, of) in zip(observed, chosen, strict=True):
+        adopters = np.zeros(observed.shape[:2], dtype=np.bool_)
+        for seen, adopt, (to, of) in zip(observed, adopters, chosen, strict=True):
             seen[to] &= ~given.hidden[of]
-        return np.repeat(given.panel.outcomes[None], len(chosen), axis=0), observed
+            adopt[to] = True
+        return np.repeat(given.panel.outcomes[None], len(chosen), axis=0), observed, adopters
 
     def moved(k: int, effects: Floats) -> Floats:
         to, of = pairs[k]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,13 @@ import numpy as np
 
 from rslm.estimators.panel.blocks import held_out_blocks
 from rslm.estimators.panel.panel import Panel
-from rslm.estimators.panel.spectral import Limited, Shrunk
+from rslm.estimators.panel.spectral import Shrunk
 from rslm.estimators.panel.stack import fit_stack
-from rslm.runtime.log import logger
+from rslm.estimators.panel.two_way import TwoWay
+from rslm.kernels import Stopped
 from rslm.runtime.types import Floats
+
+Tell = Callable[[str], bool]  # reports what was done; whether the fit has to stop
 
 FOLDS = 5
 LEAST, FACTOR, MOST = 1.0 / 64.0, 2.0, 24  # the first C leaves 3 % of a single factor; growth; number of values
@@ -29,8 +33,8 @@ class FoundC:
     held_out: dict[str, float]  #: RMSE of effects alone, and of the best C
 
 
-def search_C(panel: Panel, rng: np.random.Generator, n_threads: int) -> FoundC:
-    """The C whose counterfactual predicts held-out control outcomes best."""
+def search_C(panel: Panel, rng: np.random.Generator, n_threads: int, tell: Tell) -> FoundC:
+    """The C whose counterfactual predicts held-out control outcomes best; the best so far if the fit is stopped."""
     held = held_out_blocks(panel, FOLDS, rng)
     if not len(held):
         raise ValueError(
@@ -43,17 +47,24 @@ def search_C(panel: Panel, rng: np.random.Generator, n_threads: int) -> FoundC:
     def rmse(predicted: Floats) -> float:
         return float(np.sqrt(np.mean((Y - predicted)[held] ** 2)))
 
-    alone = rmse(fit_stack(Y, observed, Limited(0), **known).predicted)
+    two_way = TwoWay(observed, panel.covariates)
+    alone = rmse(two_way.predicted(two_way.located(np.where(observed, Y, 0.0))))
     tried: list[tuple[float, float]] = []
     W: Floats | None = None
     best, C = 0, LEAST
     while len(tried) < MOST and len(tried) - best <= WORSE:
-        fitted = fit_stack(Y, observed, Shrunk(np.full(len(held), C)), W, **known)
+        try:
+            fitted = fit_stack(Y, observed, Shrunk(np.full(len(held), C)), W, **known)
+        except Stopped:
+            if tried:  # the best of them is kept
+                break
+            raise
         W = fitted.W
         tried.append((C, rmse(fitted.predicted)))
         enough = (1.0 + ROUGH) * min(error for _, error in tried)
         best = next(k for k, (_, error) in enumerate(tried) if error <= enough)
-        logger.info(f"C {C:.4g}  RMSE of held-out control outcomes {tried[-1][1]:.6g}")
+        if tell(f"C {C:.4g}: RMSE of held-out control outcomes {tried[-1][1]:.4g} of their spread"):
+            break
         C *= FACTOR
     path = {"C": np.array([c for c, _ in tried]), "error": np.array([error for _, error in tried])}
     return FoundC(tried[best][0], path, {"effects": alone, "model": tried[best][1]})

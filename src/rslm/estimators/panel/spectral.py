@@ -1,34 +1,15 @@
-"""What a proximal step does to the singular values of each matrix of a stack: shrink them, or keep the largest."""
+"""What a proximal step does to the singular values of each matrix of a stack."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from rslm.runtime.types import Floats
 
 TINY = float(np.finfo(np.float64).tiny)
-
-
-class Spectral(Protocol):
-    """A rule for the singular values of each matrix of a stack."""
-
-    def kept(self, values: Floats) -> Floats:
-        """The new singular values from descending ones of shape (panels, n)."""
-        ...
-
-    def miss(self, left: Floats, targets: Floats, values: Floats, moved: Floats) -> Floats:
-        """How far each panel is from its solution, relatively.
-
-        From what W leaves of the targets, the targets, the singular values of W, and the last step.
-        """
-        ...
-
-    def taken(self, which: Any) -> Spectral:
-        """The same rule for some panels of the stack."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +19,17 @@ class Shrunk:
     C: Floats  #: (panels,)
 
     def kept(self, values: Floats) -> Floats:
+        """The new singular values from descending ones of shape (panels, n)."""
         # With m values kept, their sum is Σs − mθ, and θ is that sum divided by 2C.
         levels = np.cumsum(values, axis=1) / (2.0 * self.C[:, None] + np.arange(1, values.shape[1] + 1))
         many = np.maximum((values > levels).sum(axis=1), 1)
         return np.asarray(np.maximum(values - np.take_along_axis(levels, many[:, None] - 1, axis=1), 0.0))
 
-    def miss(self, left: Floats, targets: Floats, values: Floats, moved: Floats) -> Floats:
-        """The relative duality gap, with the best scaling of the dual variables 2C · left."""
+    def gap(self, left: Floats, targets: Floats, values: Floats) -> Floats:
+        """The relative duality gap of each panel, with the best scaling of the dual variables 2C · left.
+
+        From what W leaves of the targets, the targets, and the singular values of W.
+        """
         squares = (left**2).sum(axis=(1, 2))
         primal = self.C * squares + 0.5 * values.sum(axis=1) ** 2
         along = 2.0 * self.C * (left * targets).sum(axis=(1, 2))
@@ -53,28 +38,11 @@ class Shrunk:
         return np.asarray((primal - dual) / np.maximum(primal, TINY))
 
     def taken(self, which: Any) -> Shrunk:
+        """The same rule for some panels of the stack."""
         return Shrunk(self.C[which])
 
 
-@dataclass(frozen=True, eq=False)
-class Limited:
-    """Least squares among matrices of at most a rank: the largest singular values stay as they are."""
-
-    rank: int
-
-    def kept(self, values: Floats) -> Floats:
-        return np.where(np.arange(values.shape[1]) < self.rank, values, 0.0)
-
-    def miss(self, left: Floats, targets: Floats, values: Floats, moved: Floats) -> Floats:
-        """The size of the last step."""
-        sizes = np.sqrt((targets**2).sum(axis=(1, 2)))
-        return np.asarray(np.sqrt((moved**2).sum(axis=(1, 2))) / np.maximum(sizes, TINY))
-
-    def taken(self, which: Any) -> Limited:
-        return self
-
-
-def changed(G: Floats, rule: Spectral) -> tuple[Floats, Floats]:
+def changed(G: Floats, rule: Shrunk) -> tuple[Floats, Floats]:
     """Each matrix of the stack with new singular values, and these values, descending.
 
     The singular vectors are those of the smaller Gram matrix. That loses digits of small singular values only, which

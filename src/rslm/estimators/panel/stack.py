@@ -1,7 +1,6 @@
 """Fits of many small panels at once: accelerated proximal steps with effects in closed form, each panel with its gap.
 
-    minimise  C Σ (y − W − effects)² + ½‖W‖_*²      over the observed entries of each panel, or
-    minimise    Σ (y − W − effects)²                 among W of limited rank
+    minimise  C Σ (y − W − effects)² + ½‖W‖_*²      over the observed entries of each panel
 
 The effects are eliminated, so a step is W ← shrunk(W + what least squares on effects leaves of y − W). A panel leaves
 the stack as soon as it is solved, and no number depends on the other panels of the stack.
@@ -12,18 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from rslm.estimators.panel.spectral import Spectral, changed
+from rslm.estimators.panel.spectral import Shrunk, changed
 from rslm.estimators.panel.two_way import Flags, Located, TwoWay
 from rslm.kernels import Stopped
 from rslm.runtime.interrupts import Interrupt, current_interrupt
 from rslm.runtime.types import Floats
 
+Answer = TypeVar("Answer")
+
 EVERY = 5  # steps between two computations of the gap, which costs as much as a step
 MOST_STEPS = 5000
-BATCH = 500_000  # entries of the panels that one thread fits at a time: their arrays stay in the cache
+BATCH = 100_000  # entries of the panels that one thread fits at a time: their arrays stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,7 @@ class Fitted:
     W: Floats  #: (panels, units, periods)
     located: Located
     predicted: Floats  #: W and effects, at all entries
-    miss: Floats  #: relative duality gap, or of a limited rank the relative size of the last step
+    miss: Floats  #: relative duality gap, or of a factor model the relative size of the last step
     steps: Floats  #: number of steps of each panel
 
     @classmethod
@@ -52,7 +54,7 @@ class Fitted:
 def fit_stack(
     Y: Floats,
     observed: Flags,
-    rule: Spectral,
+    rule: Shrunk,
     start: Floats | None = None,
     *,
     covariates: Floats | None = None,
@@ -69,12 +71,13 @@ def fit_stack(
     Y : array of shape (panels, units, periods)
         Outcomes; what is not observed is ignored.
     observed : flags of the same shape, or (1, units, periods) if all panels share them
-    rule : Shrunk or Limited
+    rule : Shrunk
+        C of each panel.
     start : array of the shape of Y or (1, units, periods), optional
         W of a similar panel.
     covariates : array of shape (k, units, periods), optional
     tol : float
-        Relative duality gap of `Shrunk`, relative step of `Limited` at which a panel is solved.
+        Relative duality gap at which a panel is solved.
     most_steps : int
     n_threads : int
         Batches of panels are fitted in parallel; the numbers do not depend on it.
@@ -83,27 +86,32 @@ def fit_stack(
     done : callable, optional
         Called with the number of panels that are solved after each batch.
     """
-    stop, count = interrupt or current_interrupt(), len(Y)
-    size = max(BATCH // Y[0].size, 1)
-    cuts = [slice(k, min(k + size, count)) for k in range(0, count, size)]
+    stop = interrupt or current_interrupt()
 
     def part(cut: slice) -> Fitted:
-        shared = len(observed) == 1
-        seen = observed if shared else observed[cut]
+        seen = observed if len(observed) == 1 else observed[cut]
         begin = None if start is None else np.broadcast_to(start, Y.shape)[cut]
         return _fit(Y[cut], TwoWay(seen, covariates), rule.taken(cut), begin, tol, most_steps, stop)
 
-    found = []
+    return Fitted.joined(in_batches(Y, part, n_threads, done))
+
+
+def in_batches(
+    Y: Floats, part: Callable[[slice], Answer], n_threads: int, done: Callable[[int], None] | None
+) -> list[Answer]:
+    """The answers of all batches of a stack, in parallel."""
+    size, count = max(BATCH // Y[0].size, 1), len(Y)
+    cuts, found = [slice(k, min(k + size, count)) for k in range(0, count, size)], []
     with ThreadPoolExecutor(min(n_threads, len(cuts))) as pool:
-        for cut, fitted in zip(cuts, pool.map(part, cuts), strict=True):
-            found.append(fitted)
+        for cut, answer in zip(cuts, pool.map(part, cuts), strict=True):
+            found.append(answer)
             if done is not None:
                 done(cut.stop)
-    return Fitted.joined(found)
+    return found
 
 
 def _fit(
-    Y: Floats, two_way: TwoWay, rule: Spectral, start: Floats | None, tol: float, most_steps: int, interrupt: Interrupt
+    Y: Floats, two_way: TwoWay, rule: Shrunk, start: Floats | None, tol: float, most_steps: int, interrupt: Interrupt
 ) -> Fitted:
     Y = np.where(two_way.seen > 0, Y, 0.0)
     targets = two_way.residual(Y)  # what effects leave: all that W has to explain
@@ -123,7 +131,7 @@ def _fit(
         W, momentum = new, later
         if k % EVERY and k < most_steps:
             continue
-        now = rule.miss(targets - two_way.residual(W * two_way.seen), targets, values, moved)
+        now = rule.gap(targets - two_way.residual(W * two_way.seen), targets, values)
         ended = (now <= tol) | (k == most_steps)
         if ended.any():
             at, left = of_all[ended], ~ended

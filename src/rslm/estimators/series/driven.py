@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import parts
+from rslm.estimators.series.given import root_mean_square
 from rslm.estimators.series.subspace import singular_space
 from rslm.estimators.series.systems import System, identify, simulate
 from rslm.estimators.series.systems.given import checked_inputs
@@ -105,7 +106,7 @@ class Driven:
         with np.errstate(divide="ignore"):
             self.dampings_ = -np.log(np.abs(self.poles_))
         self.channel_noise_ = system.noise
-        self.noise_ = float(np.sqrt(np.mean(system.noise**2)))
+        self.noise_ = root_mean_square(system.noise[None])
         self.autoregression_ = [np.trim_zeros(row, "b") for row in system.noise_ar]
         self.C_, self.excess_, self.path_, self.certificate_, self.history_ = math.inf, math.inf, None, None, {}
         window = RESPONSE // 2

@@ -1,7 +1,7 @@
 """Forecasts of a fitted series: how its channels evolve, found when it is first needed.
 
-The modes of the signal are offered to the dynamics, which weigh them against levels and seasons that evolve. Signals
-that grow, and series without noise, are continued as they are, with the noise that the fit has found.
+The oscillations of the signal are offered to the dynamics, which weigh them against levels, trends and seasons that
+evolve. Signals that clearly grow, and series without noise, are continued as they are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from rslm.runtime.types import Floats
 from rslm.storage.container import Arrays
 
 MOST_MISSING = 200  # samples, from which on earlier ones are left out: each is an unknown of the dynamics
-STILL = 1e-9  # noise that is smaller, relative to the samples, is rounding
+STILL = 1e-9  # noise that is smaller, relative to the largest sample, is rounding
+CLEAR = 0.02  # growth is continued if noise is smaller than this: otherwise a trend that evolves is safer
 
 
 class Forecaster(Protocol):
@@ -97,7 +98,7 @@ def _forecaster(learned: Learned, channel: int, left: Floats, phi: Floats) -> Fo
     y = left + learned.signal[channel]
     size = float(np.nanmax(np.abs(y))) or 1.0
     growing = float(learned.modes.growth().max(initial=-math.inf)) > 0.0
-    if growing or not learned.sizes[channel] > STILL * size:
+    if not learned.sizes[channel] > (CLEAR if growing else STILL) * size:
         return Continued(learned, channel, phi, _last(left, phi))
     missing = np.flatnonzero(np.isnan(y))
     latest = y[int(missing[-MOST_MISSING - 1]) + 1 :] if len(missing) > MOST_MISSING else y

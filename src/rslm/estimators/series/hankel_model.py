@@ -238,7 +238,7 @@ class HankelModel(Driven, Estimator):
 
     def _reported(self, reporter: Reporter) -> Callable[[Scored], bool]:
         def tried(one: Scored) -> bool:
-            return reporter.tried(f"order {one.order}", f"order {one.order}  criterion {one.criterion:.6g}")
+            return reporter.stage(f"order {one.order} tried, criterion {one.criterion:.6g}")
 
         return tried
 
