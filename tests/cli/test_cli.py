@@ -487,8 +487,32 @@ def test_denoise_without_intervals(monkeypatch, capsys, tmp_path):
     assert out.read_text().splitlines()[0] == "sample,observed,signal"
     assert "lower" not in json.loads(capsys.readouterr().out)
     assert "needs --forecast" in str(run(monkeypatch, "denoise", str(path), "--interval", "0.9"))
-    told = str(run(monkeypatch, "denoise", str(path), "--forecast", "2", "--interval", "0.9"))
-    assert "needs at least 9 observed samples" in told
+
+
+def test_denoise_complex_samples_inputs_times_and_components(monkeypatch, capsys, tmp_path):
+    t, rng = np.arange(120), np.random.default_rng(0)
+    z = (0.99 * np.exp(0.3j)) ** t + 0.01 * (rng.standard_normal(120) + 1j * rng.standard_normal(120))
+    u = rng.standard_normal(120)
+    y = np.convolve(u, 0.8 ** np.arange(40))[:120] + 0.01 * rng.standard_normal(120)
+    season = 10 + np.cos(2 * np.pi * t / 12) + 0.05 * rng.standard_normal(120)
+    path, parts = tmp_path / "all.csv", tmp_path / "parts.csv"
+    months = np.datetime64("2010-01") + t
+    rows = np.column_stack([months.astype(str), z.real, z.imag, u, y, season])[np.arange(120) != 50]
+    path.write_text("month,re,im,u,y,season\n" + "\n".join(",".join(row) for row in rows) + "\n")
+
+    def facts(*more):
+        assert run(monkeypatch, "denoise", str(path), *more, "--json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert facts("--column", "re", "--imaginary", "im")["order"] == 1
+    assert facts("--column", "y", "--input", "u")["order"] == 1
+    found = facts("--column", "season", "--time", "month", "--components", str(parts))
+    assert (found["samples"], found["order"]) == (120, 3)  # a month is absent
+    assert parts.read_text().splitlines()[0] == "sample,trend,period 12"
+    assert "does not go with --input" in str(run(monkeypatch, "denoise", str(path), "--input", "u", "--log"))
+    bad = tmp_path / "bad.csv"
+    bad.write_text("when,y\n" + "\n".join(f"day{k}x,{k}" for k in range(9)) + "\n")
+    assert "times are numbers, or dates" in str(run(monkeypatch, "denoise", str(bad), "--time", "when"))
 
 
 def test_multitask(monkeypatch, capsys, tmp_path):

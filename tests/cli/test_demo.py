@@ -67,7 +67,7 @@ def test_the_forecast_is_better_than_naive_ones(ran):
     assert len(naive) == 3
     assert model < min(naive)
     assert floor < model
-    assert "Order 5" in ran[0]["series"].verdict  # growth and two oscillations
+    assert "Order 6" in ran[0]["series"].verdict  # a trend and two oscillations
 
 
 def test_related_regressions_are_better_than_separate_ones(ran):

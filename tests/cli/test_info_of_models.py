@@ -32,7 +32,7 @@ MODELS = {
         lambda: ReducedRankRegressor(random_state=0).fit(X, np.random.default_rng(0).standard_normal((360, 3))),
         "Settings found: one model for all tasks; the best of",
     ),
-    "series": (lambda: HankelModel().fit(RNG.standard_normal(60)), "There is no certificate: nothing of low rank"),
+    "series": (lambda: HankelModel().fit(RNG.standard_normal(60)), "No order explains the series better than noise"),
     "features": (
         lambda: InductiveCompletion(random_state=0).fit(M, row_features=RNG.standard_normal((20, 2))),
         "by entries held out of those to learn from",

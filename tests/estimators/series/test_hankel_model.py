@@ -365,7 +365,13 @@ def test_a_forecast_beyond_all_floats_is_refused():
 
 
 @pytest.mark.parametrize(
-    "options", [{"rank": 2, "C": 1e3, "max_iter": 1, "tol": 1e-12}, {"max_time": 1e-9}, {}, {"rank": 3, "C": 1e15}]
+    "options",
+    [
+        {"rank": 2, "C": 1e3, "max_iter": 1, "tol": 1e-12},
+        {"rank": 2, "C": 1e3, "max_time": 1e-9},
+        {},
+        {"rank": 3, "C": 1e15},
+    ],
 )
 def test_warnings_point_at_the_line_of_the_user(options):
     rng = np.random.default_rng(0)

@@ -216,7 +216,7 @@ class HankelModel(Driven, Estimator):
                 start, rank = (given.first, largest) if found is None else (answer.fit.signal, answer.order)
                 left = None if self.max_time is None else max(began + self.max_time - time.perf_counter(), LEAST_TIME)
                 options = self._solver_options() | {"max_time": left, "checkpoint": checkpoint}
-                options["callback"] = reporter.callback(lambda _: {}, given.size**2)
+                options["callback"] = reporter.callback(lambda _: {}, given.size * given.size)
                 answer, result, self.loss_, rough = found_by_trace_norm(
                     given, window, rank, loss, robust, self._given_C, start, **options
                 )
