@@ -497,17 +497,18 @@ def test_denoise_complex_samples_inputs_times_and_components(monkeypatch, capsys
     season = 10 + np.cos(2 * np.pi * t / 12) + 0.05 * rng.standard_normal(120)
     path, parts = tmp_path / "all.csv", tmp_path / "parts.csv"
     months = np.datetime64("2010-01") + t
-    rows = np.column_stack([months.astype(str), z.real, z.imag, u, y, season])[np.arange(120) != 50]
-    path.write_text("month,re,im,u,y,season\n" + "\n".join(",".join(row) for row in rows) + "\n")
+    rows = [",".join(row) for row in np.column_stack([months.astype(str), z.real, z.imag, u, y, season])]
 
     def facts(*more):
+        path.write_text("\n".join(["month,re,im,u,y,season", *rows]) + "\n")
         assert run(monkeypatch, "denoise", str(path), *more, "--json") == 0
         return json.loads(capsys.readouterr().out)
 
     assert facts("--column", "re", "--imaginary", "im")["order"] == 1
     assert facts("--column", "y", "--input", "u")["order"] == 1
+    del rows[50]
     found = facts("--column", "season", "--time", "month", "--components", str(parts))
-    assert (found["samples"], found["order"]) == (120, 3)  # a month is absent
+    assert (found["samples"], found["order"]) == (120, 3)  # the absent month counts
     assert parts.read_text().splitlines()[0] == "sample,trend,period 12"
     assert "does not go with --input" in str(run(monkeypatch, "denoise", str(path), "--input", "u", "--log"))
     bad = tmp_path / "bad.csv"

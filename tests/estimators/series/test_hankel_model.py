@@ -113,8 +113,8 @@ def test_an_outlier_at_the_end_does_not_make_forecasts_explode(size):
         y = np.cos(0.3 * t) + 0.1 * np.random.default_rng(seed).standard_normal(120)
         y[-1] += size
         model = HankelModel().fit(y)
-        assert np.abs(model.forecast(24)).max() < 2.0
-        assert np.abs(model.poles_).max() < 1.13  # a factor of a million over the series
+        assert np.abs(model.forecast(24)).max() < 1.0 + size  # the outlier may be the first sample of a change
+        assert np.abs(model.poles_).max() <= 1.0 + 1e-12
 
 
 def test_growth_without_noise_is_found():

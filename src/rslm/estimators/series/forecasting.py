@@ -7,12 +7,10 @@ evolve. Signals that clearly grow, and series without noise, are continued as th
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
@@ -20,15 +18,12 @@ from rslm.data import parts
 from rslm.estimators.series.dynamics import Dynamics, fit_dynamics
 from rslm.estimators.series.exponentials import growth_of_errors
 from rslm.estimators.series.learned import Learned
-from rslm.estimators.series.spikes import NORMAL
 from rslm.evaluate.intervals import check_coverage
 from rslm.runtime.types import Floats
 from rslm.storage.container import Arrays
 
 MOST_MISSING = 200  # samples, from which on earlier ones are left out: each is an unknown of the dynamics
 STILL = 1e-9  # noise that is smaller, relative to the largest sample, is rounding
-NEAR = 3  # samples on each side of one, with whose median it is compared
-FAR = 8.0  # it is isolated if it differs by more than this many robust standard deviations
 CLEAR = 0.02  # growth is continued if noise is smaller than this: otherwise a trend that evolves is safer
 
 
@@ -105,21 +100,11 @@ def _forecaster(learned: Learned, channel: int, left: Floats, phi: Floats) -> Fo
     growing = float(learned.modes.growth().max(initial=-math.inf)) > 0.0
     if not learned.sizes[channel] > (CLEAR if growing else STILL) * size:
         return Continued(learned, channel, phi, _last(left, phi))
-    y = np.where(isolated(left), np.nan, y)
     missing = np.flatnonzero(np.isnan(y))
     latest = y[int(missing[-MOST_MISSING - 1]) + 1 :] if len(missing) > MOST_MISSING else y
     poles = learned.modes.poles()
     waves = poles[poles.imag > 0]
     return Scaled(fit_dynamics(latest / size, [waves] if len(waves) else []), size)
-
-
-def isolated(left: Floats) -> NDArray[np.bool_]:
-    """Which residuals are far from those around them; the last of the series would be taken for a change of it."""
-    around = sliding_window_view(np.pad(left, NEAR, constant_values=np.nan), 2 * NEAR + 1)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)
-        off = np.abs(left - np.nanmedian(around, axis=1))
-    return off > FAR * NORMAL * float(np.nanmedian(off))
 
 
 def _last(left: Floats, phi: Floats) -> Floats:
