@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.estimators.series.given import root_mean_square
+from rslm.estimators.series.settings import MOST_ORDERS
 from rslm.estimators.series.subspace import singular_space
 from rslm.estimators.series.systems import System, identify, simulate
 from rslm.estimators.series.systems.given import checked_inputs
@@ -19,7 +21,6 @@ from rslm.runtime.types import Floats
 from rslm.solvers import Outcome
 from rslm.storage.container import Arrays
 
-MOST_ORDERS = 20  # largest order that rank="auto" tries
 RESPONSE = 100  # samples of the impulse response, or as many as the record has
 
 
@@ -29,6 +30,12 @@ class Driven:
     window: int | None
     rank: int | str
     window_: int
+    poles_: NDArray[Any]
+    frequencies_: Floats
+    dampings_: Floats
+    path_: dict[str, Floats] | None
+    certificate_: Certificate | None
+    history_: dict[str, Any]
     _flat: bool
     _system: System | None
     _state: Floats
@@ -81,7 +88,7 @@ class Driven:
         return self._needed_system().offset
 
     def _needed_system(self) -> System:
-        found = getattr(self, "_system", None)
+        found: System | None = getattr(self, "_system", None)
         if found is None:
             raise AttributeError("the series was fitted without inputs, so there is no system; use fit(y, u=…)")
         return found

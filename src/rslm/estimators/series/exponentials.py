@@ -89,10 +89,10 @@ def sensitivities(poles: Complexes, n: int, ahead: int) -> Complexes:
     return np.hstack([B, t * B])
 
 
-def growth_of_errors(poles: Complexes, seen: NDArray[np.bool_], steps: int, factor: float = 1.0) -> Floats:
+def growth_of_errors(poles: Complexes, seen: NDArray[np.bool_], steps: int) -> Floats:
     """Standard deviations of forecasts in those of the noise, (steps, channels): from noise, amplitudes and poles.
 
-    Noise is white. `factor` is the variance of fitted parameters relative to least squares.
+    Noise is white.
     """
     channels, n = seen.shape
     if not len(poles):
@@ -103,14 +103,8 @@ def growth_of_errors(poles: Complexes, seen: NDArray[np.bool_], steps: int, fact
     for c, known in enumerate(different):
         R = reduced(J[:n][known], np.zeros((int(known.sum()), 0)))[0]
         of_modes = J[n:] @ np.linalg.pinv(R, rcond=1e-10)  # rows have the same norms as with pinv(J), for J = QR
-        variances[:, c] = 1.0 + factor * np.sum(np.abs(of_modes) ** 2, axis=1)
+        variances[:, c] = 1.0 + np.sum(np.abs(of_modes) ** 2, axis=1)
     return np.asarray(np.sqrt(variances)[:, which.ravel()])
-
-
-def extrapolated(poles: Complexes, Y: Floats, steps: int) -> Floats:
-    """The next values, (channels, steps), of the exponentials that best fit the observed samples of Y."""
-    longer = np.concatenate([Y, np.full((len(Y), steps), np.nan)], axis=1)
-    return fit_modes(poles, longer)[1][:, Y.shape[1] :]
 
 
 def fit_modes(poles: Complexes, Y: Floats) -> tuple[Modes, Floats]:

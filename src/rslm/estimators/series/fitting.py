@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rslm.estimators.series.learned import Learned
 from rslm.estimators.series.likelihood import MEMORY, Scored, channels_of, scored
 from rslm.estimators.series.loss import Units, of_width
-from rslm.estimators.series.modes import modes_of
+from rslm.estimators.series.modes import NO_POLES, modes_of
 from rslm.estimators.series.order_search import OrderSearch
 from rslm.estimators.series.pilot import interpolated
 from rslm.estimators.series.robust import reweighted
@@ -88,7 +88,7 @@ def found_by_trace_norm(
     units = Units.for_noise(loss, given.size, noise)
     result = solved(Y, start, window, rank, units.of(loss), C / units.weight, **options)
     if result.parameters is None or result.empty:
-        return scored(Y, fitted(channels_of(Y), modes_of(np.zeros(0), Y.shape[1], False))), result, loss, 0.0
+        return scored(Y, fitted(channels_of(Y), modes_of(NO_POLES, Y.shape[1], False))), result, loss, 0.0
     h = result.parameters.reshape(Y.shape)
     P = singular_space(h, window, rank_of(h, window, rank))[0]
     fit = fitted(channels_of(h), modes_of(poles_of(P), Y.shape[1], False))

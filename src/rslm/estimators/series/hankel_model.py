@@ -16,30 +16,28 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.data import parts
 from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import AUTO, OWN, is_auto
+from rslm.estimators.choices import OWN, is_auto
 from rslm.estimators.persistence import loss_from_plain, loss_to_plain, storable
 from rslm.estimators.series.bound import excess_bound
 from rslm.estimators.series.components import Component, components_of
-from rslm.estimators.series.driven import MOST_ORDERS, Driven
+from rslm.estimators.series.driven import Driven
 from rslm.estimators.series.fitting import Found, found_by_likelihood, found_by_trace_norm, learned, prepared
 from rslm.estimators.series.forecasting import Forecaster, forecasters, from_arrays, to_arrays
 from rslm.estimators.series.given import checked_series, root_mean_square
 from rslm.estimators.series.learned import Learned
 from rslm.estimators.series.likelihood import Scored
 from rslm.estimators.series.loss import checked_loss
+from rslm.estimators.series.settings import check_kind, check_limits, checked_sizes
 from rslm.estimators.series.spikes import NORMAL
 from rslm.estimators.series.subspace import singular_space
 from rslm.estimators.warn import warn_caller
 from rslm.kernels import Stopped
 from rslm.losses import Loss
-from rslm.runtime.magnitudes import as_float
 from rslm.runtime.threads import single_threaded_blas
 from rslm.runtime.types import Floats
 from rslm.solvers import Outcome
 from rslm.storage.container import Arrays, Facts
 
-WIDEST = 100  # largest default window
-SAMPLES_PER_PARAMETER = 2  # that an order needs at least
 TOO_ROUGH = 0.01  # with a given C, the signal may differ by this part from one of low rank because of smoothing
 MEANS_NOTHING = 1.0  # a bound on the excess above this is not worth a sentence
 LEAST_TIME = 1e-3  # seconds for the solver when no time is left, because max_time must be positive
@@ -136,6 +134,8 @@ class HankelModel(Driven, Estimator):
     (3,)
     """
 
+    loss_: Any
+
     def __init__(
         self,
         rank: int | str = "auto",
@@ -175,22 +175,22 @@ class HankelModel(Driven, Estimator):
         checkpoint : path, optional
             As in `MatrixCompletion.fit`. Only if both `rank` and `C` are given.
         """
-        self._check_limits()
+        check_limits(self.C, self.max_time)
         if checkpoint is not None and not self._all_given:
             raise ValueError(
                 f"checkpoint={os.fspath(checkpoint)!r} needs both rank and C, because only then a fit is a single "
                 f"problem; got rank={self.rank!r} and C={self.C!r}"
             )
         Y, flat = checked_series(y)
-        window, largest = self._checked_sizes(Y)
+        window, largest = checked_sizes(Y, self.rank, self.window, self._given_C is not None)
         loss = checked_loss(self.loss, Y)
         robust = loss is None or not loss.quadratic
-        self._check_complex(Y, robust)
+        only_for_real = {"C": (self.C, self._given_C is not None), "loss": (self.loss, robust)}
+        check_kind(Y, u is not None, {name: value for name, (value, given) in only_for_real.items() if given})
         size = root_mean_square(Y)
         reporter = Reporter(self, y, several=True)
         self.window_, self._flat, self._system = window, flat, None
         if u is not None:
-            self._check_driven(Y, robust)
             with self._solving() as interrupt, interrupt.within(self.max_time, time.perf_counter()):
                 try:
                     self.loss_ = loss
@@ -469,57 +469,3 @@ class HankelModel(Driven, Estimator):
         model._describe(found)
         model._found_forecasters = [] if found.modes.is_complex else from_arrays(arrays, found)
         return model
-
-    # ---- checking --------------------------------------------------------------------------------------------------
-
-    def _check_complex(self, Y: NDArray[Any], robust: bool) -> None:
-        if not np.iscomplexobj(Y):
-            return
-        for name, value, given in (("C", self.C, self._given_C is not None), ("loss", self.loss, robust)):
-            if given:
-                raise ValueError(
-                    f"{name}={value!r} is for real series, and y is complex; leave {name} at its default, which fits "
-                    "complex series as they are"
-                )
-
-    def _check_driven(self, Y: NDArray[Any], robust: bool) -> None:
-        if np.iscomplexobj(Y):
-            raise ValueError("y is complex, but a system with inputs u has real outputs; give y.real and y.imag as two")
-        for name, value, given in (("C", self.C, self._given_C is not None), ("loss", self.loss, robust)):
-            if given:
-                raise ValueError(f"{name}={value!r} is for series without inputs u; leave {name} at its default")
-
-    def _checked_sizes(self, Y: NDArray[Any]) -> tuple[int, int]:
-        """The window and the largest order."""
-        channels, n = Y.shape
-        window = self.window
-        if window is None:
-            window = min((n + 1) // 2, WIDEST)
-        elif isinstance(window, bool) or not isinstance(window, int | np.integer) or not 2 <= window < n:
-            raise ValueError(
-                f"window must be a whole number from 2 to {n - 1}, less than the {n} samples; got {window!r}"
-            )
-        sides = min(int(window), channels * (n - int(window) + 1)) - 1
-        if isinstance(self.rank, str):
-            if self.rank != "auto":
-                raise ValueError(f'rank must be a whole number or "auto"; got {self.rank!r}')
-            return int(window), min(MOST_ORDERS, _most_orders(Y, int(window)))
-        if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or not 1 <= self.rank <= sides:
-            raise ValueError(
-                f"rank must be a whole number from 1 to {sides}, less than both sides of the Hankel matrix, which are "
-                f"{int(window)} and {channels * (n - int(window) + 1)}; got {self.rank!r}"
-            )
-        most = sides if self._given_C is not None else _most_orders(Y, int(window))
-        return int(window), min(int(self.rank), most)
-
-    def _check_limits(self) -> None:
-        for name, value, other in (("C", self.C, AUTO), ("max_time", self.max_time, None)):
-            if not (is_auto(value) if other else value is None) and not 0 < as_float(value) < math.inf:
-                raise ValueError(f"{name} must be {other!r} or a positive finite number; got {value!r}")
-
-
-def _most_orders(Y: NDArray[Any], window: int) -> int:
-    """The largest order that the number of samples allows."""
-    channels, n = Y.shape
-    known = int((~np.isnan(Y)).sum()) // (SAMPLES_PER_PARAMETER * (1 + channels))
-    return int(max(1, min(window - 1, channels * (n - window + 1) - 1, known)))

@@ -54,7 +54,8 @@ class Learned:
         count = numbers.shape[1]
         pair, steady, fixed = parts.flags(arrays, "mode_kinds", 3, count)
         is_complex = bool(parts.flags(arrays, "is_complex", 1)[0])
-        modes = Modes(*numbers, pair, steady, fixed, is_complex)
+        decay, turn, sign = numbers
+        modes = Modes(decay, turn, sign, pair, steady, fixed, is_complex)
         if not np.isin(modes.sign, (-1.0, 1.0)).all() or (is_complex and pair.any()):
             raise ValueError("mode_numbers")
         both = parts.floats(arrays, "amplitudes", 2, modes.order, None)

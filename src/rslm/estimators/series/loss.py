@@ -131,14 +131,6 @@ def mean_curvature(loss: Loss, noise: float) -> float:
     return found if np.isfinite(found) and found > 0 else 2.0
 
 
-def variance_of_estimates(loss: Any, noise: float) -> float:
-    """The variance of fitted parameters relative to the square loss, for normal noise; 1 if it is not known."""
-    if not isinstance(loss, Loss) or loss.quadratic or not noise > 0:
-        return 1.0
-    found = float(np.mean((_slopes(loss, noise) / mean_curvature(loss, noise)) ** 2))
-    return found if np.isfinite(found) and found > 0 else 1.0
-
-
 def _slopes(loss: Loss, noise: float) -> Floats:
     """ψ(e) / σ for normal errors; divided by σ now, because squares of extreme numbers overflow or underflow."""
     e = noise * NORMAL_ERRORS

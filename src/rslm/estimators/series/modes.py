@@ -22,6 +22,7 @@ from rslm.runtime.types import Floats
 Complexes = NDArray[np.complexfloating[Any, Any]]
 Flags = NDArray[np.bool_]
 
+NO_POLES: Complexes = np.zeros(0, dtype=np.complex128)
 QUICKEST = 14.0  # largest δ: such an exponential is over after one sample
 NEAR = 0.5  # two real poles are a pair if their decays differ by less than this, relative to the smaller one
 FLAT = 1e-4  # a pair with an angle below this in n samples counts as a double pole

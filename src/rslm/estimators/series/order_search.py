@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.fft import fft, next_fast_len
 
 from rslm.estimators.series.likelihood import EXACT, Scored, best, channels_of, scored
-from rslm.estimators.series.modes import Modes, level, modes_of
+from rslm.estimators.series.modes import NO_POLES, Modes, level, modes_of
 from rslm.estimators.series.pilot import interpolated
 from rslm.estimators.series.subspace import leading_space, poles_of
 from rslm.estimators.series.variable_projection import Channels, Fit, fitted, refined
@@ -75,7 +75,7 @@ class OrderSearch:
             return best(list(self.path.values())) if self.path else self._nothing()
 
     def _nothing(self) -> Scored:
-        empty = modes_of(np.zeros(0), self.Y.shape[1], bool(np.iscomplexobj(self.Y)))
+        empty = modes_of(NO_POLES, self.Y.shape[1], bool(np.iscomplexobj(self.Y)))
         return self._scored(fitted(channels_of(self.Y), empty))
 
     def _grown(self, found: Scored) -> Scored:
@@ -148,7 +148,7 @@ class OrderSearch:
     def _climbed(self, data: Channels, slowest: float) -> Scored:
         """The best of the orders 0, 1, …, of which none is tried after several without a better one."""
         starts = _Starts(self.Y, data, self.largest)
-        empty = modes_of(np.zeros(0), data.n, starts.is_complex)
+        empty = modes_of(NO_POLES, data.n, starts.is_complex)
         fits = {0: self._scored(fitted(data, empty))}
         top = fits[0]
         for order in range(1, self.largest + 1):

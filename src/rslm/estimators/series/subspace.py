@@ -32,7 +32,8 @@ def leading_space(Y: NDArray[Any], window: int, rank: int) -> NDArray[Any]:
     n = Y.shape[1]
     is_complex = np.iscomplexobj(Y)
     length, windows = next_fast_len(n, real=not is_complex), n - window + 1
-    forward, back = (fft, ifft) if is_complex else (rfft, irfft)
+    forward: Any = fft if is_complex else rfft
+    back: Any = ifft if is_complex else irfft
     transform = forward(Y, length)
 
     def product(x: NDArray[Any]) -> NDArray[Any]:

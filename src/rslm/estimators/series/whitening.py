@@ -63,7 +63,7 @@ class Whitening:
             return white
         columns, factor = self._of_missing
         along = np.asarray(columns.T @ white)
-        return white - np.asarray(columns @ cho_solve_banded((factor, True), along, check_finite=False))
+        return np.asarray(white - columns @ cho_solve_banded((factor, True), along, check_finite=False))
 
     def _column(self, X: NDArray[Any]) -> Flags:
         return self.seen if X.ndim == 1 else self.seen[:, None]

@@ -15,6 +15,8 @@ from scipy.linalg import cholesky, solve_triangular
 from rslm.estimators.series.dynamics import autoregression
 from rslm.runtime.types import Floats
 
+ROUNDING = 1e-13  # of the Gram matrix of gaps, relative to its diagonal, for each of its rows
+
 
 def rows_of_gaps(missing: NDArray[np.intp], impulse: Floats, partial: Floats) -> Floats:
     """Whitened rows, (missing, n), of single ones whose filtered form is `impulse`, shifted."""
@@ -45,7 +47,10 @@ class Elimination:
 
 
 def eliminate(gaps: Floats, rows: Floats) -> Elimination:
-    factor = cholesky(gaps @ gaps.T, lower=True)
+    gram = gaps @ gaps.T
+    # Exponentials within a long gap are almost annihilated by the filter, so the matrix may be singular up to rounding.
+    gram[np.diag_indices_from(gram)] *= 1.0 + ROUNDING * len(gram)
+    factor = cholesky(gram, lower=True)
     products = solve_triangular(factor, gaps @ rows.T, lower=True)
     left = rows - solve_triangular(factor, products, lower=True, trans="T").T @ gaps
     return Elimination(left, factor, products, 2 * float(np.log(np.diag(factor)).sum()))
