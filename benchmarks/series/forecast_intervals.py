@@ -7,8 +7,8 @@ At every origin a model is fitted to the samples before, with default settings, 
 mean width are those of 90 % intervals, over all origins and horizons, and over the first and the last quarter of the
 horizons; widths are in standard deviations of the samples' differences from their seasonal or last values. Two
 intervals are compared: `predict_interval`, and the last period, or the last sample, ± normal quantiles of the errors
-that this made one period, two periods, … after earlier samples. Real series are skipped if they are absent. "break" has a jump in the level at sample 300, which
-no method can foresee: origins before it miss.
+that this made one period, two periods, … after earlier samples. Real series are skipped if they are absent. "break" has
+a jump in the level at sample 300, which no method can foresee: origins before it miss.
 """
 
 from __future__ import annotations
