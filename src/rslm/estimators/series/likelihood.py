@@ -2,7 +2,8 @@
 
 A channel of N samples whose whitened residuals have the sum of squares s contributes N log(s/N) + log |Σ|, where Σ is
 the covariance of its noise for innovations of variance 1. A parameter costs log N · N/(N − p − 2), the second factor
-for small samples. Real and imaginary parts count as two samples and two parameters.
+for small samples. N is the number of samples that tell of the parameter: of a mode that decays, those before it is
+over. Real and imaginary parts count as two samples and two parameters.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.estimators.series.modes import Modes
 from rslm.estimators.series.variable_projection import Channels, Fit
 from rslm.estimators.series.whitening import Flags, Whitening, reflections_of
 from rslm.runtime.types import Floats
 
 EXACT = 1e-9  # an error this small relative to the samples is not noise
+LASTING = 5.0  # a mode with the decay δ is over after this divided by δ samples
+FEWEST = 100.0  # samples that count at least: fewer would let modes follow the noise of the first samples
 MEMORY = 3  # most samples that noise remembers
 
 
@@ -52,10 +56,10 @@ def scored(Y: NDArray[Any], fit: Fit, memory: int = MEMORY) -> Scored:
     chosen: list[Whitening] = []
     squares = np.zeros(len(Y))
     shared: dict[bytes, Whitening] = {}
-    total = cost = 0.0
+    total, memories = 0.0, 0
     seen = ~np.isnan(Y)
     count = real * int(seen.sum())
-    parameters = fit.modes.parameters + real * fit.modes.order * len(Y)
+    of_modes = _costs(fit.modes, count, real * len(Y))
     for c, (y, signal) in enumerate(zip(Y, fit.signal, strict=True)):
         left = y - signal
         floor = max(EXACT**2 * float(np.nansum(np.abs(y) ** 2)), np.finfo(float).tiny)
@@ -66,11 +70,21 @@ def scored(Y: NDArray[Any], fit: Fit, memory: int = MEMORY) -> Scored:
         chosen.append(whitening)
         N = real * whitening.observed
         total += N * math.log(max(squares[c], floor) / N) + whitening.log_determinant
-        cost += len(whitening.reflections)
-    p = parameters + cost
-    penalty = math.inf if p >= count - 2 else p * math.log(count) * count / (count - p - 2)
+        memories += len(whitening.reflections)
+    p = fit.modes.parameters + real * fit.modes.order * len(Y) + memories
+    price = float(of_modes.sum()) + memories * math.log(count)
+    penalty = math.inf if p >= count - 2 else price * count / (count - p - 2)
     sizes = np.sqrt(np.maximum(squares, np.finfo(float).tiny) / np.maximum(seen.sum(axis=1), 1))
     return Scored(replace(fit, squares=squares), tuple(chosen), sizes, total + penalty)
+
+
+def _costs(modes: Modes, count: int, numbers: int) -> Floats:
+    """What the parameters of each mode cost; `count` samples there are, and `numbers` in an amplitude."""
+    with np.errstate(divide="ignore"):
+        lasting = LASTING / np.maximum(-modes.growth(), 0.0)
+    seen = np.minimum(np.maximum(lasting, FEWEST), count)
+    free = sum(part.astype(float) for part in modes.free)
+    return np.asarray((free + numbers * np.where(modes.pair, 2, 1)) * np.log(np.maximum(seen, 2.0)))
 
 
 def _memories(

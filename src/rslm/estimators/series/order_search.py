@@ -30,6 +30,7 @@ from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
 SHORTEST, LONGEST, LONGER = 8, 4096, 5  # windows of the starts, and the factor from one to the next
+BEGINNING, LONGEST_OF_BEGINNING = 40, 100  # first samples from which quick modes are found, and their longest window
 REFINED = 2  # starts of an order that are refined
 PATIENCE = 5  # orders without a better one after which the search ends
 ROUGH, FINE = 1e-2, 1e-10  # a fit ends where the criterion would fall by less than this; relative for the last fit
@@ -258,10 +259,11 @@ class _Starts:
         self.is_complex = bool(np.iscomplexobj(Y))
         self._spaces: list[NDArray[Any]] = []
         filled = self._whitened(interpolated(Y))
-        for window in _windows(filled.shape[1]):
-            rank = min(largest, window - 1, len(Y) * (filled.shape[1] - window + 1) - 1)
+        n = filled.shape[1]
+        for length, window in [*((n, window) for window in _windows(n)), *_beginnings(n)]:
+            rank = min(largest, window - 1, len(Y) * (length - window + 1) - 1)
             if rank > 0:
-                self._spaces.append(leading_space(filled, window, rank))
+                self._spaces.append(leading_space(filled[:, :length], window, rank))
 
     def _whitened(self, X: NDArray[Any]) -> NDArray[Any]:
         """The channels with white noise of size 1; exponentials keep their poles."""
@@ -300,11 +302,19 @@ class _Starts:
             yield slow * np.exp(np.array([1j, -1j]) * angle)
         else:
             yield np.array([slow])
-        for window in _windows(n)[:2]:
+        for length, window in [*((n, window) for window in _windows(n)[:2]), *_beginnings(n)]:
             if window > count:
-                poles = poles_of(leading_space(white, window, count))
+                poles = poles_of(leading_space(white[:, :length], window, count))
                 if np.isfinite(poles).all():
                     yield poles
+
+
+def _beginnings(n: int) -> Iterator[tuple[int, int]]:
+    """Lengths and windows of the first samples of a series: the rest is only noise to a mode that decays quickly."""
+    length = BEGINNING
+    while 2 * length < n:
+        yield length, min(length // 2, LONGEST_OF_BEGINNING)
+        length *= 10
 
 
 def _windows(n: int) -> list[int]:
