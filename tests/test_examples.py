@@ -148,6 +148,16 @@ def test_the_example_of_a_panel(tmp_path, capsys):
     assert "Global optimum" in capsys.readouterr().out
 
 
+def test_the_example_of_a_series(tmp_path, capsys):
+    """It draws a picture, and its parts are those that the series was made of."""
+    main = runpy.run_path(str(ROOT / "examples" / "series.py"))["main"]
+    model, later, inside = main(tmp_path / "series.png")
+    assert (tmp_path / "series.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(part.kind for part in model.components_) == ["decay", "oscillation", "oscillation", "trend"]
+    assert inside >= 0.75 * len(later)
+    assert "of 24 months are inside" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_all_code_is_run(page):
     """Python has prompts, a console runs `rslm`; whatever is not run is plain text, and what is indented formulas."""
