@@ -90,7 +90,9 @@ def fid(lines: int, noises: Floats, rng: np.random.Generator) -> Truth:
     ppm, sizes = np.array(list(LINES.values())[:lines]).T
     hertz = (ppm - WATER) * LARMOR + rng.uniform(-1.0, 1.0, lines)
     dampings = np.pi * rng.uniform(3.0, 7.0, lines)  # per second; the width of a line is 3 … 7 Hz
-    amplitudes = sizes * rng.uniform(0.8, 1.2, lines) * np.exp(1j * (rng.uniform(0, 2 * np.pi) + rng.normal(0, 0.2, lines)))
+    amplitudes = (
+        sizes * rng.uniform(0.8, 1.2, lines) * np.exp(1j * (rng.uniform(0, 2 * np.pi) + rng.normal(0, 0.2, lines)))
+    )
     coils = np.ones(1) if len(noises) == 1 else rng.uniform(0.4, 1.0, len(noises))
     turned = coils * np.exp(2j * np.pi * rng.random(len(noises))) if len(noises) > 1 else coils
     return Truth(np.exp(DWELL * (-dampings + 2j * np.pi * hertz)), np.outer(amplitudes, turned), noises)
