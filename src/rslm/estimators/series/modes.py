@@ -111,8 +111,8 @@ class Modes:
             fixed=self.fixed | fixed,
         )
 
-    def moved(self, step: Floats, slowest: float) -> Modes:
-        """After a step of the free parameters; no modulus exceeds e^{−slowest}."""
+    def moved(self, step: Floats, slowest: float, quickest: float = QUICKEST) -> Modes:
+        """After a step of the free parameters; no modulus exceeds e^{−slowest}, and no decay exceeds `quickest`."""
         decays, turns = self.free
         count = int(decays.sum())
         decay, turn = self.decay.copy(), self.turn.copy()
@@ -122,9 +122,9 @@ class Modes:
             turn = (turn + math.pi) % (2.0 * math.pi) - math.pi
         else:
             turn = np.minimum(turn, math.pi**2)
-            turn = np.maximum(turn, np.where(self.steady | self.fixed, 0.0, -((0.5 * QUICKEST) ** 2)))
+            turn = np.maximum(turn, np.where(self.steady | self.fixed, 0.0, -((0.5 * quickest) ** 2)))
         grown = np.sqrt(np.maximum(-turn, 0.0)) if not self.is_complex else np.zeros_like(turn)
-        decay = np.where(self.steady | self.fixed, 0.0, np.maximum(np.minimum(decay, QUICKEST), grown + slowest))
+        decay = np.where(self.steady | self.fixed, 0.0, np.maximum(np.minimum(decay, quickest), grown + slowest))
         return replace(self, decay=decay, turn=turn)
 
     # ---- columns ---------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class OrderSearch:
         for order in range(1, self.largest + 1):
             raise_if_stopped()
             for modes in starts.of(order, {}):
-                fit = fitted(data, _bounded(modes, bound))
+                fit = fitted(data, _bounded(modes, bound, data))
                 if self._exact(fit, NEARLY):
                     fit = self._fit(data, fit.modes, FINE, STEPS, bound)
                 if self._exact(fit):
@@ -169,7 +169,7 @@ class OrderSearch:
 
     def _first(self, data: Channels, starts: Iterable[Modes], slowest: float) -> list[Fit]:
         """Fits with the modes of some starts as they are, the best first."""
-        fits = [fitted(data, _bounded(modes, slowest)) for modes in starts]
+        fits = [fitted(data, _bounded(modes, slowest, data)) for modes in starts]
         return sorted(fits, key=lambda fit: float(fit.squares @ data.sizes**-2.0))
 
     def _fit(self, data: Channels, modes: Modes, tol: float, steps: int, slowest: float) -> Fit:
@@ -246,8 +246,8 @@ def released(modes: Modes) -> Modes:
     return replace(modes, steady=none, fixed=none)
 
 
-def _bounded(modes: Modes, slowest: float) -> Modes:
-    return modes.moved(np.zeros(modes.parameters), slowest)
+def _bounded(modes: Modes, slowest: float, data: Channels) -> Modes:
+    return modes.moved(np.zeros(modes.parameters), slowest, data.quickest)
 
 
 def _sizes(Y: NDArray[Any]) -> Floats:

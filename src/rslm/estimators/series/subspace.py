@@ -115,7 +115,7 @@ def _looked(windows: NDArray[Any]) -> NDArray[Any]:
 
 
 def gram_of_windows(Y: NDArray[Any], window: int) -> NDArray[Any]:
-    """H Hᴴ: its first row is a correlation, and the products in every other row differ from those before by the ends."""
+    """H Hᴴ: its first row is a correlation, and every other row differs from the one before by products of the ends."""
     total = np.zeros((window, window), dtype=Y.dtype)
     last = Y.shape[1] - window
     for series in Y:

@@ -7,14 +7,16 @@ may have memory, and a size of its own in every channel: samples are whitened an
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.estimators.series.modes import Modes, paired
+from rslm.estimators.series.modes import QUICKEST, Modes, paired
 from rslm.estimators.series.whitening import Whitening
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
@@ -22,6 +24,7 @@ from rslm.runtime.types import Floats
 SEPARATE = 1e-12  # relative singular value below which basis columns count as dependent
 TALL = 10  # rows per column from which the speed of a factorisation matters
 INDEPENDENT = 1e-2  # least entry of the diagonal of R, relatively, for which squaring it loses no more than four digits
+UNSEEN = math.log(10.0)  # most that a mode may decay before the first sample that is seen
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-9, 1e9
 EASIER, HARDER = (
     0.2,
@@ -41,6 +44,12 @@ class Channels:
     @property
     def n(self) -> int:
         return int(self.samples.shape[1])
+
+    @cached_property
+    def quickest(self) -> float:
+        """Largest decay of a mode: nothing is known of one that is over before the first sample that is seen."""
+        before = int(np.argmax(np.any([w.seen for w in self.whitenings], axis=0)))
+        return UNSEEN / before if before else QUICKEST
 
     def groups(self) -> list[tuple[Whitening, list[int]]]:
         """Channels with the same whitening are solved together, unless samples have weights."""
@@ -94,7 +103,7 @@ def refined(data: Channels, modes: Modes, *, tol: float, most_steps: int, slowes
 
     No modulus of a pole exceeds e^{−slowest}.
     """
-    point = _evaluated(data, modes.moved(np.zeros(modes.parameters), slowest))
+    point = _evaluated(data, modes.moved(np.zeros(modes.parameters), slowest, data.quickest))
     gradient, hessian = _sloped(data, point)
     damping, steps, converged = FIRST_DAMPING, 0, not len(gradient)
     while steps < most_steps and not converged and damping < MOST_DAMPING:
@@ -106,7 +115,7 @@ def refined(data: Channels, modes: Modes, *, tol: float, most_steps: int, slowes
         if not gain > tol * point.value:
             converged = True
             break
-        trial = _evaluated(data, here.moved(step, slowest))
+        trial = _evaluated(data, here.moved(step, slowest, data.quickest))
         if trial.value < point.value:
             damping = max(EASIER * damping, LEAST_DAMPING)
             point = trial
