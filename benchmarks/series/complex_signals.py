@@ -30,8 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import report
 from rslm import HankelModel
 
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
+Floats = NDArray[Any]
+Complexes = NDArray[Any]
 
 DWELL = 5e-4  # seconds
 LARMOR = 127.7  # Hz per ppm

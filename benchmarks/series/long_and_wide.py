@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import forget_peak, peak_memory, report
-from hankel_baselines import Array, slra
+from hankel_baselines import slra
 from rslm import HankelModel
 from rslm.estimators.series.likelihood import channels_of
 from rslm.estimators.series.modes import modes_of
 from rslm.estimators.series.variable_projection import refined
+
+Array = NDArray[Any]
 
 SAMPLES, MISSING = 100_000, 0.2
 ORDERS, NOISES = (5, 8, 10), (0.2, 1.0, 3.0)

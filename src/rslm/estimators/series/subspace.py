@@ -48,7 +48,7 @@ def _by_windows(Y: NDArray[Any], window: int) -> Product:
 
     def product(x: NDArray[Any]) -> NDArray[Any]:
         raise_if_stopped()
-        c = back(transform * forward(x.ravel(), length).conj(), length)[:, :windows]
+        c: NDArray[Any] = back(transform * forward(x.ravel(), length).conj(), length)[:, :windows]
         return np.asarray(back(np.sum(transform * forward(c, length).conj(), axis=0), length)[:window])
 
     return product

@@ -1,7 +1,7 @@
 """Spikes and missing samples: the error relative to that of the complete series without spikes.
 
-    python benchmarks/series/robust.py spikes     # in 5 % of the samples, of 10 times the signal
-    python benchmarks/series/robust.py missing    # 30 % of the samples
+    python benchmarks/series/robust_series.py spikes     # in 5 % of the samples, of 10 times the signal
+    python benchmarks/series/robust_series.py missing    # 30 % of the samples
 
 Series are impulse responses of order 5 with 199 samples and noise 0.05 (the set D1 of `hankel.py`, with other seeds).
 All settings of HankelModel are the defaults but for the loss: the order is found too. "spikes known" has the true
@@ -60,7 +60,7 @@ def fitted(y: Array, loss: str = "square") -> tuple[HankelModel, float]:
     return model, time.process_time() - began
 
 
-def distance(signal: Array, truth: Array) -> float:
+def distance(signal: Any, truth: Array) -> float:
     return float(np.sqrt(np.mean((signal - truth) ** 2)))
 
 
