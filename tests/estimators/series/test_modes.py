@@ -2,11 +2,19 @@
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.optimize import least_squares
 
 from rslm.estimators.series.likelihood import channels_of, scored
 from rslm.estimators.series.modes import modes_of, paired, powers
-from rslm.estimators.series.subspace import leading_space, poles_of, singular_space
+from rslm.estimators.series.subspace import (
+    _by_ends,
+    _by_windows,
+    gram_of_windows,
+    leading_space,
+    poles_of,
+    singular_space,
+)
 from rslm.estimators.series.variable_projection import Channels, fitted, refined
 from rslm.estimators.series.whitening import Whitening
 
@@ -30,7 +38,7 @@ def test_derivatives_are_those_of_finite_differences(k):
     n, rng = 40, np.random.default_rng(0)
     modes = list(all_modes(n))[k]
     a = rng.standard_normal(modes.order) + (1j * rng.standard_normal(modes.order) if modes.is_complex else 0.0)
-    found = modes.derivatives(*modes.columns(n), a)
+    found = modes.slopes(modes.basis(n)) @ modes.mixing(a)
     for i, step in enumerate(1e-6 * np.eye(modes.parameters)):
         slope = (modes.moved(step, -1.0).basis(n) - modes.moved(-step, -1.0).basis(n)) @ a / 2e-6
         assert np.allclose(found[:, i], slope, atol=1e-6 * np.abs(found[:, i]).max())
@@ -110,6 +118,28 @@ def test_no_pole_leaves_the_unit_disc():
     assert np.abs(fit.modes.poles()).max() <= 1 + 1e-12
     free = refined(channels_of(y[None]), modes, tol=1e-14, most_steps=50, slowest=-0.1)
     assert np.allclose(np.abs(free.modes.poles()), 1.02)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize(("n", "window"), [(50, 20), (20, 2), (31, 30), (300, 20)])
+def test_products_of_windows_are_those_of_the_hankel_matrix(n, window, is_complex):
+    rng = np.random.default_rng(1)
+    Y = rng.standard_normal((2, n)) + (1j * rng.standard_normal((2, n)) if is_complex else 0.0)
+    H = np.hstack([sliding_window_view(y, window).T for y in Y])
+    wanted = H @ H.conj().T
+    assert np.allclose(gram_of_windows(Y, window), wanted, rtol=1e-12, atol=1e-12 * n)
+    x = rng.standard_normal(window) + (1j * rng.standard_normal(window) if is_complex else 0.0)
+    for product in (_by_windows, _by_ends):
+        assert np.allclose(product(Y, window)(x), wanted @ x, rtol=1e-12, atol=1e-11 * n)
+
+
+def test_no_mode_is_over_before_the_first_sample_that_is_seen():
+    y = 0.9 ** np.arange(60.0)
+    y[:2], y[2] = np.nan, 5.0  # an exponential that decays quickly would fit this sample
+    data = channels_of(y[None])
+    fit = refined(data, modes_of(np.array([0.9, 0.01], dtype=complex), 60, False), tol=1e-12, most_steps=50)
+    assert np.abs(fit.modes.poles()).min() >= 10**-0.5 - 1e-12
+    assert np.abs(fit.signal[:, :2]).max() < 100.0
 
 
 @pytest.mark.parametrize("window", [20, 200])  # formed, and by products

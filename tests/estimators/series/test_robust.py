@@ -5,6 +5,7 @@ import pytest
 
 import rslm
 from rslm import HankelModel
+from rslm.estimators.series.first_samples import reconsidered
 from rslm.estimators.series.loss import Units, mean_curvature
 from rslm.estimators.series.spikes import find_spikes
 from rslm.losses import Absolute, EpsilonInsensitive, Huber, Loss, Square
@@ -207,6 +208,18 @@ def test_a_spike_in_the_first_sample_is_found():
     truth, y, _, _ = spiked(0)
     y[0] = truth[0] + 10.0
     assert np.flatnonzero(find_spikes(y[None], 12).spikes[0]).tolist() == [0]
+
+
+def test_first_samples_are_spikes_or_quick_decay():
+    t, none = np.arange(150), np.zeros((1, 150), dtype=bool)
+    noise = NOISE * np.random.default_rng(1).standard_normal(150)
+    quick = 2 * (-0.6) ** t + 0.98**t + noise
+    wrong = none.copy()
+    wrong[0, [0, 2, 4]] = True
+    assert not reconsidered(quick[None], wrong, 12).any()
+    slow = np.cos(0.4 * t) * 0.98**t + noise
+    slow[[2, 4]] += 3.0
+    assert np.flatnonzero(reconsidered(slow[None], none, 12)).tolist() == [2, 4]
 
 
 def test_a_signal_that_decays_quickly_is_no_spike():

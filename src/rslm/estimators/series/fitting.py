@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.estimators.series.first_samples import reconsidered
 from rslm.estimators.series.learned import Learned
 from rslm.estimators.series.likelihood import MEMORY, Scored, channels_of, scored
 from rslm.estimators.series.loss import Units, of_width
@@ -56,7 +58,10 @@ def prepared(Y: NDArray[Any], size: float, largest: int, robust: bool) -> Given:
     if not robust:
         return Given(samples, size, interpolated(samples))
     spikes = find_spikes(samples, largest)
-    kept = np.where(spikes.spikes, np.nan, samples)
+    flags = spikes.spikes
+    with suppress(Stopped):  # the search that follows ends at once too
+        flags = reconsidered(samples, flags, largest)
+    kept = np.where(flags, np.nan, samples)
     more = math.sqrt(float(np.nanmean(kept**2))) or 1.0
     return Given(kept / more, size * more, spikes.signal / more)
 

@@ -112,8 +112,8 @@ class Modes:
             fixed=self.fixed | fixed,
         )
 
-    def moved(self, step: Floats, slowest: float) -> Modes:
-        """After a step of the free parameters; no modulus exceeds e^{−slowest}."""
+    def moved(self, step: Floats, slowest: float, quickest: float = QUICKEST) -> Modes:
+        """After a step of the free parameters; no modulus exceeds e^{−slowest}, and no decay exceeds `quickest`."""
         decays, turns = self.free
         count = int(decays.sum())
         decay, turn = self.decay.copy(), self.turn.copy()
@@ -123,65 +123,73 @@ class Modes:
             turn = (turn + math.pi) % (2.0 * math.pi) - math.pi
         else:
             turn = np.minimum(turn, math.pi**2)
-            turn = np.maximum(turn, np.where(self.steady | self.fixed, 0.0, -((0.5 * QUICKEST) ** 2)))
+            turn = np.maximum(turn, np.where(self.steady | self.fixed, 0.0, -((0.5 * quickest) ** 2)))
         grown = np.sqrt(np.maximum(-turn, 0.0)) if not self.is_complex else np.zeros_like(turn)
-        decay = np.where(self.steady | self.fixed, 0.0, np.maximum(np.minimum(decay, QUICKEST), grown + slowest))
+        decay = np.where(self.steady | self.fixed, 0.0, np.maximum(np.minimum(decay, quickest), grown + slowest))
         return replace(self, decay=decay, turn=turn)
 
     # ---- columns ---------------------------------------------------------------------------------------------------
 
     def basis(self, n: int) -> NDArray[Any]:
-        """The columns whose combinations are the signals, (n, order)."""
-        return self.columns(n)[0]
-
-    def columns(self, n: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The basis, and for each of its columns x_t the column t x_t."""
-        t = np.arange(n, dtype=np.float64)[:, None]
+        """The columns whose combinations are the signals, (n, order); each is contiguous."""
         if self.is_complex:
-            B = powers(self.poles(), n)
-            return B, t * B
-        B, at = np.empty((n, self.order)), self.places
-        B[:, at[~self.pair]] = powers((self.sign * np.exp(-self.decay))[~self.pair], n)
+            return powers(self.poles(), n)
+        B, at = np.empty((self.order, n)), self.places
+        B[at[~self.pair]] = powers((self.sign * np.exp(-self.decay))[~self.pair], n).T
         angle = np.sqrt(np.abs(self.turn))
         flat = angle * n < FLAT
         real = self.pair & (self.turn < 0) & ~flat
-        slow, fast = (powers((self.sign * np.exp(s * angle - self.decay))[real], n) for s in (1.0, -1.0))
-        B[:, at[real]], B[:, at[real] + 1] = 0.5 * (slow + fast), 0.5 * (slow - fast) / angle[real]
-        turned = self.pair & ~real
-        both = powers((self.sign * np.exp(-self.decay + 1j * np.where(flat, 0.0, angle)))[turned], n)
-        sine = np.where(flat[turned], t * both.real, both.imag / np.where(flat[turned], 1.0, angle[turned]))
-        B[:, at[turned]], B[:, at[turned] + 1] = both.real, sine
-        return B, t * B
+        if real.any():
+            slow, fast = (powers((self.sign * np.exp(s * angle - self.decay))[real], n).T for s in (1.0, -1.0))
+            B[at[real]], B[at[real] + 1] = 0.5 * (slow + fast), 0.5 * (slow - fast) / angle[real, None]
+        turned = self.pair & ~real & ~flat
+        both = powers((self.sign * np.exp(-self.decay + 1j * angle))[turned], n).T
+        B[at[turned]], B[at[turned] + 1] = both.real, both.imag / angle[turned, None]
+        double = self.pair & flat
+        if double.any():
+            B[at[double]] = powers((self.sign * np.exp(-self.decay))[double], n).T
+            B[at[double] + 1] = np.arange(n) * B[at[double]]
+        return B.T
 
     @property
     def places(self) -> NDArray[np.intp]:
         """The first column of each mode."""
         return np.cumsum(np.where(self.pair, 2, 1)) - np.where(self.pair, 2, 1)
 
-    def derivatives(self, B: NDArray[Any], tB: NDArray[Any], a: NDArray[Any]) -> NDArray[Any]:
-        """The derivatives of the signal B a by the free parameters, (n, parameters)."""
-        decays, turns = self.free
-        at = self.places
+    def slopes(self, B: NDArray[Any]) -> NDArray[Any]:
+        """Columns of whose combinations the derivatives of a signal consist; `mixing` has the coefficients."""
+        n = len(B)
+        t = np.arange(n, dtype=np.float64)
         if self.is_complex:
-            along = tB * a
+            return (t * B.T).T
+        turns = self.free[1]
+        first, w = self.places[turns], self.turn[turns, None]
+        D = np.empty((self.order + len(first), n))
+        tB = np.multiply(t, B.T, out=D[: self.order])
+        flat = np.sqrt(np.abs(w[:, 0])) * n < FLAT
+        # d s_t / dw = (t c_t − s_t) / 2w, and −t³/6 e^{−δt} where w vanishes.
+        D[self.order :] = (tB[first] - B.T[first + 1]) / np.where(flat[:, None], 1.0, 2.0 * w)
+        D[self.order :][flat] = -(t * t / 6.0) * tB[first[flat]]
+        return D.T
+
+    def mixing(self, a: NDArray[Any]) -> NDArray[Any]:
+        """How much of each of the `slopes` the derivatives by the free parameters have, for the amplitudes a."""
+        decays, turns = self.free
+        if self.is_complex:
+            along = np.diag(a)
             return np.concatenate([-along[:, decays], 1j * along[:, turns]], axis=1)
-        by_decay = -tB[:, at] * a[at]
-        by_decay[:, self.pair] -= tB[:, at[self.pair] + 1] * a[at[self.pair] + 1]
-        first, w = at[turns], self.turn[turns]
-        by_turn = -0.5 * tB[:, first + 1] * a[first] + _slope_of_sine(w, B, tB, first) * a[first + 1]
-        return np.concatenate([by_decay[:, decays], by_turn], axis=1)
+        at, count = self.places, int(decays.sum())
+        M = np.zeros((self.order + int(turns.sum()), self.parameters))
+        M[at[decays], np.arange(count)] = -a[at[decays]]
+        second, by = at[decays & self.pair] + 1, np.flatnonzero(self.pair[decays])
+        M[second, by] = -a[second]
+        k, first = np.arange(int(turns.sum())), at[turns]
+        M[first + 1, count + k] = -0.5 * a[first]
+        M[self.order + k, count + k] = a[first + 1]
+        return M
 
 
 _ARRAYS = ("decay", "turn", "sign", "pair", "steady", "fixed")
-
-
-def _slope_of_sine(w: Floats, B: Floats, tB: Floats, first: NDArray[np.intp]) -> Floats:
-    """d s_t / dw = (t c_t − s_t) / 2w, and −t³/6 e^{−δt} where w vanishes."""
-    n = len(B)
-    flat = np.sqrt(np.abs(w)) * n < FLAT
-    t = np.arange(n, dtype=np.float64)[:, None]
-    at_zero = -(t * t / 6.0) * tB[:, first]
-    return np.where(flat, at_zero, (tB[:, first] - B[:, first + 1]) / np.where(flat, 1.0, 2.0 * w))
 
 
 def modes_of(poles: Complexes, n: int, is_complex: bool) -> Modes:
@@ -247,12 +255,13 @@ def _near(decay: Any, n: int) -> Any:
 
 
 def powers(z: NDArray[Any], n: int) -> NDArray[Any]:
-    """z^0 … z^(n − 1) in columns, by doubling, which is many times as fast as computing each power."""
-    B = np.ones((n, len(z)), dtype=z.dtype)
-    done, factor = 1, z.copy()
+    """z^0 … z^(n − 1) in contiguous columns, by doubling, which is many times as fast as computing each power."""
+    B = np.empty((len(z), n), dtype=z.dtype)
+    B[:, :1] = 1.0
+    done, factor = 1, z[:, None].copy()
     with np.errstate(under="ignore"):
         while done < n:
             more = min(done, n - done)
-            np.multiply(B[:more], factor, out=B[done : done + more])
+            np.multiply(B[:, :more], factor, out=B[:, done : done + more])
             done, factor = done + more, factor * factor
-    return B
+    return B.T

@@ -12,7 +12,7 @@ decay are taken as undamped, real ones as a level and slow pairs as a trend, if 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ PATIENCE = 5  # orders without a better one after which the search ends
 ROUGH, FINE = 1e-2, 1e-10  # a fit ends where the criterion would fall by less than this; relative for the last fit
 LONG, FEWER_STEPS = 20_000, 8  # of longer series one start of an order is refined, with fewer steps: starts are good
 STEPS, MORE_STEPS, MOST_STEPS = 15, 40, 300  # of a fit of any order, one of the chosen order, and the last one
+FEW_STEPS = 4  # of a fit that shows which mode is undamped
 GROWTH = math.log(100.0)  # largest growth of an exponential over the series: a larger one fits the last samples only
 STEEPEST = math.log(1e150)  # the same where there is no noise
 LAST = 20  # the last twentieth of the samples must not be the only reason for growth
@@ -48,6 +49,7 @@ STEADY, SLOW = (
 )  # a mode may be undamped if δn is below the first, a trend if its angle times n is below the second
 SLOW_MODE = 8.0  # a mode whose decay and angle are below this over n may mimic growth
 NEARLY = 1e-4  # relative error of a start from which a fit without noise is found
+ALMOST = 1e-2  # relative error of the largest order above which there is noise
 UNEQUAL = 2.0  # noise of channels is weighed again if the ratio of their sizes was wrong by more than this
 
 
@@ -63,6 +65,7 @@ class OrderSearch:
     stopped: bool = False
     spent: int = 0  #: steps
     slowest: float = 0.0  #: least decay of the modes that were found; negative if they may grow
+    _made: _Starts | None = None
 
     def run(self) -> Scored:
         """The best fit of the best order; the best one so far if the search is stopped."""
@@ -90,10 +93,11 @@ class OrderSearch:
         bound = -GROWTH / n
         others = modes.taken(np.abs(modes.growth() + 1j * _angles(modes)) * n >= SLOW_MODE)
         one = modes_of(np.exp(np.array([3.0 / n], dtype=complex)), n, modes.is_complex)
-        starts = _Starts(self.Y, data, self.largest)
+        starts = self._starts(data)
         tries = [released(modes), others.joined(one), others.joined(level(modes.is_complex)).joined(one)]
-        tries += [m for order in range(1, min(FEW, self.largest) + 1) for m in starts.of(order, {})]
         tries = [m for m in tries if m.order <= self.largest]
+        for order in range(1, min(FEW, self.largest) + 1):
+            tries += [fit.modes for fit in self._first(data, starts.of(order, {}), bound)[:REFINED]]
         options = [scored(self.Y, self._fit(data, m, self._tol, MORE_STEPS, bound), self.memory) for m in tries]
         options = [option for option in options if int((option.fit.modes.growth() > 0.0).sum()) == 1]
         if options and (top := best(options)).criterion < found.criterion - INSIST and self._lasts(top, found):
@@ -115,10 +119,13 @@ class OrderSearch:
     def _without_noise(self, starts: _Starts) -> Scored | None:
         """A fit of a series without noise, of which any number of modes may grow; None if there is noise."""
         data, bound = starts.data, -STEEPEST / self.Y.shape[1]
+        most = self._first(data, starts.of(self.largest, {}), bound)  # its poles include those of the true order
+        if not (most and self._exact(most[0], ALMOST)):
+            return None
         for order in range(1, self.largest + 1):
             raise_if_stopped()
             for modes in starts.of(order, {}):
-                fit = fitted(data, _bounded(modes, bound))
+                fit = fitted(data, _bounded(modes, bound, data))
                 if self._exact(fit, NEARLY):
                     fit = self._fit(data, fit.modes, FINE, STEPS, bound)
                 if self._exact(fit):
@@ -148,16 +155,15 @@ class OrderSearch:
 
     def _climbed(self, data: Channels, slowest: float) -> Scored:
         """The best of the orders 0, 1, …, of which none is tried after several without a better one."""
-        starts = _Starts(self.Y, data, self.largest)
+        starts = self._starts(data)
         empty = modes_of(NO_POLES, data.n, starts.is_complex)
         fits = {0: self._scored(fitted(data, empty))}
         top = fits[0]
         for order in range(1, self.largest + 1):
             raise_if_stopped()
-            options = [fitted(data, _bounded(m, slowest)) for m in starts.of(order, fits)]
+            options = self._first(data, starts.of(order, fits), slowest)
             if not options:
                 break
-            options.sort(key=lambda fit: float(fit.squares @ data.sizes**-2.0))
             many, steps = (1, FEWER_STEPS) if data.n > LONG else (REFINED, STEPS)
             rough = [self._fit(data, fit.modes, self._tol, steps, slowest) for fit in options[:many]]
             fits[order] = best([self._scored(fit) for fit in rough])
@@ -167,6 +173,17 @@ class OrderSearch:
             if order - top.order >= PATIENCE:
                 break
         return top
+
+    def _starts(self, data: Channels) -> _Starts:
+        """The starts for noise like that of `data`: those that were made before, if the noise was the same."""
+        if self._made is None or not self._made.serves(data):
+            self._made = _Starts(self.Y, data, self.largest)
+        return self._made
+
+    def _first(self, data: Channels, starts: Iterable[Modes], slowest: float) -> list[Fit]:
+        """Fits with the modes of some starts as they are, the best first."""
+        fits = [fitted(data, _bounded(modes, slowest, data)) for modes in starts]
+        return sorted(fits, key=lambda fit: float(fit.squares @ data.sizes**-2.0))
 
     def _fit(self, data: Channels, modes: Modes, tol: float, steps: int, slowest: float) -> Fit:
         fit = refined(data, modes, tol=tol, most_steps=steps, slowest=slowest)
@@ -181,9 +198,9 @@ class OrderSearch:
 
     # ---- the chosen order ------------------------------------------------------------------------------------------
 
-    def _refined(self, modes: Modes, noise: Scored, slowest: float) -> Scored:
+    def _refined(self, modes: Modes, noise: Scored, slowest: float, steps: int = MORE_STEPS) -> Scored:
         """The modes refined with the noise as it was found, and the noise that they leave."""
-        return self._scored(self._fit(channels_of(self.Y, noise), modes, self._tol, MORE_STEPS, slowest))
+        return self._scored(self._fit(channels_of(self.Y, noise), modes, self._tol, steps, slowest))
 
     @property
     def _tol(self) -> float:
@@ -203,12 +220,13 @@ class OrderSearch:
         """With modes that do not decay, where this lowers the criterion."""
         while tries := _holds(found.fit.modes, self.Y.shape[1]):
             raise_if_stopped()
-            options = [self._refined(tries[0], found, slowest)]  # all at once
-            if options[0].criterion >= found.criterion - ROUGH:
-                options += [self._refined(modes, found, slowest) for modes in tries[1:]]
-            if best(options).criterion >= found.criterion - ROUGH:
+            top = self._refined(tries[0], found, slowest)  # all at once
+            if top.criterion >= found.criterion - ROUGH and tries[1:]:
+                quick = best([self._refined(modes, found, slowest, FEW_STEPS) for modes in tries[1:]])
+                top = self._refined(quick.fit.modes, found, slowest)
+            if top.criterion >= found.criterion - ROUGH:
                 break
-            found = best(options)
+            found = top
         return found
 
 
@@ -241,8 +259,8 @@ def released(modes: Modes) -> Modes:
     return replace(modes, steady=none, fixed=none)
 
 
-def _bounded(modes: Modes, slowest: float) -> Modes:
-    return modes.moved(np.zeros(modes.parameters), slowest)
+def _bounded(modes: Modes, slowest: float, data: Channels) -> Modes:
+    return modes.moved(np.zeros(modes.parameters), slowest, data.quickest)
 
 
 def _sizes(Y: NDArray[Any]) -> Floats:
@@ -264,6 +282,14 @@ class _Starts:
             rank = min(largest, window - 1, len(Y) * (length - window + 1) - 1)
             if rank > 0:
                 self._spaces.append(leading_space(filled[:, :length], window, rank))
+
+    def serves(self, data: Channels) -> bool:
+        """Whether starts for other noise are the same; the size of the noise has no effect on those of one channel."""
+        mine, other = self.data, data
+        same = all(
+            np.array_equal(a.reflections, b.reflections) for a, b in zip(mine.whitenings, other.whitenings, strict=True)
+        )
+        return same and np.allclose(mine.sizes * other.sizes[0], other.sizes * mine.sizes[0], rtol=1e-9)
 
     def _whitened(self, X: NDArray[Any]) -> NDArray[Any]:
         """The channels with white noise of size 1; exponentials keep their poles."""

@@ -7,22 +7,24 @@ may have memory, and a size of its own in every channel: samples are whitened an
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lstsq
 
-from rslm.estimators.series.modes import Modes, paired
+from rslm.estimators.series.modes import QUICKEST, Modes, paired
 from rslm.estimators.series.whitening import Whitening
 from rslm.runtime.interrupts import raise_if_stopped
 from rslm.runtime.types import Floats
 
 SEPARATE = 1e-12  # relative singular value below which basis columns count as dependent
-TALL = 100  # rows per column from which the speed of a factorisation matters
+TALL = 10  # rows per column from which the speed of a factorisation matters
 INDEPENDENT = 1e-2  # least entry of the diagonal of R, relatively, for which squaring it loses no more than four digits
+UNSEEN = math.log(10.0)  # most that a mode may decay before the first sample that is seen
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-9, 1e9
 EASIER, HARDER = (
     0.2,
@@ -42,6 +44,12 @@ class Channels:
     @property
     def n(self) -> int:
         return int(self.samples.shape[1])
+
+    @cached_property
+    def quickest(self) -> float:
+        """Largest decay of a mode: nothing is known of one that is over before the first sample that is seen."""
+        before = int(np.argmax(np.any([w.seen for w in self.whitenings], axis=0)))
+        return UNSEEN / before if before else QUICKEST
 
     def groups(self) -> list[tuple[Whitening, list[int]]]:
         """Channels with the same whitening are solved together, unless samples have weights."""
@@ -73,11 +81,21 @@ class Fit:
 
 
 @dataclass(frozen=True, eq=False)
+class _Group:
+    """Channels that are solved together."""
+
+    whitening: Whitening
+    which: list[int]
+    Q: NDArray[Any]  #: orthonormal columns that span the whitened basis
+    left: NDArray[Any]  #: whitened residuals in columns
+
+
+@dataclass(frozen=True, eq=False)
 class _Point:
     fit: Fit
     value: float
-    gradient: Floats
-    hessian: Floats
+    basis: NDArray[Any]
+    groups: list[_Group]
 
 
 def refined(data: Channels, modes: Modes, *, tol: float, most_steps: int, slowest: float = 0.0) -> Fit:
@@ -85,24 +103,26 @@ def refined(data: Channels, modes: Modes, *, tol: float, most_steps: int, slowes
 
     No modulus of a pole exceeds e^{−slowest}.
     """
-    point = _evaluated(data, modes.moved(np.zeros(modes.parameters), slowest))
-    damping, steps, converged = FIRST_DAMPING, 0, not point.fit.modes.parameters
+    point = _evaluated(data, modes.moved(np.zeros(modes.parameters), slowest, data.quickest))
+    gradient, hessian = _sloped(data, point)
+    damping, steps, converged = FIRST_DAMPING, 0, not len(gradient)
     while steps < most_steps and not converged and damping < MOST_DAMPING:
         raise_if_stopped()
         steps += 1
         here = point.fit.modes
-        step = _step(point, damping, slowest)
-        gain = float(step @ (2.0 * point.gradient - point.hessian @ step))
+        step = _step(here, gradient, hessian, damping, slowest)
+        gain = float(step @ (2.0 * gradient - hessian @ step))
         if not gain > tol * point.value:
             converged = True
             break
-        trial = _evaluated(data, here.moved(step, slowest))
+        trial = _evaluated(data, here.moved(step, slowest, data.quickest))
         if trial.value < point.value:
             damping = max(EASIER * damping, LEAST_DAMPING)
             point = trial
             charted = paired(trial.fit.modes, data.n)
             if len(charted.decay) != len(trial.fit.modes.decay):
                 point = _evaluated(data, charted)
+            gradient, hessian = _sloped(data, point)
         else:
             damping *= HARDER
     return replace(point.fit, steps=steps, converged=converged)
@@ -110,12 +130,11 @@ def refined(data: Channels, modes: Modes, *, tol: float, most_steps: int, slowes
 
 def fitted(data: Channels, modes: Modes) -> Fit:
     """The amplitudes that fit best, at given modes."""
-    return _evaluated(data, modes, derivatives=False).fit
+    return _evaluated(data, modes).fit
 
 
-def _step(point: _Point, damping: float, slowest: float) -> Floats:
+def _step(modes: Modes, gradient: Floats, hessian: Floats, damping: float, slowest: float) -> Floats:
     """A damped Gauss–Newton step; moduli at their bound that it would enlarge stay there."""
-    modes, gradient, hessian = point.fit.modes, point.gradient, point.hessian
     size = np.maximum(np.diag(hessian), np.finfo(float).tiny)
     count = int(modes.free[0].sum())
     at_bound = np.zeros(len(gradient), dtype=bool)
@@ -137,35 +156,56 @@ def _step(point: _Point, damping: float, slowest: float) -> Floats:
 
 
 def _orthonormal(A: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A = Q R; by the Gram matrix, which is several times as fast, where the columns are far from dependent."""
+    """Q and the pseudo-inverse of R, where A = Q R.
+
+    By the Gram matrix, which is several times as fast, where the columns are far from dependent.
+    """
     if len(A) >= TALL * A.shape[1] > 0:
         with suppress(np.linalg.LinAlgError):
             R = np.linalg.cholesky(A.T @ A.conj()).T
             if float(np.abs(np.diag(R)).min()) > INDEPENDENT * float(np.linalg.norm(R)):
-                return np.asarray(A @ np.linalg.inv(R)), R
-    return np.linalg.qr(A)
+                inverse = np.linalg.inv(R)
+                return A @ inverse, inverse
+    Q, R = np.linalg.qr(A)
+    return Q, np.linalg.pinv(R, rcond=SEPARATE)
 
 
-def _evaluated(data: Channels, modes: Modes, derivatives: bool = True) -> _Point:
-    """The fit at some modes, with the gradient (−½ of the derivative) and Gauss–Newton's Hessian of the squares."""
-    B, tB = modes.columns(data.n)
+def _evaluated(data: Channels, modes: Modes) -> _Point:
+    """The fit at some modes."""
+    B = modes.basis(data.n)
     norms = np.maximum(np.sqrt(np.einsum("tk,tk->k", B.conj(), B).real), np.finfo(float).tiny)
-    channels, k = len(data.samples), modes.parameters if derivatives else 0
+    channels = len(data.samples)
     amplitudes = np.zeros((modes.order, channels), dtype=B.dtype)
-    squares, gradient, hessian = np.zeros(channels), np.zeros(k), np.zeros((k, k))
+    squares, groups = np.zeros(channels), []
     for whitening, which in data.groups():
-        Q, R = _orthonormal(data.whitened(B / norms, whitening, which[0]))
+        Q, inverse = _orthonormal(data.whitened(B / norms, whitening, which[0]))
         y = data.whitened(data.samples[which].T, whitening, which[0])
         along = Q.conj().T @ y
         left = y - Q @ along
         squares[which] = np.einsum("tc,tc->c", left.conj(), left).real
-        if modes.order:
-            amplitudes[:, which] = lstsq(R, along, cond=SEPARATE, lapack_driver="gelsy")[0] / norms[:, None]
-        for i, c in enumerate(which if k else []):
-            J = data.whitened(modes.derivatives(B, tB, amplitudes[:, c]), whitening, c)
-            J = J - Q @ (Q.conj().T @ J)
-            weight = 1.0 / data.sizes[c] ** 2
-            gradient += weight * (J.conj().T @ left[:, i]).real
-            hessian += weight * (J.conj().T @ J).real
+        amplitudes[:, which] = (inverse @ along) / norms[:, None]
+        groups.append(_Group(whitening, which, Q, left))
     fit = Fit(modes, amplitudes, (B @ amplitudes).T, squares)
-    return _Point(fit, float(squares @ data.sizes**-2.0), gradient, hessian)
+    return _Point(fit, float(squares @ data.sizes**-2.0), B, groups)
+
+
+def _sloped(data: Channels, point: _Point) -> tuple[Floats, Floats]:
+    """The gradient (−½ of the derivative) and Gauss–Newton's Hessian of the squares."""
+    modes = point.fit.modes
+    k = modes.parameters
+    gradient, hessian = np.zeros(k), np.zeros((k, k))
+    if not k:
+        return gradient, hessian
+    slopes = modes.slopes(point.basis)
+    for group in point.groups:
+        D, mixings = slopes, [modes.mixing(point.fit.amplitudes[:, c]) for c in group.which]
+        if len(mixings) == 1 and k < D.shape[1]:
+            D, mixings = D @ mixings[0], [np.eye(k)]
+        D = data.whitened(D, group.whitening, group.which[0])
+        D = D - group.Q @ (group.Q.conj().T @ D)
+        along, gram = D.conj().T @ group.left, D.conj().T @ D
+        for i, (c, M) in enumerate(zip(group.which, mixings, strict=True)):
+            weight = 1.0 / data.sizes[c] ** 2
+            gradient += weight * (M.conj().T @ along[:, i]).real
+            hessian += weight * (M.conj().T @ gram @ M).real
+    return gradient, hessian
