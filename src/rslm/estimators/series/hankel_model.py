@@ -72,7 +72,7 @@ class HankelModel(Driven, Estimator):
     tol : float, default=1e-3
         With a given C: converged when the relative gradient is at most this.
     max_iter : int, default=1000
-        Maximum number of iterations at one order.
+        With a given C: maximum number of iterations.
     max_time : float, optional
         Seconds after which the fit ends with the best answer so far, within two more seconds.
     verbose : int, default=0
