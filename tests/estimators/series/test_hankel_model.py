@@ -402,3 +402,14 @@ def test_a_large_level_is_found():
         assert np.sqrt(np.mean((signal - np.cos(0.3 * t[:120])) ** 2)) < 0.3 * np.sqrt(8 / 120) * 1.2
     ahead = high.forecast(30) - 1e4 - np.cos(0.3 * t[120:])
     assert np.sqrt(np.mean(ahead**2)) < 0.2  # 0.7 for the mean of the series
+
+
+def test_a_fit_that_leaves_nothing_known_of_the_noise_is_saved(tmp_path):
+    y = np.full(20, np.nan)
+    y[::4] = [1.0, -1.0, 0.5, 2.0, 0.3]
+    model = HankelModel(rank=9, C=1.0).fit(y)
+    assert np.isnan(model.noise_)
+    model.save(tmp_path / "model.rslm")
+    loaded = rslm.load(tmp_path / "model.rslm")
+    assert np.isnan(loaded.noise_)
+    assert np.array_equal(loaded.forecast(5), model.forecast(5))

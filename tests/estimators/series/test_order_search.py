@@ -60,6 +60,24 @@ def test_growth_in_noise_is_found_if_it_is_there():
     assert one.fit.modes.poles()[0] == pytest.approx(1.03, abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    "y", [1.05 ** np.arange(120), np.exp((0.3j - 0.01) * np.arange(200))], ids=["growth", "complex"]
+)
+def test_an_exponential_without_noise_is_found_and_converged(y):
+    model = HankelModel().fit(y)
+    assert model.rank_ == 1
+    assert np.allclose(model.signal_, y, rtol=1e-9)
+    assert model.converged_
+    assert "best one when" not in model.verdict_
+
+
+def test_growth_with_a_channel_that_has_only_the_last_samples():
+    t = np.arange(200)
+    y = np.column_stack([1.02**t + 0.01 * np.random.default_rng(3).standard_normal(200), 1.02**t])
+    y[:-8, 1] = np.nan
+    assert HankelModel().fit(y).score(y) > 0.999
+
+
 def test_a_channel_with_much_noise_does_not_spoil_another():
     t, errors = np.arange(300), []
     truth = np.stack([0.99**t * np.cos(0.3 * t), 0.99**t * np.sin(0.3 * t)], axis=1)
@@ -109,6 +127,17 @@ def test_the_bound_says_something():
     assert 0 < HankelModel().fit(y).excess_ < 0.3
     y[4] = np.nan
     assert HankelModel().fit(y).excess_ == np.inf
+
+
+def test_the_bound_is_not_made_of_rounding_errors():
+    y = 1e8 + np.cos(0.3 * np.arange(200)) + 0.05 * np.random.default_rng(1).standard_normal(200)
+    assert least_squares_bound(y[None], 3) <= np.sum((y - HankelModel().fit(y).signal_) ** 2)
+
+
+def test_components_of_huge_samples():
+    t = np.arange(200)
+    y = np.cos(0.3 * t) + 2 * np.cos(0.7 * t) + 0.1 * np.random.default_rng(0).standard_normal(200)
+    assert [round(one.period) for one in HankelModel().fit(1e300 * y).components_] == [9, 21]  # the largest first
 
 
 def test_components_add_up():

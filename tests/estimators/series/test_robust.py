@@ -246,3 +246,27 @@ def test_what_normal_noise_does_to_a_loss():
     assert mean_curvature(Huber(1.345 * 0.2), 0.2) == pytest.approx(0.8214, abs=1e-3)
     assert mean_curvature(Absolute(), 0.2) == pytest.approx(np.sqrt(2 / np.pi) / 0.2, rel=1e-3)
     assert mean_curvature(Units.for_noise(Absolute(), 5.0, 0.2).of(Absolute()), 0.2) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute"])
+def test_channels_may_have_different_units_and_noise(loss):
+    truth, y, wrong, _at = spiked(0)
+    other = y + NOISE * np.random.default_rng(9).standard_normal(len(y))
+    alike, apart = (HankelModel(loss=loss).fit(np.column_stack([wrong, unit * other])) for unit in (1.0, 1e4))
+    assert np.allclose(apart.signal_[:, 0], alike.signal_[:, 0], atol=0.1 * NOISE)
+    assert np.sqrt(np.mean((apart.signal_[:, 0] - truth) ** 2)) < 0.5 * NOISE
+
+
+def test_a_noisy_channel_does_not_spoil_another_with_a_robust_loss():
+    t, errors = np.arange(200), []
+    truth = np.column_stack([np.cos(0.3 * t), 2 * np.cos(0.3 * t + 1)])
+    for seed in range(4):
+        noise = np.array([0.05, 2.0]) * np.random.default_rng(seed).standard_normal(truth.shape)
+        errors.append(np.sqrt(np.mean((HankelModel(loss="huber").fit(truth + noise).signal_ - truth)[:, 0] ** 2)))
+    assert np.mean(errors) < 1.5 * 0.05 * np.sqrt(3 / 200)  # of the good channel alone, for 3 parameters
+
+
+def test_the_width_of_hubers_loss_does_not_depend_on_an_offset():
+    _truth, y, _wrong, _at = spiked(0)
+    near, far = (HankelModel(loss="huber").fit(y + offset).loss_.delta for offset in (0.0, 1e5))
+    assert far == pytest.approx(near, rel=0.2)

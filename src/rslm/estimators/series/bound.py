@@ -28,8 +28,10 @@ def least_squares_bound(Y: NDArray[Any], order: int) -> float:
     n = Y.shape[1]
     found, window = 0.0, max(SHORTEST, order + 2)
     while window <= min(WIDEST, n // 2):
-        squares = np.linalg.eigvalsh(gram_of_windows(Y, window))[: window - order]
-        found = max(found, float(np.maximum(squares, 0.0).sum()) / min(window, n - window + 1))
+        squares = np.linalg.eigvalsh(gram_of_windows(Y, window))
+        rounding = np.finfo(float).eps * n * float(squares[-1])
+        least = float(np.maximum(squares[: window - order] - rounding, 0.0).sum())
+        found = max(found, least / min(window, n - window + 1))
         window *= 2
     return found
 

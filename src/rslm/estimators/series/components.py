@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rslm.estimators.series.given import root_mean_square
 from rslm.estimators.series.learned import Learned
 from rslm.runtime.types import Floats
 
@@ -61,7 +62,7 @@ def components_of(learned: Learned, flat: bool) -> list[Component]:
         others.append(
             Component(kind, float(angle[k]) / (2.0 * np.pi), float(-growth[k]) + 0.0, signal_of(np.array([k])))
         )
-    return found + sorted(others, key=lambda one: -float(np.sum(np.abs(one.signal) ** 2)))
+    return found + sorted(others, key=lambda one: -root_mean_square(one.signal))
 
 
 def w_correlations(components: list[Component], window: int) -> Floats:

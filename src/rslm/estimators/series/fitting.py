@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from rslm.estimators.series.first_samples import reconsidered
 from rslm.estimators.series.learned import Learned
-from rslm.estimators.series.likelihood import MEMORY, Scored, channels_of, scored
+from rslm.estimators.series.likelihood import EXACT, MEMORY, Scored, channels_of, scored
 from rslm.estimators.series.loss import Units, of_width
 from rslm.estimators.series.modes import NO_POLES, modes_of
 from rslm.estimators.series.order_search import OrderSearch
 from rslm.estimators.series.pilot import interpolated
 from rslm.estimators.series.robust import reweighted
-from rslm.estimators.series.spikes import find_spikes
+from rslm.estimators.series.spikes import find_spikes, typical_size
 from rslm.estimators.series.subspace import poles_of, singular_space
 from rslm.estimators.series.trace_norm import rank_of, solved
 from rslm.estimators.series.variable_projection import fitted
@@ -28,7 +28,7 @@ from rslm.losses import Loss
 from rslm.runtime.types import Floats
 from rslm.solvers import Result
 
-LEAST_NOISE = 1e-5  # least noise that is assumed with a robust loss, for samples of size 1
+LEAST_NOISE = 1e-5  # least noise that is assumed with a given C, for samples of size 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +57,14 @@ def prepared(Y: NDArray[Any], size: float, largest: int, robust: bool) -> Given:
     samples = Y / size
     if not robust:
         return Given(samples, size, interpolated(samples))
-    spikes = find_spikes(samples, largest)
+    own = np.array([[typical_size(y[y != 0]) or 1.0] for y in samples])  # channels may have different units
+    spikes = find_spikes(samples / own, largest)
     flags = spikes.spikes
     with suppress(Stopped):  # the search that follows ends at once too
-        flags = reconsidered(samples, flags, largest)
+        flags = reconsidered(samples / own, flags, largest)
     kept = np.where(flags, np.nan, samples)
     more = math.sqrt(float(np.nanmean(kept**2))) or 1.0
-    return Given(kept / more, size * more, spikes.signal / more)
+    return Given(kept / more, size * more, spikes.signal * own / more)
 
 
 def found_by_likelihood(
@@ -73,7 +74,7 @@ def found_by_likelihood(
     Y = given.samples
     search = OrderSearch(Y, largest, MEMORY, report)
     best = search.run()
-    loss = loss or of_width(given.size * max(_noise(Y, best), LEAST_NOISE))
+    loss = loss or of_width(given.size * max(_noise(Y, best), EXACT))
     if robust and best.order and not search.stopped:
         try:
             best = reweighted(Y, best, loss, given.size, search.slowest)

@@ -67,12 +67,13 @@ class HankelModel(Driven, Estimator):
     loss : str or Loss, default="square"
         "square"; "huber" or "absolute" for series with spikes; or an instance, such as ``rslm.losses.Huber(0.5)``, of a
         loss of the difference y − h. With "huber", δ is 1.345 standard deviations of the noise, see ``loss_``;
-        "huber:0.5" sets it, in the units of y. With any loss except "square", spikes are found first and left out. With
+        "huber:0.5" sets it, in the units of y. Of several channels, those with more noise have a larger δ, in
+        proportion; the mean, in squares, is δ. With any loss except "square", spikes are found first and left out. With
         normal noise between the spikes, "huber" has a smaller error than "absolute".
     tol : float, default=1e-3
         With a given C: converged when the relative gradient is at most this.
     max_iter : int, default=1000
-        Maximum number of iterations at one order.
+        With a given C: maximum number of iterations.
     max_time : float, optional
         Seconds after which the fit ends with the best answer so far, within two more seconds.
     verbose : int, default=0

@@ -61,7 +61,7 @@ class Learned:
         both = parts.floats(arrays, "amplitudes", 2, modes.order, None)
         amplitudes = both[0] + 1j * both[1] if is_complex else both[0]
         seen = parts.flags(arrays, "seen", amplitudes.shape[1], None)
-        sizes = parts.floats(arrays, "noise_sizes", amplitudes.shape[1])
-        if (not is_complex and both[1].any()) or (sizes < 0).any() or not amplitudes.shape[1]:
+        sizes = parts.floats(arrays, "noise_sizes", amplitudes.shape[1], finite=False)  # NaN if nothing is known of it
+        if (not is_complex and both[1].any()) or (sizes < 0).any() or np.isinf(sizes).any() or not amplitudes.shape[1]:
             raise ValueError("amplitudes")
         return cls(modes, amplitudes, seen, sizes)

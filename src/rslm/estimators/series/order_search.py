@@ -73,7 +73,7 @@ class OrderSearch:
             found = self._searched(0.0)
             found = self._grown(found)
             last = self._fit(channels_of(self.Y, found), found.fit.modes, FINE, MOST_STEPS, self.slowest)
-            return self._scored(last)
+            return self._scored(replace(last, converged=last.converged or self._exact(last)))
         except Stopped:
             self.stopped = True
             return best(list(self.path.values())) if self.path else self._nothing()
@@ -109,6 +109,8 @@ class OrderSearch:
         """Whether growth is seen without the last samples, too: one that is far off is no reason."""
         Y = self.Y.copy()
         Y[:, -max(Y.shape[1] // LAST, 2) :] = np.nan
+        if np.isnan(Y).all(axis=1).any():
+            return False  # there is a channel with no other samples
         bound = -GROWTH / Y.shape[1]
         one, other = (
             scored(Y, self._fit(channels_of(Y), m, self._tol, MORE_STEPS, slowest), self.memory).criterion
@@ -134,8 +136,9 @@ class OrderSearch:
         return None
 
     def _exact(self, fit: Fit, error: float = EXACT) -> bool:
-        """Whether the residuals are so small, relative to the samples, that they are rounding errors."""
-        return bool((fit.squares <= error**2 * np.nansum(np.abs(self.Y) ** 2, axis=1)).all())
+        """Whether the residuals, not whitened, are so small relative to the samples that they are rounding errors."""
+        squares = np.nansum(np.abs(self.Y - fit.signal) ** 2, axis=1)
+        return bool((squares <= error**2 * np.nansum(np.abs(self.Y) ** 2, axis=1)).all())
 
     # ---- orders ----------------------------------------------------------------------------------------------------
 

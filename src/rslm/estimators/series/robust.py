@@ -6,11 +6,12 @@ the loss, for losses that grow more slowly than the square.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
-from rslm.estimators.series.likelihood import Scored, channels_of, scored
+from rslm.estimators.series.likelihood import EXACT, Scored, channels_of, scored
 from rslm.estimators.series.variable_projection import refined
 from rslm.losses import Loss
 from rslm.runtime.interrupts import raise_if_stopped
@@ -23,12 +24,18 @@ STEPS = 5  # of a fit with the same weights
 
 
 def reweighted(Y: Floats, found: Scored, loss: Loss, scale: float, slowest: float) -> Scored:
-    """The fit with a loss instead of squares; Y has NaN for missing samples and spikes, in units of `scale`."""
-    data = channels_of(Y)
-    fit, size = found.fit, float(np.nanstd(Y - found.fit.signal)) or np.finfo(float).tiny
+    """The fit with a loss instead of squares; Y has NaN for missing samples and spikes, in units of `scale`.
+
+    Residuals of a channel with more noise than others count in proportion: the loss is that of a channel with the mean
+    noise.
+    """
+    fit, squares = found.fit, np.nanmean((Y - found.fit.signal) ** 2, axis=1)
+    size = math.sqrt(float(squares.mean())) or np.finfo(float).tiny
+    ratios = np.maximum(np.sqrt(squares) / size, EXACT)
+    data = channels_of(Y, sizes=ratios)
     for _ in range(ROUNDS):
         raise_if_stopped()
-        left = np.where(np.isnan(Y), 0.0, Y - fit.signal)
+        left = np.where(np.isnan(Y), 0.0, Y - fit.signal) / ratios[:, None]
         far = np.where(left < 0, -1.0, 1.0) * np.maximum(np.abs(left), LEAST * size)
         weights = -loss.gradient(far * scale, np.zeros_like(far)) / (2.0 * scale * far)
         weights = np.where(np.isnan(Y), 0.0, np.maximum(weights, 0.0))
