@@ -65,7 +65,7 @@ class Channels:
         if self.weights is None:
             return white
         root = np.sqrt(self.weights[channel])
-        return white * (root if X.ndim == 1 else root[:, None])
+        return np.asarray(white * (root if X.ndim == 1 else root[:, None]))
 
 
 @dataclass(frozen=True, eq=False)
