@@ -193,7 +193,6 @@ OTHERS = {
     ("structures/hankel.py", "Transformed"): "products take a factor, or its Fourier transform, which is computed once",
     ("estimators/persistence.py", "Loss"): "parameters of any kind become JSON",
     ("estimators/series/hankel_model.py", "Loss"): "a file names a user's own loss, which is then a string",
-    ("estimators/series/loss.py", "Loss"): "the same",
 }
 
 

@@ -68,7 +68,7 @@ class Truth:
 
     def seen(self, n: int, rng: np.random.Generator) -> Complexes:
         shape = (n, len(self.noises))
-        return self.signal(n) + self.noises * (rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
+        return np.asarray(self.signal(n) + self.noises * (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)))
 
     def bounds(self, n: int) -> dict[str, Floats]:
         """The Cramér–Rao bounds of the standard deviations: of each line, for amplitudes and phases in each coil."""

@@ -161,7 +161,7 @@ class Modes:
         n = len(B)
         t = np.arange(n, dtype=np.float64)
         if self.is_complex:
-            return (t * B.T).T
+            return np.asarray((t * B.T).T)
         turns = self.free[1]
         first, w = self.places[turns], self.turn[turns, None]
         D = np.empty((self.order + len(first), n))
