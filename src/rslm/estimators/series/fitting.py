@@ -94,16 +94,7 @@ def found_by_trace_norm(
     units = Units.for_noise(loss, given.size, noise)
     result = solved(Y, start, window, rank, units.of(loss), C / units.weight, **options)
     if result.parameters is None or result.empty:
-<<<<<<< HEAD
         return scored(Y, fitted(channels_of(Y), modes_of(NO_POLES, Y.shape[1], False))), result, loss, 0.0
-=======
-        return (
-            scored(Y, fitted(channels_of(Y), modes_of(np.zeros(0, dtype=np.complex128), Y.shape[1], False))),
-            result,
-            loss,
-            0.0,
-        )
->>>>>>> complex
     h = result.parameters.reshape(Y.shape)
     P = singular_space(h, window, rank_of(h, window, rank))[0]
     fit = fitted(channels_of(h), modes_of(poles_of(P), Y.shape[1], False))

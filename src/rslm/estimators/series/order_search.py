@@ -79,11 +79,7 @@ class OrderSearch:
             return best(list(self.path.values())) if self.path else self._nothing()
 
     def _nothing(self) -> Scored:
-<<<<<<< HEAD
         empty = modes_of(NO_POLES, self.Y.shape[1], bool(np.iscomplexobj(self.Y)))
-=======
-        empty = modes_of(np.zeros(0, dtype=np.complex128), self.Y.shape[1], bool(np.iscomplexobj(self.Y)))
->>>>>>> complex
         return self._scored(fitted(channels_of(self.Y), empty))
 
     def _grown(self, found: Scored) -> Scored:
@@ -163,11 +159,7 @@ class OrderSearch:
     def _climbed(self, data: Channels, slowest: float) -> Scored:
         """The best of the orders 0, 1, …, of which none is tried after several without a better one."""
         starts = self._starts(data)
-<<<<<<< HEAD
         empty = modes_of(NO_POLES, data.n, starts.is_complex)
-=======
-        empty = modes_of(np.zeros(0, dtype=np.complex128), data.n, starts.is_complex)
->>>>>>> complex
         fits = {0: self._scored(fitted(data, empty))}
         top = fits[0]
         for order in range(1, self.largest + 1):
