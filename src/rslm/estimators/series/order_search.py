@@ -178,7 +178,7 @@ class OrderSearch:
         return top
 
     def _starts(self, data: Channels) -> _Starts:
-        """The starts for noise like that of `data`: those that were made before, if the noise was the same."""
+        """Starts for the noise of `data`; the last ones are used again if they were made for the same noise."""
         if self._made is None or not self._made.serves(data):
             self._made = _Starts(self.Y, data, self.largest)
         return self._made
