@@ -266,7 +266,7 @@ class HankelModel(Driven, Estimator):
     def _advice(self) -> dict[Outcome, str]:
         return {
             Outcome.ITERATIONS: super()._advice()[Outcome.ITERATIONS],
-            Outcome.TIME: "not converged within max_time; raise it, or tol",
+            Outcome.TIME: "not converged within max_time; raise it" + ("" if self._given_C is None else ", or tol"),
             Outcome.FAILED: "the objective is not a finite number; lower C",
         }
 
