@@ -511,9 +511,22 @@ def test_denoise_complex_samples_inputs_times_and_components(monkeypatch, capsys
     assert (found["samples"], found["order"]) == (120, 3)  # the absent month counts
     assert parts.read_text().splitlines()[0] == "sample,trend,period 12"
     assert "does not go with --input" in str(run(monkeypatch, "denoise", str(path), "--input", "u", "--log"))
+    assert "--components does not" in str(
+        run(monkeypatch, "denoise", str(path), "--input", "u", "--components", str(tmp_path / "none.csv"))
+    )
     bad = tmp_path / "bad.csv"
     bad.write_text("when,y\n" + "\n".join(f"day{k}x,{k}" for k in range(9)) + "\n")
     assert "times are numbers, or dates" in str(run(monkeypatch, "denoise", str(bad), "--time", "when"))
+
+
+def test_denoise_keeps_small_swings_about_a_large_level(monkeypatch, tmp_path):
+    y = 1e6 + np.cos(0.5 * np.arange(60)) + 0.05 * np.random.default_rng(0).standard_normal(60)
+    path, out = tmp_path / "level.csv", tmp_path / "out.csv"
+    path.write_text("y\n" + "\n".join(f"{v:.4f}" for v in y) + "\n")
+    assert run(monkeypatch, "denoise", str(path), "--out", str(out)) == 0
+    written = np.array([[float(cell) for cell in line.split(",")] for line in out.read_text().splitlines()[1:]])
+    assert np.allclose(written[:, 1], y, rtol=0, atol=1e-3)
+    assert np.std(written[:, 2]) > 0.5
 
 
 def test_multitask(monkeypatch, capsys, tmp_path):

@@ -82,6 +82,8 @@ def denoise(
         for other, asked in {"--forecast": forecast > 0, "--log": log, "--report": report is not None}.items():
             if given and asked and not (name == "--imaginary" and other == "--forecast" and interval is None):
                 raise ValueError(f"{other} does not go with {name}; leave one of them out")
+    if inputs and components is not None:
+        raise ValueError("--components does not go with --input; a series that follows inputs has no components")
     claim(force, out, components, model, report, read=[series])
     table = read_table(series, delimiter=delimiter, header=header, encoding=encoding)
     read = read_samples(table, column, imaginary, inputs or [], times)

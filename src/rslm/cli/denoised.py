@@ -16,6 +16,7 @@ from rslm.estimators.series.components import Component
 from rslm.estimators.series.sampling import UnevenTimesError, check_even
 
 STEADY = 0.1  # relative change of an amplitude over the whole series that counts as none
+DIGITS = ".10g"  # of numbers in files: small swings about a large level are kept
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,11 @@ def write_series(file: Any, y: Any, signal: Any, ahead: list[Any], start: int = 
     ends = ["lower", "upper"] if len(ahead) > 1 else []
     writer.writerow(["sample", "observed", "signal", *ends])
     for k, (observed, clean) in enumerate(zip(y, signal, strict=True), 1):
-        writer.writerow([k, "" if np.isnan(observed) else f"{observed:.6g}", f"{clean:.6g}", *([""] * len(ends))])
+        writer.writerow(
+            [k, "" if np.isnan(observed) else f"{observed:{DIGITS}}", f"{clean:{DIGITS}}", *([""] * len(ends))]
+        )
     for k, row in enumerate(zip(*ahead, strict=True), max(len(y), start) + 1):
-        writer.writerow([k, "", *(f"{v:.6g}" for v in row)])
+        writer.writerow([k, "", *(f"{v:{DIGITS}}" for v in row)])
 
 
 def write_components(file: Any, components: list[Component], samples: int) -> None:
@@ -101,4 +104,4 @@ def write_components(file: Any, components: list[Component], samples: int) -> No
     names = [one.kind if one.kind != "oscillation" else f"period {one.period:.4g}" for one in components]
     writer.writerow(["sample", *names])
     for k in range(samples):
-        writer.writerow([k + 1, *(f"{one.signal[k]:.6g}" for one in components)])
+        writer.writerow([k + 1, *(f"{one.signal[k]:{DIGITS}}" for one in components)])

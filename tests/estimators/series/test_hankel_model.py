@@ -413,3 +413,9 @@ def test_a_fit_that_leaves_nothing_known_of_the_noise_is_saved(tmp_path):
     loaded = rslm.load(tmp_path / "model.rslm")
     assert np.isnan(loaded.noise_)
     assert np.array_equal(loaded.forecast(5), model.forecast(5))
+
+
+def test_r2_of_a_constant_series_is_1_or_0():
+    model = HankelModel().fit(np.full(50, 3.0))
+    assert model.score(np.full(50, 3.0)) == 1.0
+    assert model.score(np.full(50, 4.0)) == 0.0

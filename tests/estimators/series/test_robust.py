@@ -184,10 +184,12 @@ def test_losses_that_are_refused(loss, message):
         HankelModel(loss=loss).fit(np.cos(np.arange(30.0)))
 
 
-def test_time_runs_out():
+@pytest.mark.parametrize("settings", [{}, {"C": 1.0}, {"C": 1.0, "rank": 3}], ids=str)
+def test_time_runs_out(monkeypatch, settings):
+    monkeypatch.setattr("rslm.runtime.interrupts.PATIENCE", 0.0)  # otherwise a quick fit ends before it is stopped
     _, _, wrong, _ = spiked(0)
     with pytest.warns(UserWarning, match="not converged within max_time"):
-        model = HankelModel(loss="huber", max_time=1e-9).fit(wrong)
+        model = HankelModel(loss="huber", max_time=1e-9, **settings).fit(wrong)
     assert np.isfinite(model.signal_).all()
     assert model.residuals_.shape == wrong.shape
 

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import least_squares as scipy_least_squares
 from scipy.signal import dlsim, dlti, lfilter
 
+from rslm import HankelModel
 from rslm.estimators.series.systems import System, identify, simulate
 from rslm.estimators.series.systems.excitation import excitation
 from rslm.estimators.series.systems.given import checked_inputs
@@ -366,3 +367,19 @@ def test_simulate_refuses_other_shapes():
     )
     with pytest.raises(ValueError, match=r"overflows within 2000 samples.*modulus 2"):
         simulate(growing, np.ones((1, 2000)))
+
+
+def test_the_verdict_on_a_static_gain_does_not_say_that_the_signal_is_zero():
+    u = np.random.default_rng(0).standard_normal(100)
+    model = HankelModel().fit(3.0 * u, u=u)
+    assert model.rank_ == 0
+    assert np.allclose(model.signal_, 3.0 * u)
+    assert "gain" in model.verdict_
+    assert "zero" not in model.verdict_
+
+
+def test_huge_inputs_do_not_overflow():
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal(200)
+    y = lfilter([0.0, 1.0], [1.0, -0.8], u) + 0.01 * rng.standard_normal(200)
+    assert HankelModel().fit(y, u=1e200 * u).poles_[0].real == pytest.approx(0.8, abs=0.01)

@@ -41,6 +41,7 @@ from rslm.storage.container import Arrays, Facts
 TOO_ROUGH = 0.01  # with a given C, the signal may differ by this part from one of low rank because of smoothing
 MEANS_NOTHING = 1.0  # a bound on the excess above this is not worth a sentence
 LEAST_TIME = 1e-3  # seconds for the solver when no time is left, because max_time must be positive
+ROUNDED = 1e-14  # differences this small, relative to the samples, are rounding errors
 PATH = ("rank", "criterion")
 
 
@@ -265,7 +266,7 @@ class HankelModel(Driven, Estimator):
     def _advice(self) -> dict[Outcome, str]:
         return {
             Outcome.ITERATIONS: super()._advice()[Outcome.ITERATIONS],
-            Outcome.TIME: "not converged within max_time; raise it, or tol",
+            Outcome.TIME: "not converged within max_time; raise it" + ("" if self._given_C is None else ", or tol"),
             Outcome.FAILED: "the objective is not a finite number; lower C",
         }
 
@@ -310,10 +311,12 @@ class HankelModel(Driven, Estimator):
         check_is_fitted(self)
         if self.certificate_ is not None:
             return self.certificate_.verdict
-        if not self.rank_:
-            return "No order explains the series better than noise does, so the signal is zero."
+        if self._system is not None and not self.rank_:
+            return "No order explains the outputs better than a gain that acts at once, and noise."
         if self._system is not None:
             return f"The system of order {self.rank_} whose outputs fit best: no small change improves the fit."
+        if not self.rank_:
+            return "No order explains the series better than noise does, so the signal is zero."
         fit = f"The sum of {self.rank_} exponentials that fits best: no small change of its poles improves the fit."
         if not self.converged_:
             fit = f"A sum of {self.rank_} exponentials, the best one when the fit was stopped."
@@ -420,7 +423,10 @@ class HankelModel(Driven, Estimator):
         return self._found_forecasters
 
     def score(self, y: ArrayLike) -> float:
-        """R² of the signal for another series at the same times, such as the clean one; NaN is ignored."""
+        """R² of the signal for another series at the same times, such as the clean one; NaN is ignored.
+
+        Of a constant series it is 1 if the signal equals it, else 0.
+        """
         check_is_fitted(self)
         Y, _flat = checked_series(y)
         signal = np.atleast_2d(self.signal_.T)
@@ -428,8 +434,10 @@ class HankelModel(Driven, Estimator):
             raise ValueError(f"y must have the shape of the fitted series, {np.shape(self.signal_)}; got {np.shape(y)}")
         known = ~np.isnan(Y)
         size = root_mean_square(Y) or 1.0
-        left, spread = ((Y - signal)[known] / size, (Y[known] - Y[known].mean()) / size)
-        return 1.0 - float(np.sum(np.abs(left) ** 2)) / max(float(np.sum(np.abs(spread) ** 2)), np.finfo(float).tiny)
+        left, spread = ((Y - signal)[known] / size, Y[known] / size)
+        squares, total = (float(np.sum(np.abs(x) ** 2)) for x in (left, spread - spread.mean()))
+        rounding = ROUNDED**2 * int(known.sum())
+        return 1.0 - squares / total if total > rounding else float(squares <= rounding)
 
     # ---- files -----------------------------------------------------------------------------------------------------
 

@@ -65,13 +65,6 @@ def find_spikes(Y: Floats, largest: int) -> Found:
     return min(found, key=_cost)
 
 
-def pilot_without(spikes: Flags, signal: Floats, Y: Floats, largest: int, to_fill: int) -> Pilot:
-    """Quick fits of Y like `pilot_fits`, without spikes, which are filled with a known `signal` at first."""
-    seen = np.where(spikes, np.nan, Y)
-    pilot = quick_fits(seen, np.where(np.isnan(seen), signal, Y), max(largest, to_fill), FILLINGS)
-    return Pilot(pilot.signals[: largest + 1], pilot.squares[: largest + 1])
-
-
 def _settled(Y: Floats, best: Found, largest: int, part: float) -> Found:
     """Iterate from the signal of `best` until the spikes stay the same; returns the iterate of least cost."""
     missing, spikes, signal = np.isnan(Y), best.spikes, best.signal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from rslm.estimators.series.subspace import singular_space
 from rslm.losses import Loss
 from rslm.measurements import Samples
 from rslm.problem import Problem
+from rslm.runtime.interrupts import current_interrupt
 from rslm.runtime.types import Floats
 from rslm.solvers import Result, solve
 from rslm.structures import Hankel
@@ -21,7 +23,8 @@ def solved(Y: Floats, signal: Floats, window: int, rank: int, loss: Loss, C: flo
     """The solution for Y, of shape (channels, n) with NaN for missing samples, from a first estimate of the signal."""
     channels, n = Y.shape
     problem = Problem(loss, Samples(Y), Hankel(window, n - window + 1, channels), C=C)
-    P, s = singular_space(signal, window, rank)
+    with current_interrupt().ending(math.inf):  # short work; without a start there is no answer
+        P, s = singular_space(signal, window, rank)
     start = P * np.sqrt(np.maximum(s, LEAST_COLUMN * max(float(s[0]), np.finfo(float).tiny)))
     return solve(problem, rank, start=start, **options)
 

@@ -38,11 +38,6 @@ class Dynamics:
         return np.concatenate([group.poles for group in self.estimates[0].likelihood.groups])
 
     @property
-    def one_step_errors(self) -> Floats:
-        """Of the most likely structure; at missing samples they are not errors of anything, and NaN."""
-        return np.where(np.isnan(self.y), np.nan, self.estimates[0].found.errors)
-
-    @property
     def noise(self) -> float:
         """Standard deviation of one-step errors."""
         return float(np.sqrt(self.weights @ [one.variance for one in self.estimates]))

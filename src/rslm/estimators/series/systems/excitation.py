@@ -17,6 +17,7 @@ def excitation(U: Floats, most: int) -> int:
     2 × order + 1: its poles, its zeros and D.
     """
     inputs, n = U.shape
+    U = U / np.maximum(np.abs(U).max(axis=1, keepdims=True), np.finfo(float).tiny)  # their squares may overflow
     most = min(most, (n - 1) // (inputs + 1))
     if most < 1:
         return 0
