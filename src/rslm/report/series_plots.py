@@ -79,4 +79,6 @@ def correlations(model: Any) -> NDArray[Any]:
 def _label(part: Component) -> str:
     if part.kind == "trend":
         return f"trend\nmean {float(np.mean(part.signal)):.4g}"
-    return f"period {part.period:.4g}" if part.kind == "oscillation" else f"decay\n{1.0 / part.damping:.3g} samples"
+    if part.kind == "oscillation":
+        return f"period {part.period:.4g}"
+    return f"{part.kind}\n{1.0 / abs(part.damping):.3g} samples"

@@ -1,4 +1,4 @@
-"""The parts of a signal as users of singular spectrum analysis know them: trend, decay, oscillations."""
+"""The parts of a signal as users of singular spectrum analysis know them: trend, decay or growth, oscillations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rslm.estimators.series.given import root_mean_square
 from rslm.estimators.series.learned import Learned
 from rslm.runtime.types import Floats
 
-TREND, DECAY, OSCILLATION = "trend", "decay", "oscillation"
+TREND, DECAY, GROWTH, OSCILLATION = "trend", "decay", "growth", "oscillation"
 SLOW = 0.75  # an oscillation with fewer periods in the series than this is part of the trend
 LASTING = 1.0  # a real exponential is part of the trend if δn is at most this
 
@@ -21,7 +21,7 @@ LASTING = 1.0  # a real exponential is part of the trend if δn is at most this
 class Component:
     """A part of the signal."""
 
-    kind: str  #: "trend", "decay" or "oscillation"
+    kind: str  #: "trend", "decay", "growth" or "oscillation"
     frequency: float  #: cycles per sample; 0 for trend and decay
     damping: float  #: −log |pole|, of the slowest pole
     signal: NDArray[Any]  #: the shape of the series
@@ -58,7 +58,7 @@ def components_of(learned: Learned, flat: bool) -> list[Component]:
     others = []
     for k in np.flatnonzero(~slow):
         turning = abs(float(angle[k])) > 0.0
-        kind = OSCILLATION if turning else DECAY
+        kind = OSCILLATION if turning else DECAY if growth[k] < 0 else GROWTH
         others.append(
             Component(kind, float(angle[k]) / (2.0 * np.pi), float(-growth[k]) + 0.0, signal_of(np.array([k])))
         )

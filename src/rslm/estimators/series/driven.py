@@ -17,10 +17,12 @@ from rslm.estimators.series.subspace import singular_space
 from rslm.estimators.series.systems import System, identify, simulate
 from rslm.estimators.series.systems.given import checked_inputs
 from rslm.estimators.series.systems.recursion import states
+from rslm.estimators.warn import warn_caller
 from rslm.runtime.types import Floats
 from rslm.solvers import Outcome
 from rslm.storage.container import Arrays
 
+UNEXPLAINED = 0.9  # of the variance of the outputs, from which on there is a warning
 RESPONSE = 100  # samples of the impulse response, or as many as the record has
 
 
@@ -105,9 +107,12 @@ class Driven:
         left = Y - signal
         self.residuals_ = left[0].copy() if self._flat else left.T.copy()
         self.outcome_, self.converged_, self.n_iter_ = Outcome.STATIONARY.value, True, 1
+        if not self.rank_ and float(np.nanvar(left)) > UNEXPLAINED * float(np.nanvar(Y)):
+            warn_caller(f"no system up to order {largest} explains y by u; if y follows u with a delay, shift u by it")
 
     def _set_system(self, system: System, state: Floats) -> None:
         self._system, self._state = system, state
+        vars(self).pop("amplitudes_", None)  # of an earlier fit without inputs
         self.rank_, self.poles_ = system.order, system.poles
         self.frequencies_ = np.angle(self.poles_) / (2.0 * np.pi)
         with np.errstate(divide="ignore"):

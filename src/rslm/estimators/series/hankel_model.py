@@ -63,8 +63,8 @@ class HankelModel(Driven, Estimator):
     C : float or "auto", default="auto"
         Weight of the loss relative to the trace norm; "auto" is the limit of large C, in which nothing is shrunk.
     window : int, optional
-        Rows of the Hankel matrix, more than ``rank``; if None, (n + 1) // 2, but at most 100. Without a given C the
-        signal does not depend on it.
+        Rows of the Hankel matrix, more than the order; if None, (n + 1) // 2, but at most 100. Without a given C it
+        only limits the order.
     loss : str or Loss, default="square"
         "square"; "huber" or "absolute" for series with spikes; or an instance, such as ``rslm.losses.Huber(0.5)``, of a
         loss of the difference y − h. With "huber", δ is 1.345 standard deviations of the noise, see ``loss_``;
@@ -100,8 +100,9 @@ class HankelModel(Driven, Estimator):
     singular_values_ : array
         Of the Hankel matrix of the signal, as many as its order.
     excess_ : float
-        No signal of this order has a sum of squares that is smaller by more than this, relatively; infinite if nothing
-        is known, as with missing samples and several channels.
+        How far the sum of squares may be above the least one of any signal of this order, relative to that one. If the
+        noise has memory, squares are those of its innovations. Infinite if nothing is known, as with missing samples
+        and several channels.
     noise_ : float
         Standard deviation of the residuals; without spikes, unless the loss is "square". Of a complex series, that of
         the real and of the imaginary part.
@@ -173,7 +174,7 @@ class HankelModel(Driven, Estimator):
         u : array of shape (n,) or (n, inputs), optional
             Inputs that y follows, all known. Then a linear system with these inputs is found instead of a sum of
             exponentials: `state_space_`, `impulse_response_` and `simulate` describe it, and `signal_` is what it
-            makes of u.
+            makes of u. There are no amplitudes, components and forecasts.
         checkpoint : path, optional
             As in `MatrixCompletion.fit`. Only if both `rank` and `C` are given.
         """
@@ -317,12 +318,14 @@ class HankelModel(Driven, Estimator):
             return f"The system of order {self.rank_} whose outputs fit best: no small change improves the fit."
         if not self.rank_:
             return "No order explains the series better than noise does, so the signal is zero."
-        fit = f"The sum of {self.rank_} exponentials that fits best: no small change of its poles improves the fit."
+        what = "The exponential" if self.rank_ == 1 else f"The sum of {self.rank_} exponentials"
+        fit = f"{what} that fits best: no small change of its poles improves the fit."
         if not self.converged_:
-            fit = f"A sum of {self.rank_} exponentials, the best one when the fit was stopped."
+            fit = f"{what} that fitted best when the fit was stopped."
         if self.excess_ > MEANS_NOTHING:
             return fit
-        return f"{fit} No other one has a sum of squares that is smaller by more than {100 * self.excess_:.2g} %."
+        smaller = 100.0 * self.excess_ / (1.0 + self.excess_)
+        return f"{fit} No other one has a sum of squares that is smaller by more than {smaller:.2g} %."
 
     @property
     def components_(self) -> list[Component]:
@@ -429,6 +432,10 @@ class HankelModel(Driven, Estimator):
         """
         check_is_fitted(self)
         Y, _flat = checked_series(y)
+        if not hasattr(self, "signal_"):
+            raise ValueError(
+                "a model with inputs has no signal when it is loaded from a file; score simulate(u) instead"
+            )
         signal = np.atleast_2d(self.signal_.T)
         if Y.shape != signal.shape:
             raise ValueError(f"y must have the shape of the fitted series, {np.shape(self.signal_)}; got {np.shape(y)}")
