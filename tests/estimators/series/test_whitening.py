@@ -5,6 +5,9 @@ import pytest
 from scipy.linalg import toeplitz
 from scipy.signal import lfilter
 
+from rslm.estimators.series.likelihood import channels_of, scored
+from rslm.estimators.series.modes import NO_POLES, modes_of
+from rslm.estimators.series.variable_projection import fitted
 from rslm.estimators.series.whitening import Whitening, reflections_of
 
 REFLECTIONS = [[], [0.7], [0.5, -0.3], [0.9, 0.2, -0.4]]
@@ -46,3 +49,18 @@ def test_reflections_of_a_long_series():
 def test_reflections_of_nothing():
     assert np.array_equal(reflections_of(np.zeros(9), 2), [0.0, 0.0])
     assert (np.abs(reflections_of(np.arange(9.0), 2)) < 1).all()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_criterion_is_that_of_the_covariance(missing):
+    rng = np.random.default_rng(2)
+    n = 60
+    y = lfilter([1.0], [1.0, -0.9], rng.standard_normal(n))
+    y[rng.random(n) < missing] = np.nan
+    found = scored(y[None], fitted(channels_of(y[None]), modes_of(NO_POLES, n, False)))
+    whitening, seen = found.whitenings[0], ~np.isnan(y)
+    S, N, p = covariance(whitening.coefficients, n)[np.ix_(seen, seen)], int(seen.sum()), found.memory
+    squares = y[seen] @ np.linalg.solve(S, y[seen])
+    wanted = N * np.log(squares / N) + np.linalg.slogdet(S)[1] + p * np.log(N) * N / (N - p - 2)
+    assert p > 0
+    assert found.criterion == pytest.approx(wanted, rel=1e-9)
