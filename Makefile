@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # Folders too, so that a file that was removed is noticed.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test test-sets fuzz sanitize lint style docs dist clean
+.PHONY: help demo test test-sets fuzz sanitize lint style docs paper dist clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make sanitize   the kernels compiled with sanitizers, their tests and their fuzzer for SECONDS=60"
 	@echo "make lint    style and types only"
 	@echo "make docs    set up and build the documentation: site/index.html"
+	@echo "make paper   the tables and figures of the paper, with all baselines: docs/paper.md; QUICK=1 for minutes instead of hours"
 	@echo "make dist    the sources as one file, and a wheel that is built from it: dist/"
 	@echo "make clean   remove the environment, builds and caches"
 
@@ -86,6 +87,11 @@ style: $(VENV)/.test
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "built: site/index.html"
+
+# Hours; it may be stopped at any time, and continues from there. QUICK=1: small data, in minutes, to out/paper/quick.
+# ONLY="completion tasks": some of the studies.
+paper: $(VENV)/.plot
+	@PYTHONPATH=benchmarks $(BIN)/python -m paper $(ONLY) $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS))
 
 dist: $(VENV)/.made
 	@$(PIP) install build

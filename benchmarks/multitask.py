@@ -35,6 +35,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import MultiTaskElasticNet, Ridge
 
 from common import OUT, SHARED, forget_peak, needed, peak_memory, report
+from paper.methods.tasks import mtfl
 from rslm import MultiTaskRegressor, ReducedRankRegressor
 from rslm.certificate import Certificate
 
@@ -108,47 +109,28 @@ def predict(W: Array, b: Array, rows: Rows) -> Array:
     return np.asarray(np.einsum("nd,nd->n", rows[0], W[rows[2]]) + b[rows[2]])
 
 
-def centred(train: Rows) -> tuple[Array, Array, Array, Array]:
-    """Means of features and targets of every task, and Xᵀ X and Xᵀ y about them."""
-    X, y, tasks = train
-    parts = [(X[tasks == t], y[tasks == t]) for t in range(int(tasks.max()) + 1)]
-    of_x, of_y = np.stack([x.mean(axis=0) for x, _ in parts]), np.array([v.mean() for _, v in parts])
-    grams = np.stack([(x - m).T @ (x - m) for (x, _), m in zip(parts, of_x, strict=True)])
-    rights = np.stack([(x - m).T @ (v - c) for (x, v), m, c in zip(parts, of_x, of_y, strict=True)])
-    return of_x, of_y, grams, rights
+def centred(train: Rows) -> mtfl.Moments:
+    return mtfl.Moments.of(*train, int(train[2].max()) + 1)
 
 
 def convex_mtfl(train: Rows, weight: float) -> tuple[Array, Array]:
-    """min Σ (y − x·w_t − b_t)² + weight · tr(Wᵀ D⁻¹ W), tr D = 1, by alternating between W and D = (WWᵀ)^½ / trace.
-
-    D turns no faster than its smallest eigenvalues allow: without a floor under them it stands still, up to 0.4 % above
-    the optimum. So there is one, that falls step by step.
-    """
-    of_x, of_y, grams, rights = centred(train)
-    d = grams.shape[1]
-    D = np.eye(d) / d
-    for floor in np.geomspace(1e-1, 1e-5, 300):
-        root = np.linalg.cholesky(D)
-        systems = root.T @ grams @ root + weight * np.eye(d)
-        W = np.linalg.solve(systems, (rights @ root)[:, :, None])[:, :, 0] @ root.T
-        squares, vectors = np.linalg.eigh(W.T @ W)
-        values = np.sqrt(np.maximum(squares, 0.0))
-        values = np.hypot(values, floor * values.sum())
-        D = vectors * (values / values.sum()) @ vectors.T
-    return W, of_y - np.einsum("td,td->t", of_x, W)
+    data = centred(train)
+    W = mtfl.fit(data, weight, mtfl.start(train[0].shape[1]), mtfl.COLD, tol=1e-4).W
+    return W, data.intercepts(W)
 
 
 def apart(train: Rows, weight: float) -> tuple[Array, Array]:
-    of_x, of_y, grams, rights = centred(train)
-    W = np.linalg.solve(grams + weight * np.eye(grams.shape[1]), rights[:, :, None])[:, :, 0]
-    return W, of_y - np.einsum("td,td->t", of_x, W)
+    data = centred(train)
+    W = np.linalg.solve(data.grams + weight * np.eye(data.grams.shape[1]), data.rights[:, :, None])[:, :, 0]
+    return W, data.intercepts(W)
 
 
 def together(train: Rows, weight: float) -> tuple[Array, Array]:
     """The same coefficients for all tasks, each with its intercept."""
-    of_x, of_y, grams, rights = centred(train)
-    w = np.linalg.solve(grams.sum(axis=0) + weight * np.eye(grams.shape[1]), rights.sum(axis=0))
-    return np.tile(w, (len(of_y), 1)), of_y - of_x @ w
+    data = centred(train)
+    w = np.linalg.solve(data.grams.sum(axis=0) + weight * np.eye(train[0].shape[1]), data.rights.sum(axis=0))
+    W = np.tile(w, (len(data.grams), 1))
+    return W, data.intercepts(W)
 
 
 def one_task(train: Rows, weight: float) -> tuple[Array, Array]:

@@ -1,0 +1,1 @@
+"""Methods of the study `nonnegative`."""
