@@ -3,10 +3,11 @@
 The region is measured in the norm of the preconditioner B, which is an approximate Hessian, so that the radius does not
 depend on the scales of the data and of C.
 
-Far from a solution the quadratic model is poor and most of its steps are rejected. So a few preconditioned
-conjugate-gradient steps, of one evaluation each, come first: on MovieLens-1M they save half of the work. With rounded
-kinks the Hessian changes much from step to step; then there are more of these steps, until the gradient is smaller, and
-rejected steps teach the model what it misses.
+Far from a solution the quadratic model is poor and most of its steps are rejected. So preconditioned
+conjugate-gradient steps, of one evaluation each, come first, until the gradient is small: on MovieLens-1M they halve
+the time until the test error is within 0.001 of its last value, and save a quarter of the whole. With rounded kinks the
+Hessian changes much from step to step; then these steps go on until the gradient is smaller, and rejected steps teach
+the model what it misses.
 
 The model is minimised as accurately as it has proved to be: to the square of the factor by which the last step has
 reduced the gradient (Eisenstat and Walker). Where the Hessian changes much, accuracy would be wasted.
@@ -32,8 +33,8 @@ MOST_INNER = 500
 LONG = 2.0  # length of a step, in radii of the sphere, above which retraction makes its length almost irrelevant
 SHORTEST = 0.02  # least fraction of a rejected step that is tried next
 SHORTEST_AT_KINKS = 0.5  # the same if the model has learned from it
-OPENING, FAR = 4, 0.1  # number of conjugate-gradient steps first, and the relative gradient above which they are made
-OPENING_IF_ROUGH, FAR_IF_ROUGH = 25, 0.01
+OPENING = 25  # most conjugate-gradient steps that come first
+FAR, FAR_IF_ROUGH = 0.03, 0.01  # relative gradient above which they are made
 REMEMBERED = ("radius", "tolerance", "opening_steps", "rough")
 ROUGH = 1e-3  # accuracy of the inner iteration for which Hessian products in single precision are good enough
 
@@ -62,7 +63,7 @@ class TrustRegion:
         self.rough = True  # whether Hessian products may be rough: not after a step that was rejected
         self.kinks, self.missed = kinks, MissedCurvature()
         self.opening = ConjugateGradient()
-        self.opening_steps, self.far = (OPENING_IF_ROUGH, FAR_IF_ROUGH) if rough else (OPENING, FAR)
+        self.opening_steps, self.far = OPENING, FAR_IF_ROUGH if rough else FAR
 
     def state(self) -> dict[str, Any]:
         """The state to store in a checkpoint, as numbers and arrays."""
