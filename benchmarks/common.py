@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +75,42 @@ def report(name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
     for key, value in facts.items():
         print(f"{key}: {_show(value)}")
     machine = {
-        "processor": platform.processor() or platform.machine(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "instruction set": instruction_set(),
         "rslm": rslm.__version__,
         "python": platform.python_version(),
     }
+    found = {"benchmark": name, "commit": commit(), "date": today(), "machine": machine, "rows": rows, "facts": facts}
     OUT.mkdir(parents=True, exist_ok=True)
     path = OUT / f"{name}.json"
-    path.write_text(json.dumps({"benchmark": name, "machine": machine, "rows": rows, **facts}, indent=1, default=float))
+    path.write_text(json.dumps(found, indent=1, default=float, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written to {path}")
+
+
+def today() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d")
+
+
+def commit() -> str:
+    """The commit of the sources, with a plus if files of the package or of the benchmarks differ from it."""
+    git = ["git", "-C", str(ROOT)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "benchmarks/*.py"], check=False)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head.stdout.strip() + ("+" if changed.returncode else "")
+
+
+def processor() -> str:
+    """The name of the processor, where the system says it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _show(value: Any) -> str:

@@ -9,21 +9,19 @@ import json
 import multiprocessing
 import os
 import signal
-import subprocess
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import rslm
+from common import commit, today
 from rslm.storage.atomic import atomic_text
 
-ROOT = Path(__file__).resolve().parents[2]
 Result = dict[str, Any]
 
 
@@ -79,19 +77,9 @@ class Store:
     def put(self, cell: Cell, result: Result, seconds: float) -> None:
         path = self.path(cell)
         path.parent.mkdir(parents=True, exist_ok=True)
-        now = datetime.now(UTC).strftime("%Y-%m-%d")
         kept = {"label": cell.label, "arguments": cell.arguments, "result": result}
         with atomic_text(path) as file:
-            json.dump(kept | {"seconds": seconds, "date": now, "commit": commit()}, file, indent=1)
-
-
-def commit() -> str:
-    """The commit of the sources, with a plus where files differ from it."""
-    try:
-        words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+            json.dump(kept | {"seconds": seconds, "date": today(), "commit": commit()}, file, indent=1)
 
 
 def run(plan: Plan, compute: Callable[[list[Cell]], list[Result]]) -> Section:

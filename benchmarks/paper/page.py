@@ -8,7 +8,8 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from paper.cells import ROOT, Section, Store
+from common import ROOT, processor
+from paper.cells import Section, Store
 from rslm.kernels import instruction_set
 from rslm.storage.atomic import atomic_text
 
@@ -57,16 +58,6 @@ def circumstances(store: Store, quick: bool) -> str:
         f"(+ marks a tree with changes), {hours:.1f} hours of one core, on {processor()} ({os.cpu_count()} cores, "
         f"kernels for {instruction_set()}), Python {platform.python_version()}. Every method has one thread.\n"
     )
-
-
-def processor() -> str:
-    """The name of the processor, where the system says it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 DOCS = ROOT / "docs"

@@ -84,7 +84,7 @@ def measured(of: Mapping[Key, Sequence[Result]], tuned: Mapping[Key, Result]) ->
         row += [mean_std(values(found, k), 4) for k in ("rmse", "stopped")]
         row += [small(min(values(found, "smallest"))), number(float(np.mean(values(found, "seconds"))), 1)]
         rows.append([*row, f"{ended} of {len(found)}"])
-    return table(["", "C", "RMSE at the end", "RMSE stopped early", "smallest entry", "s", "converged"], rows)
+    return table(["", "C", "RMSE at the end", "RMSE stopped early", "smallest entry", "CPU s", "converged"], rows)
 
 
 def verdict(of: Mapping[Key, Sequence[Result]], what: str) -> str:
@@ -107,7 +107,7 @@ def objectives(name: str, curves: Mapping[tuple[str, str, int, float], Result]) 
             row = [f"{title(method)}, rank {rank}, C = {C:g}", f"{r['objective']:.6g}", number(r["rmse"], 4)]
             rows.append([*row, small(r["smallest"]), number(r["seconds"], 1), r["ended"]])
     note = "The objective at the end, for the same rank and C. A W with negative entries may be below the optimum.\n\n"
-    return note + table(["", "objective", "test RMSE", "smallest entry", "s", "ended"], rows)
+    return note + table(["", "objective", "test RMSE", "smallest entry", "CPU s", "ended"], rows)
 
 
 def draw_objectives(name: str, curves: Mapping[tuple[str, str, int, float], Result]) -> Any:
@@ -140,7 +140,7 @@ def draw_errors(of: Mapping[Key, Sequence[Result]]) -> Any:
 
 def finish(axis: Any, title: str) -> None:
     axis.set_xscale("log")
-    axis.set_xlabel("seconds")
+    axis.set_xlabel("CPU seconds")
     axis.set_title(title)
     axis.legend(fontsize=7)
 

@@ -63,7 +63,7 @@ def measured(tuned: Mapping[Run, Result], fits: Mapping[Run, Sequence[Result]]) 
         printed = "–" if run[1] else PRINTED[run[0]]
         last = [number(mean(found, "seconds"), 1), f"{ended} of {len(found)}", printed]
         rows.append([label(run), setting, *columns, *last])
-    header = ["", "settings", "RMSE at the end", "RMSE stopped early", "MAE at the end", "s", "converged"]
+    header = ["", "settings", "RMSE at the end", "RMSE stopped early", "MAE at the end", "CPU s", "ended by itself"]
     return table([*header, "RMSE in the paper, Netflix"], rows)
 
 
@@ -108,7 +108,7 @@ def draw(fits: Mapping[Run, Sequence[Result]]) -> Any:
             axis.set_ylim(min(ends) - 0.01, max(ends) + 0.1)
             axis.legend(fontsize=7)
         axis.set_xscale("log")
-        axis.set_xlabel("seconds")
+        axis.set_xlabel("CPU seconds")
         axis.set_title("ratings less their mean" if centred else "ratings as they are")
     axes[0, 0].set_ylabel("test RMSE")
     return figure

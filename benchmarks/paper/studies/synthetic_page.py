@@ -28,9 +28,10 @@ def section(fits: dict[str, Result], gaps: dict[str, Result], quick: bool) -> Se
             continue
         printed = "2.46e-07" if method == "rslm_tr" else "–"
         final = f"{found['final']:.2e}"
-        rows.append([name, printed, final, number(found["seconds"], 1), found["iterations"], found["ended"]])
+        ended = "iteration limit" if found["iterations"] >= (100 if method in gaps else 500) else found["ended"]
+        rows.append([name, printed, final, number(found["seconds"], 1), found["iterations"], ended])
     text = TEXT.format(size=size, count=count, limit=limit)
-    text += "\n" + table(["", "printed", "test RMSE", "s", "iterations", "ended by"], rows) + "\n" + verdict(fits)
+    text += "\n" + table(["", "printed", "test RMSE", "CPU s", "iterations", "ended"], rows) + "\n" + verdict(fits)
     for method, found in gaps.items():
         if "error" not in found:
             name = importlib.import_module(f"paper.methods.completion.{method}").NAME
@@ -62,7 +63,7 @@ def draw(fits: dict[str, Result], gaps: dict[str, Result]) -> Any:
             curve(axes[0, 0], found["curve"], name, colour, method in gaps)
             if method in gaps and "error" not in gaps[method]:
                 curve(axes[0, 1], [gaps[method]["iterations"], gaps[method]["gaps"]], name, colour, True)
-    for axis, words in zip(axes[0], (("seconds", "test RMSE"), ("iteration", "relative duality gap")), strict=True):
+    for axis, words in zip(axes[0], (("CPU seconds", "test RMSE"), ("iteration", "relative duality gap")), strict=True):
         axis.set_yscale("log")
         axis.set_xlabel(words[0])
         axis.set_ylabel(words[1])
