@@ -35,6 +35,15 @@ def panels(columns: int, rows: int = 1, width: float = 5.0, height: float = 3.6)
     return figure, axes
 
 
+def times(axis: Any, curves: Sequence[Sequence[Sequence[float]]]) -> None:
+    """A logarithmic axis of time, from shortly before the second point of the first curve on."""
+    axis.set_xscale("log")
+    axis.set_xlabel("CPU seconds")
+    firsts = [seconds[1] for seconds, *_ in curves if len(seconds) > 1]
+    if firsts:
+        axis.set_xlim(left=0.5 * min(firsts))
+
+
 def curve(axis: Any, points: Sequence[Sequence[float]], label: str, colour: str, ours: bool = False) -> None:
     """Ours are thick; the end is marked."""
     x, y = points
