@@ -159,8 +159,8 @@ def same_problem(C: float, of: dict[str, list[Result]]) -> str:
     ends = {m: float(np.mean(values(found, "final"))) for m, found in of.items()}
     first = {m: float(np.mean(values(found, "close"))) for m, found in of.items()}
     apart = small(max(ends.values()) - min(ends.values()))
-    text += f"\nThe errors at the end differ by at most {apart}. First to within 0.001 of its error at the end, in seconds: "
-    text += f"{lowest(first, 2)}.\n"
+    text += f"\nThe errors at the end differ by at most {apart}. "
+    text += f"First to within 0.001 of its error at the end, in seconds: {lowest(first, 2)}.\n"
     return text
 
 
