@@ -14,11 +14,10 @@ import traceback
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import rslm
 from common import commit, today
 from rslm.storage.atomic import atomic_text
 
@@ -32,16 +31,16 @@ class Cell:
     label: str
     call: str  #: "module:function"
     arguments: dict[str, Any]
-    sources: tuple[str, ...]  #: modules whose text decides the result, besides rslm
+    sources: tuple[str, ...]  #: modules and packages whose text decides the result
 
     @cached_property
     def key(self) -> str:
-        """What identifies the result: the call, its arguments, the text of the sources and the version of rslm.
+        """What identifies the result: the call, its arguments and the text of the sources.
 
         It is that of the sources as they are at the first look, before the cell is computed.
         """
         texts = [_text(name) for name in self.sources]
-        parts = json.dumps([self.call, self.arguments, texts, rslm.__version__], sort_keys=True)
+        parts = json.dumps([self.call, self.arguments, texts], sort_keys=True)
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
@@ -166,8 +165,12 @@ def one_thread() -> None:
         os.environ[name] = "1"
 
 
-def _text(module: str) -> str:
-    found = importlib.util.find_spec(module)
+@cache
+def _text(name: str) -> str:
+    """Of a module, or of all modules of a package."""
+    found = importlib.util.find_spec(name)
     if found is None or found.origin is None:
-        raise ModuleNotFoundError(f"{module}, named as a source of a cell, is not there")
-    return Path(found.origin).read_text(encoding="utf-8")
+        raise ModuleNotFoundError(f"{name}, named as a source of a cell, is not there")
+    folder = Path(found.origin).parent
+    files = sorted(folder.rglob("*.py")) if found.submodule_search_locations else [Path(found.origin)]
+    return "".join(file.read_text(encoding="utf-8") for file in files)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from common import SHARED
+from paper.observed import Entries
 from rslm.datasets import load_movielens, load_netflix, make_ratings
 from rslm.runtime.types import Floats, Indices64
 
@@ -43,6 +45,26 @@ def load(name: str) -> Triplets | None:
         return _triplets(make_ratings(600, 400, 30_000, rank=4, noise=0.6, random_state=0).data)
     file = SHARED / "data" / "ml-1m" / "ml-1m.npz"
     return _from_file(file) if name == "ML-1M" and file.exists() else None
+
+
+@cache
+def loaded(name: str) -> Triplets:
+    """The data, which are here."""
+    found = load(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is {absent(name)}")
+    return found
+
+
+def entries(name: str, at: Indices64, offset: float = 0.0) -> Entries:
+    """The ratings with these numbers, less an offset."""
+    rows, cols, values, shape = loaded(name)
+    return Entries.of(rows[at], cols[at], values[at] - offset, shape)
+
+
+def parts(name: str, seed: int) -> tuple[Indices64, Indices64]:
+    """Numbers of the ratings to learn from and of those for the test."""
+    return split(len(loaded(name)[0]), seed)
 
 
 def split(count: int, seed: int) -> tuple[Indices64, Indices64]:

@@ -1,8 +1,7 @@
 """Matrix completion: the paper's table of test errors, on every data set that is here, and the curves of its figures.
 
-Settings are chosen on 5 % of the training part of the first split: the regularisation in decades, then between them,
-and the number of iterations after which the held-out error was least, for the column "stopped early". Then each of five
-splits is fitted with them, without looking at its test part.
+Regularisation is chosen on 5 % of the training part of the first split, once for the error at the end of a fit and once
+for the least error along it, which is what the paper reports. Each of five splits is fitted with these weights.
 
 The methods with a trace norm are run once more, with the weight at which their problem has the stationary points of
 RSLM: μ = ‖W‖_* / C. So differences between them are those of the algorithms, not those of the grids of weights.
@@ -11,7 +10,6 @@ RSLM: μ = ‖W‖_* / C. So differences between them are those of the algorithm
 from __future__ import annotations
 
 import importlib
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -24,6 +22,7 @@ from paper.methods.completion import OTHERS, OURS, SAME_PROBLEM, SPECTRAHEDRON, 
 from paper.observed import Entries
 from paper.record import Record
 from paper.studies.completion_page import section
+from paper.tuning import BETWEEN, choose
 from rslm.kernels import predict_pairs
 from rslm.linalg.low_rank import nuclear_norm
 from rslm.runtime.types import Floats, Indices64
@@ -31,8 +30,6 @@ from rslm.runtime.types import Floats, Indices64
 RANK, SEEDS = 10, 5
 METHODS = OURS + OTHERS
 LIMIT, TUNING_LIMIT, QUICK_LIMIT = 60.0, 20.0, 2.0  # seconds of a fit
-BETWEEN = (10**-0.5, 10**-0.25, 10**0.25, 10**0.5)  # relative to the best decade
-WORSE = 0.03  # above the least error by this much twice in a row: weaker regularisation is not tried
 POINTS = 60  # of a curve
 CLOSE = 0.001
 
@@ -40,84 +37,63 @@ CLOSE = 0.001
 def study(quick: bool) -> Plan:
     names = (ratings.GENERATED,) if quick else ratings.NAMES
     here = [name for name in names if ratings.load(name) is not None]
-    pairs = list(product(here, METHODS))
-    limit = QUICK_LIMIT if quick else LIMIT
+    pairs, seeds, limit = list(product(here, METHODS)), range(2 if quick else SEEDS), QUICK_LIMIT if quick else LIMIT
     tuned = yield [
         Cell(
             f"{name}, {method}: regularisation",
-            f"{__name__}:choose",
+            f"{__name__}:tune",
             {"name": name, "method": method, "limit": QUICK_LIMIT if quick else TUNING_LIMIT},
-            _of(method),
+            (*_of(method), "paper.tuning"),
         )
         for name, method in pairs
     ]
-    found = dict(zip(pairs, tuned, strict=True))
-    seeds = range(2 if quick else SEEDS)
-    runs = [(*pair, seed) for pair in pairs if "error" not in found[pair] for seed in seeds]
+    found = {pair: t for pair, t in zip(pairs, tuned, strict=True) if "error" not in t}
+    keys = [(*pair, seed, kind) for pair in found for seed in seeds for kind in ("end", "early")]
+    weights = {(name, method, seed, kind): found[name, method][kind] for name, method, seed, kind in keys}
+    runs = list(
+        dict.fromkeys((name, method, seed, weights[name, method, seed, kind]) for name, method, seed, kind in keys)
+    )
     results = yield [
-        _fit(name, method, seed, limit, weight, found[name, method]["iterations"], weight * (method in SPECTRAHEDRON))
-        for name, method, seed in runs
-        for weight in (found[name, method]["weight"],)
+        _fit(name, method, seed, limit, w, w * (method in SPECTRAHEDRON)) for name, method, seed, w in runs
     ]
-    fits = dict(zip(runs, results, strict=True))
-    ours = {(n, s): r for (n, m, s), r in fits.items() if m == "rslm_tr" and "error" not in r}
-    others = [(name, method, seed) for name, seed in ours for method in SAME_PROBLEM if method not in SPECTRAHEDRON]
+    by_run = dict(zip(runs, results, strict=True))
+    fits = {key: by_run[*key[:3], weights[key]] for key in keys}
+    ours = {(n, s): r for (n, m, s, kind), r in fits.items() if (m, kind) == ("rslm_tr", "end") and "error" not in r}
+    same = [(name, method, seed) for name, seed in ours for method in SAME_PROBLEM]
     results = yield [
-        _fit(name, method, seed, limit, ours[name, seed]["trace norm"] / C, 0, C, ": the same problem")
-        for name, method, seed in others
-        for C in (found[name, "rslm_tr"]["weight"],)
+        _fit(name, method, seed, limit, C if method in SPECTRAHEDRON else ours[name, seed]["trace norm"] / C, C)
+        for name, method, seed in same
+        for C in (found[name, "rslm_tr"]["end"],)
     ]
-    same = dict(zip(others, results, strict=True))
-    return section(names, found, fits, same)
+    return section(names, found, fits, dict(zip(same, results, strict=True)))
 
 
-def _fit(
-    name: str, method: str, seed: int, limit: float, weight: float, iterations: int, C: float, more: str = ""
-) -> Cell:
-    given = {"name": name, "method": method, "seed": seed, "limit": limit, "weight": weight}
-    label = f"{name}, {method}: split {seed}{more}"
-    return Cell(label, f"{__name__}:fit", given | {"iterations": iterations, "C": C}, _of(method))
+def _fit(name: str, method: str, seed: int, limit: float, weight: float, C: float) -> Cell:
+    given = {"name": name, "method": method, "seed": seed, "limit": limit, "weight": weight, "C": C}
+    return Cell(f"{name}, {method}: split {seed}, weight {weight:.3g}", f"{__name__}:fit", given, _of(method))
 
 
 def _of(method: str) -> tuple[str, ...]:
     return (__name__, "paper.observed", "paper.record", "paper.ratings", "paper.gap", *sources(method))
 
 
-def choose(name: str, method: str, limit: float) -> Result:
-    """The regularisation and the number of iterations with the least error on held-out training entries."""
+def tune(name: str, method: str, limit: float) -> Result:
+    """Weights, from held-out entries of the training part of the first split."""
     module = importlib.import_module(f"paper.methods.completion.{method}")
-    train, _ = ratings.split(len(_loaded(name)[0]), 0)
-    inside, held = ratings.held_out(train)
-    data = entries(name, inside)
-    tried: dict[float, dict[str, float]] = {}
+    inside, held = ratings.held_out(ratings.parts(name, 0)[0])
+    data = ratings.entries(name, inside)
 
-    def attempt(weight: float) -> None:
-        record = followed(name, module, data, held, weight, limit)
-        errors = [p["error"] for p in record.points]
-        tried[weight] = {"error": errors[-1], "least": min(errors), "iterations": int(np.argmin(errors))}
+    def errors_of(weight: float) -> list[float]:
+        return [p["error"] for p in followed(name, module, data, held, weight, limit).points]
 
-    for weight in module.GRID:
-        attempt(weight)
-        least = min(t["error"] for t in tried.values())
-        if len(tried) > 1 and all(t["error"] > least + WORSE for t in list(tried.values())[-2:]):
-            break
-    if len(module.GRID) > 1 and name != ratings.GENERATED:
-        best = min(tried, key=lambda w: tried[w]["error"])
-        for factor in BETWEEN:
-            attempt(best * factor)
-    best = min(tried, key=lambda w: tried[w]["error"])
-    return {
-        "weight": best,
-        "iterations": tried[best]["iterations"],
-        "tried": [{"weight": w} | t for w, t in tried.items()],
-    }
+    return choose(errors_of, module.GRID, () if name == ratings.GENERATED else BETWEEN)
 
 
-def fit(name: str, method: str, seed: int, limit: float, weight: float, iterations: int, C: float) -> Result:
-    """One split: errors at the end, after `iterations`, and the least; objectives at C unless it is 0; times; gap."""
+def fit(name: str, method: str, seed: int, limit: float, weight: float, C: float) -> Result:
+    """One split: errors at the end and the least; objectives at C unless it is 0; times; the gap."""
     module = importlib.import_module(f"paper.methods.completion.{method}")
-    train, test = ratings.split(len(_loaded(name)[0]), seed)
-    data = entries(name, train)
+    train, test = ratings.parts(name, seed)
+    data = ratings.entries(name, train)
     record = followed(name, module, data, test, weight, limit, C)
     seconds = np.array([p["seconds"] for p in record.points])
     errors = np.array([p["error"] for p in record.points])
@@ -129,7 +105,6 @@ def fit(name: str, method: str, seed: int, limit: float, weight: float, iteratio
     keep = np.unique(np.linspace(0, len(errors) - 1, POINTS).astype(int))
     return {
         "final": float(errors[-1]),
-        "stopped": float(errors[min(iterations, len(errors) - 1)]),
         "least": float(errors.min()),
         "seconds": float(seconds[-1]),
         "close": float(seconds[first]),
@@ -147,7 +122,7 @@ def followed(
     name: str, module: Any, data: Entries, at: Indices64, weight: float, limit: float, C: float = 0.0
 ) -> Record:
     """Run a method and score every iterate at the entries `at`, and by the objective of RSLM with this C."""
-    rows, cols, values, _ = _loaded(name)
+    rows, cols, values, _ = ratings.loaded(name)
     i, t, y = rows[at], cols[at], values[at]
 
     def score(left: Floats, right: Floats) -> dict[str, float]:
@@ -159,16 +134,3 @@ def followed(
         return found
 
     return Record(score, limit).run(lambda record: module.fit(data, RANK, weight, record))
-
-
-def entries(name: str, at: Indices64) -> Entries:
-    rows, cols, values, shape = _loaded(name)
-    return Entries.of(rows[at], cols[at], values[at], shape)
-
-
-@cache
-def _loaded(name: str) -> ratings.Triplets:
-    found = ratings.load(name)
-    if found is None:
-        raise FileNotFoundError(f"{name} is {ratings.absent(name)}")
-    return found

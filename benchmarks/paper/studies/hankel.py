@@ -36,8 +36,8 @@ FITS: dict[str, Fit] = {
 PATHS: dict[str, Path] = {"dadm": dadm.path, "gcg": gcg.path}
 FOLDER = "paper.methods.hankel."
 SOURCES = {
-    "likelihood": (FOLDER + "rslm_hankel",),
-    "rslm": (FOLDER + "rslm_hankel", FOLDER + "products"),
+    "likelihood": (FOLDER + "rslm_hankel", "rslm"),
+    "rslm": (FOLDER + "rslm_hankel", FOLDER + "products", "rslm"),
     "slra": (FOLDER + "slra",),
     "slra short": (FOLDER + "slra",),
     "dadm": (FOLDER + "dadm", FOLDER + "products"),

@@ -7,7 +7,6 @@ which is the paper's problem, and on the ratings less their mean in the training
 from __future__ import annotations
 
 import importlib
-from functools import cache
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from paper.cells import Cell, Plan, Result
 from paper.observed import Entries
 from paper.record import Record
 from paper.studies.robust_page import section
+from paper.tuning import choose
 from rslm.kernels import predict_pairs
 from rslm.runtime.types import Floats, Indices64
 
@@ -23,7 +23,7 @@ RANK, SEEDS = 10, 5
 METHODS = {"rmc": "rmc", "svr": "rslm_robust", "absolute": "rslm_robust"}
 CENTRED = (False, True)
 LIMIT, TUNING_LIMIT, QUICK_LIMIT = 30.0, 12.0, 2.0  # seconds of a fit
-BETWEEN = (0.4, 2.5)  # relative to the best decade
+BETWEEN = (0.4, 2.5)  # relative to the best decade of C or λ
 EPSILONS, FIRST_EPSILON = (0.25, 1.0), 0.5  # in units of ratings
 WRONG, FACTOR = 0.05, 10.0  # part of the training entries that are multiplied, and by what
 POINTS = 60  # of a curve
@@ -37,9 +37,9 @@ def study(quick: bool) -> Plan:
     tuned = yield [
         Cell(
             f"{name}, {method}{', less the mean' if centred else ''}: settings",
-            f"{__name__}:choose",
+            f"{__name__}:tune",
             {"name": name, "method": method, "centred": centred, "limit": QUICK_LIMIT if quick else TUNING_LIMIT},
-            _of(method),
+            (*_of(method), "paper.tuning"),
         )
         for method, centred in runs
     ]
@@ -52,7 +52,7 @@ def study(quick: bool) -> Plan:
             f"{__name__}:fit",
             {"name": name, "method": method, "centred": centred, "seed": seed, "wrong": wrong}
             | {"limit": QUICK_LIMIT if quick else LIMIT}
-            | {key: found[method, centred][key] for key in ("weight", "epsilon", "iterations")},
+            | {key: found[method, centred][key] for key in ("weight", "epsilon")},
             _of(method),
         )
         for (method, centred), seed, wrong in splits
@@ -64,33 +64,28 @@ def study(quick: bool) -> Plan:
 
 
 def _of(method: str) -> tuple[str, ...]:
-    return (__name__, "paper.observed", "paper.record", "paper.ratings", f"paper.methods.robust.{METHODS[method]}")
+    package = ("rslm.kernels", "rslm.linalg") if method == "rmc" else ("rslm",)
+    common = (__name__, "paper.observed", "paper.record", "paper.ratings", *package)
+    return (*common, f"paper.methods.robust.{METHODS[method]}")
 
 
-def choose(name: str, method: str, centred: bool, limit: float) -> Result:
-    """The settings with the least RMSE on held-out training entries, and the iteration at which it was least."""
-    inside, held = ratings.held_out(ratings.split(len(_loaded(name)[0]), 0)[0])
+def tune(name: str, method: str, centred: bool, limit: float) -> Result:
+    """The settings with the least RMSE at the end on held-out training entries: C or λ, then ε."""
+    inside, held = ratings.held_out(ratings.parts(name, 0)[0])
     data, offset = entries(name, inside, centred)
-    tried: list[Result] = []
+    small = name == ratings.GENERATED
 
-    def attempt(weight: float, epsilon: float) -> None:
-        record = followed(name, method, data, offset, held, weight, epsilon, limit)
-        errors = [p["rmse"] for p in record.points]
-        least = int(np.argmin(errors))
-        tried.append({"weight": weight, "epsilon": epsilon, "rmse": errors[-1], "iterations": least})
+    def errors_of(weight: float, epsilon: float) -> list[float]:
+        return [p["rmse"] for p in followed(name, method, data, offset, held, weight, epsilon, limit).points]
 
-    def best() -> Result:
-        return min(tried, key=lambda t: t["rmse"])
-
-    for weight in importlib.import_module(f"paper.methods.robust.{METHODS[method]}").GRID:
-        attempt(weight, FIRST_EPSILON if method == "svr" else 0.0)
-    if name != ratings.GENERATED:
-        for epsilon in EPSILONS if method == "svr" else ():
-            attempt(best()["weight"], epsilon)
-        centre = best()
-        for factor in BETWEEN:
-            attempt(centre["weight"] * factor, centre["epsilon"])
-    return best() | {"tried": tried}
+    first = FIRST_EPSILON if method == "svr" else 0.0
+    grid = importlib.import_module(f"paper.methods.robust.{METHODS[method]}").GRID
+    found = choose(lambda weight: errors_of(weight, first), grid, () if small else BETWEEN)
+    weight = found["end"]
+    errors = {first: next(t["end"] for t in found["tried"] if t["weight"] == weight)}
+    for epsilon in EPSILONS if method == "svr" and not small else ():
+        errors[epsilon] = errors_of(weight, epsilon)[-1]
+    return {"weight": weight, "epsilon": min(errors, key=lambda e: errors[e]), "tried": found["tried"]}
 
 
 def fit(
@@ -102,10 +97,9 @@ def fit(
     limit: float,
     weight: float,
     epsilon: float,
-    iterations: int,
 ) -> Result:
-    """One split: errors at the end and after the number of iterations chosen, time and the curve."""
-    train, test = ratings.split(len(_loaded(name)[0]), seed)
+    """One split: errors at the end, time and the curve."""
+    train, test = ratings.parts(name, seed)
     data, offset = entries(name, train, centred)
     if wrong:
         hit = np.random.default_rng(seed).random(len(data.y)) < WRONG
@@ -116,7 +110,6 @@ def fit(
     return {
         "rmse": float(rmse[-1]),
         "mae": float(mae[-1]),
-        "stopped": float(rmse[min(iterations, len(rmse) - 1)]),
         "seconds": float(seconds[-1]),
         "ended": record.ended,
         "curve": [seconds[keep].tolist(), rmse[keep].tolist()],
@@ -127,7 +120,7 @@ def followed(
     name: str, method: str, data: Entries, offset: float, at: Indices64, weight: float, epsilon: float, limit: float
 ) -> Record:
     """Run a method and score every iterate at the entries `at`; `offset` is what was subtracted from the ratings."""
-    rows, cols, values, _ = _loaded(name)
+    rows, cols, values, _ = ratings.loaded(name)
     i, t, y = rows[at], cols[at], values[at] - offset
     module = importlib.import_module(f"paper.methods.robust.{METHODS[method]}")
     more = {"epsilon": epsilon} if METHODS[method] == "rslm_robust" else {}
@@ -140,14 +133,5 @@ def followed(
 
 
 def entries(name: str, at: Indices64, centred: bool) -> tuple[Entries, float]:
-    rows, cols, values, shape = _loaded(name)
-    offset = float(values[at].mean()) if centred else 0.0
-    return Entries.of(rows[at], cols[at], values[at] - offset, shape), offset
-
-
-@cache
-def _loaded(name: str) -> ratings.Triplets:
-    found = ratings.load(name)
-    if found is None:
-        raise FileNotFoundError(f"{name} is {ratings.absent(name)}")
-    return found
+    offset = float(ratings.loaded(name)[2][at].mean()) if centred else 0.0
+    return ratings.entries(name, at, offset), offset

@@ -37,9 +37,9 @@ Rank 10, random splits into 80 % and 20 %, one thread. The paper has one experim
 test errors; they are in the last column, and Netflix is not computed here. RMC minimises `Σ_Ω √(δ² + (w − y)²) + λ
 Σ_{not Ω} w²` at rank 10, with δ from 1 to 0.001 of the size of the data in four stages; RSLM minimises `C Σ_Ω max(|w
 − y| − ε, 0) + ½‖W‖_*²`, with ε = 0 for the ℓ1 loss. λ, C and ε are chosen by RMSE on 5 % of the training part of the
-first split, in decades, then between them. "Stopped early" is the error after the number of iterations with the least
-error on the 5 %. RMC pulls what is not observed to zero and RSLM pulls W to zero, so all methods are run on the
-ratings as they are, as in the paper, and on the ratings less their mean, which the paper does not do.
+first split, in decades, then between them. RMC pulls what is not observed to zero and RSLM pulls W to zero, so all
+methods are run on the ratings as they are, as in the paper, and on the ratings less their mean, which the paper does
+not do.
 """
 
 
@@ -58,12 +58,12 @@ def measured(tuned: Mapping[Run, Result], fits: Mapping[Run, Sequence[Result]]) 
             continue
         setting = f"λ = {tuned[run]['weight']:.2g}" if run[0] == "rmc" else f"C = {tuned[run]['weight']:.3g}"
         setting += f", ε = {tuned[run]['epsilon']:g}" if run[0] == "svr" else ""
-        columns = [mean_std([r[key] for r in found], 4) for key in ("rmse", "stopped", "mae")]
+        columns = [mean_std([r[key] for r in found], 4) for key in ("rmse", "mae")]
         ended = sum(r["ended"] == "converged" for r in found)
         printed = "–" if run[1] else PRINTED[run[0]]
         last = [number(mean(found, "seconds"), 1), f"{ended} of {len(found)}", printed]
         rows.append([label(run), setting, *columns, *last])
-    header = ["", "settings", "RMSE at the end", "RMSE stopped early", "MAE at the end", "CPU s", "ended by itself"]
+    header = ["", "settings", "RMSE at the end", "MAE at the end", "CPU s", "ended by itself"]
     return table([*header, "RMSE in the paper, Netflix"], rows)
 
 
@@ -72,7 +72,7 @@ def verdict(fits: Mapping[Run, Sequence[Result]]) -> str:
     lines = []
     for centred in (False, True):
         here = {run[0]: found for run, found in fits.items() if run[1] == centred and found}
-        for what, key in (("RMSE at the end", "rmse"), ("RMSE stopped early", "stopped"), ("MAE at the end", "mae")):
+        for what, key in (("RMSE", "rmse"), ("MAE", "mae")):
             means = {m: mean(found, key) for m, found in here.items()}
             if "rmc" not in means or len(means) < 2:
                 continue

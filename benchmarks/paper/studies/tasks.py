@@ -13,7 +13,7 @@ from paper.methods.tasks import mtfl, rslm_tasks
 from rslm.runtime.types import Floats
 
 FILES = {"Parkinsons": "data/parkinsons/parkinsons_updrs.data", "School": "data/school/school.mat"}
-METHODS = {"ours": "paper.methods.tasks.rslm_tasks", "others": "paper.methods.tasks.mtfl"}
+METHODS = {"ours": ("paper.methods.tasks.rslm_tasks", "rslm"), "others": ("paper.methods.tasks.mtfl",)}
 SPLITS, FOLDS = 10, 3
 LOW = (1, 2, 3, 5)  # ranks that C is chosen with
 ROUGH = mtfl.WARM[::4]  # to choose a weight
@@ -29,11 +29,11 @@ def study(quick: bool) -> Plan:
             f"tasks: {name}, split {seed}, {method}",
             f"paper.studies.tasks:{method}",
             {"data": name, "seed": seed, "every": 3 if quick else 1},
-            ("paper.studies.tasks", "multitask", source),
+            ("paper.studies.tasks", "multitask", *sources),
         )
         for name in there
         for seed in range(2 if quick else SPLITS)
-        for method, source in METHODS.items()
+        for method, sources in METHODS.items()
     ]
     results = yield cells
     return page(there, [(str(c.arguments["data"]), r) for c, r in zip(cells, results, strict=True)])

@@ -22,6 +22,7 @@ GRID = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
 
 SPARE = 5  # singular triplets beyond the rank: the block power iteration converges by the gap after them
 CURVATURE = 2.0  # the Lipschitz constant of ∇f = 2 (P_Ω(W) − Y): with it the proximal step decreases the objective
+TOL = 1e-6  # it ends when the objective falls by less, relative to its value, from one selection to the next
 SWEEPS = 5  # alternating minimisations for one selection
 
 
@@ -30,7 +31,7 @@ def fit(data: Entries, rank: int, weight: float, record: Record) -> None:
     W = Point.zero(data)
     record(W.left, W.right)
     start = np.linalg.qr(np.random.default_rng(0).standard_normal((data.shape[1], block)))[0]
-    plateau = Plateau(1e-6, 1)
+    plateau = Plateau(TOL, 1)
     for _ in range(100):
         P, s, start = leading(data, W.residual * (-2 / CURVATURE), W.P * W.s, W.Q, start, min(rank, block), 1e-3)
         s = np.maximum(s[:rank] - weight / CURVATURE, 0.0)

@@ -30,6 +30,7 @@ SHRINK = 0.8  # factor of L from one step to the next
 CONTINUATION = 0.7  # factor of μ from one step to the next
 SPARE = 5  # singular triplets beyond the rank: the block power iteration converges by the gap after them
 ACCURACY = 1e-4  # of singular values relative to the largest; smaller values do not save steps
+TOL = 1e-6  # it ends when the objective falls by less, relative to its value, in ten steps
 CURVATURE = 2.0  # the largest L: ∇f = 2 (P_Ω(W) − Y)
 
 
@@ -41,7 +42,7 @@ def fit(data: Entries, rank: int, weight: float, record: Record) -> None:
     _, s, start = leading(data, data.y, W.P, W.Q, start, 1, 1e-2)
     mu, L, t = 2 * s[0], CURVATURE, 1.0
     ratios = deque([0.0], maxlen=10)
-    plateau = Plateau(1e-6, 10)
+    plateau = Plateau(TOL, 10)
     for _ in range(500):
         mu = max(CONTINUATION * mu, weight)
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2

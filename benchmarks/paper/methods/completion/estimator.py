@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from paper.observed import Entries
 from paper.record import Record
@@ -44,4 +45,5 @@ def fit_estimator(data: Entries, record: Record, **settings: Any) -> None:
     model.set_callbacks(Follower(record))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*no observed entry")  # some films have no rating in a split
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the page tells which fits have converged
         model.fit(X)

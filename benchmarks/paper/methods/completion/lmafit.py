@@ -22,6 +22,7 @@ NAME = "LMaFit"
 PROBLEM = "‖P_Ω(W − Y)‖², rank W ≤ r"
 GRID = (0.0,)
 
+START = 1  # rank to begin with
 SLOW = 0.7  # ω grows if the residual falls by a smaller factor than this
 STAGNATES = 1e-4  # the rank rises if the residual falls by less than this, relative
 MOST_STEPS = 500
@@ -31,7 +32,7 @@ EXACT = 1e-20  # squared residual relative to the data that is as good as 0
 
 def fit(data: Entries, rank: int, weight: float, record: Record) -> None:
     """Run the over-relaxed iteration; `weight` is not used."""
-    X, s, Q = data.singular_vectors(1)
+    X, s, Q = data.singular_vectors(min(START, rank))
     Y: Floats = Q * s
     squares, S, SY = data.columns.residuals(data.y, X, Y, data.threads)
     record(X, Y)

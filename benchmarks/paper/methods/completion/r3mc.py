@@ -23,6 +23,7 @@ NAME = "R3MC"
 PROBLEM = "‖P_Ω(W − Y)‖² + λ‖W‖², rank W = r"
 GRID = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 0.0)  # λ
 
+START = 1  # rank to begin with
 STAGNATES = 1e-3  # the rank rises if the objective falls by less than this, relative
 MOST_STEPS = 500
 SMALL_GRADIENT = 1e-6  # relative to the start
@@ -34,7 +35,7 @@ MOST_HALVINGS = 20
 
 def fit(data: Entries, rank: int, weight: float, record: Record) -> None:
     """Run conjugate gradients with λ = `weight`, from the singular vectors of the data."""
-    U, s, V = data.singular_vectors(1)
+    U, s, V = data.singular_vectors(min(START, rank))
     point = ThreeFactors(data, weight, U, np.diag(s), V)
     record(point.U @ point.R, point.V)
     square = first = point.inner(point.gradient, point.gradient)

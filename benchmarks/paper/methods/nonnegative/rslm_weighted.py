@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+from sklearn.exceptions import ConvergenceWarning
+
 from paper.methods.completion.estimator import Follower, factors
 from paper.observed import Entries
 from paper.record import Record
@@ -25,5 +27,6 @@ def fit(data: Entries, rank: int, weight: float, record: Record) -> None:
     model.set_callbacks(Follower(record))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*no observed entry")  # some films have no rating in a split
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the page tells which fits have converged
         model.fit(X)
     record(*factors(model))  # the iterates have softened bounds, the answer has not
