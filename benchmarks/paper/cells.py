@@ -12,9 +12,9 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def stored(store: Store) -> Callable[[list[Cell]], list[Result]]:
         found = [store.find(cell) for cell in cells]
         absent = [cell.label for cell, f in zip(cells, found, strict=True) if f is None]
         if absent:
-            raise Missing(f"{len(absent)} of {len(cells)} cells, {absent[0]} among them")
+            raise Missing(f"{len(absent)} of {len(cells)} cells are missing, for example {absent[0]}")
         return [f["result"] for f in found if f is not None]
 
     return look
@@ -120,20 +120,22 @@ def computed(store: Store, jobs: int, say: Callable[[str], None]) -> Callable[[l
 def _in_processes(
     store: Store, cells: list[Cell], jobs: int, say: Callable[[str], None]
 ) -> Iterator[tuple[str, Result]]:
-    if not cells:
-        return
     # A new process for each cell: what one has left in memory or in caches does not matter to the next.
-    # Workers ignore Ctrl-C, which reaches them too: this process ends them.
-    context, ignore = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(jobs, context, signal.signal, ignore, max_tasks_per_child=1)
-    waiting: dict[Future[tuple[Result, float]], Cell] = {}
+    context = multiprocessing.get_context("spawn")
+    waiting, running, done = cells[::-1], dict[Any, tuple[Cell, Any]](), 0
     try:
-        waiting |= {pool.submit(_call, cell): cell for cell in cells}
-        done = 0
-        while waiting:
-            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                cell = waiting.pop(future)
-                result, seconds = future.result()
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                cell = waiting.pop()
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_work, args=(cell, theirs), daemon=True)
+                process.start()
+                theirs.close()
+                running[ours] = cell, process
+            for pipe in wait(list(running)):
+                cell, process = running.pop(pipe)
+                result, seconds = _received(pipe)
+                process.join()
                 done += 1
                 failed = "error" in result
                 if not failed:
@@ -142,9 +144,23 @@ def _in_processes(
                 say(f"  {done}/{len(cells)}  {cell.label}: {note}")
                 yield cell.key, result
     finally:
-        pool.shutdown(wait=not waiting, cancel_futures=True)
-        for process in multiprocessing.active_children():
+        for _, process in running.values():
             process.terminate()
+
+
+def _received(pipe: Any) -> tuple[Result, float]:
+    try:
+        found: tuple[Result, float] = pipe.recv()
+    except EOFError:
+        found = {"error": "its process ended without a result"}, 0.0
+    pipe.close()
+    return found
+
+
+def _work(cell: Cell, pipe: Any) -> None:
+    """The worker. It ignores Ctrl-C, which reaches it too: the process that waits for it ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe.send(_call(cell))
 
 
 def _call(cell: Cell) -> tuple[Result, float]:

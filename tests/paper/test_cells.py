@@ -68,7 +68,7 @@ def test_a_source_that_is_not_there_is_named():
 
 def test_stored_results_alone(tmp_path, in_this_process):
     store = Store(tmp_path)
-    with pytest.raises(Missing, match=r"1 of 1 cells, sum of \[5\]"):
+    with pytest.raises(Missing, match=r"1 of 1 cells are missing, for example sum of \[5\]"):
         stored(store)([cell([5])])
     computed(store, 1, print)([cell([5])])
     assert stored(store)([cell([5])]) == [{"sum": 5}]
@@ -91,3 +91,18 @@ def test_workers(tmp_path):
     in_worker = Cell("read", "json:loads", {"s": '{"found": 1}'}, ())
     assert dict(cells._in_processes(Store(tmp_path), [in_worker], 1, lines.append)) == {in_worker.key: {"found": 1}}
     assert "1/1  read" in lines[0]
+
+
+def test_what_was_finished_before_an_interrupt_is_kept(tmp_path):
+    todo = [Cell(f"read {k}", "json:loads", {"s": f'{{"found": {k}}}'}, ()) for k in range(3)]
+    store = Store(tmp_path)
+
+    def interrupted(line):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        computed(store, 1, interrupted)(todo)
+    assert len(list(tmp_path.rglob("*.json"))) == 1
+    lines = []
+    assert computed(store, 1, lines.append)(todo) == [{"found": k} for k in range(3)]
+    assert len(lines) == 2

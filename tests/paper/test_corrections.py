@@ -1,8 +1,8 @@
 """Where the formulas of the paper do not hold as printed: one test for each entry of docs/corrections.md.
 
-A test shows that the printed formula fails and that the corrected one holds. Both are written out here from the paper,
-for a matrix Y of which every entry is observed, unless something else is needed; the package is used last, to show that
-it has the corrected one.
+A test shows why the printed form does not do and that the corrected one holds. Both are written out here from the
+paper, for a matrix Y of which every entry is observed, unless something else is needed; the package is used last, to
+show that it has the corrected one.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from hankel_baselines import random_system
+from hankel_baselines import htls, random_system
 from paper.methods.hankel import dadm, gcg, rslm_hankel, slra
 from paper.methods.hankel.products import adjoint, counts, matrix, singular_triplets, times
 from rslm.runtime.types import Floats
@@ -118,23 +118,48 @@ def test_paths_have_the_ranks(method: ModuleType, monkeypatch: pytest.MonkeyPatc
     truth = random_system(5, 119, rng)
     y = truth + 0.05 * rng.standard_normal(119)
     ranks: dict[bytes, int] = {}
+    gaps: list[float] = []
     solve = method.solve
 
     def followed(*arguments: Any) -> Any:
         out = solve(*arguments)
         if method is dadm:
             ranks[out.tobytes()] = arguments[3].rank
+            gaps.append(arguments[3].gap)
         else:
             ranks[arguments[0].means(*out[:2]).tobytes()] = out[0].shape[1]
         return out
 
     monkeypatch.setattr(method, "solve", followed)
     found = method.path(y, 40, (2, 6))
+    if method is dadm:
+        assert all(gap <= dadm.GAP for gap in gaps)
     # Solutions of every rank need not exist, as pairs of poles enter together: one below will do.
     for rank, series in found.items():
         assert rank - 1 <= ranks[series.tobytes()] <= rank
     errors = [float(np.linalg.norm(series - y)) for _, series in sorted(found.items())]
     assert errors[1] < errors[0]  # less regularisation at the larger rank
+
+
+def test_slra_is_a_local_optimum_below_its_start() -> None:
+    """It improves on the fit of Kung's poles, and no small change of the poles improves on it."""
+    rng, t = np.random.default_rng(1), np.arange(60)
+    y = 0.95**t * np.cos(0.7 * t) + 0.2 * rng.standard_normal(60)
+
+    def left(poles: Floats) -> float:
+        """What the best combination of these exponentials leaves of y."""
+        basis = poles[None, :] ** t[:, None]
+        return float(np.linalg.norm(y - (basis @ np.linalg.lstsq(basis, y.astype(complex))[0]).real))
+
+    found = slra.fit(y, 20, 2)
+    recurrence = np.linalg.lstsq(np.column_stack([found[1:-1], found[:-2]]), found[2:])[0]
+    poles = np.roots([1.0, *-recurrence])
+    end = float(np.linalg.norm(y - found))
+    assert left(poles) == pytest.approx(end, rel=1e-6)  # the series is a sum of these exponentials
+    assert end < 0.999 * float(np.linalg.norm(y - htls(y, 20, 2)))  # Kung's poles
+    for step in (1e-3, -1e-3, 1e-3j, -1e-3j):
+        moved = poles + np.array([step, np.conj(step)]) if abs(poles[0].imag) > 0 else poles + step.real
+        assert left(moved) > end
 
 
 @pytest.mark.parametrize("fit", [slra.fit, slra.fit_short])

@@ -26,15 +26,16 @@ task to learn from; every task has an intercept that is not penalised, in both m
 the total UPDRS, its features are age, sex, day and 16 measures of the voice, scaled to unit variance. C of RSLM is
 chosen in every split by threefold cross-validation within the training rows, with C in 0.03 to 10 and ranks 1, 2, 3
 and 5; the table also has the errors of the C and rank, and of the weight of MTFL, that were chosen this way. The
-curves are means over the splits; the best point of a curve is chosen on the test rows, for both methods alike, as one
-does who reads the figure.
+curves are means over the splits. The best point of a curve is chosen on the test rows, for both methods alike.
 
 """
 
 
 def page(there: Sequence[str], results: Sequence[tuple[str, Result]]) -> Section:
     if not there:
-        return Section(TITLE, "Neither School nor Parkinsons is there: not measured.\n")
+        return Section(
+            TITLE, "Neither School nor Parkinsons is there: not measured. RSLM_SHARED is the folder of the data.\n"
+        )
     failed = sorted({r["error"] for _, r in results if "error" in r})
     if failed:
         return Section(TITLE, "Not measured: " + "; ".join(failed) + "\n")
