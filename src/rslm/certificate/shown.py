@@ -24,6 +24,8 @@ def certificate_html(certificate: Certificate) -> str:
     picture = ""
     if math.isfinite(c.gap) and 0 < c.dual <= c.primal < math.inf and c.gap > VISIBLE * c.primal:
         words = "the optimum is between the lower bound and the objective of the answer"
-        picture = captioned(gap(c.dual, c.primal, words), "blue up to the lower bound; the optimum is in the orange part")
+        picture = captioned(
+            gap(c.dual, c.primal, words), "blue up to the lower bound; the optimum is in the orange part"
+        )
     relaxed = "".join(sentence(f"{relaxation}.") for relaxation in c.relaxations)
     return block("Certificate", verdict(c.verdict), side_by_side(facts(bounds), picture), sentence(c.meaning), relaxed)

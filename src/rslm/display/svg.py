@@ -112,7 +112,9 @@ def gap(low: float, high: float, description: str) -> str:
     """A bar from 0 to `high`, the part above `low` in another colour; both are positive, low ≤ high."""
     known = WIDTH * low / high
     content = f"<rect y='4' width='{known:.2f}' height='10' fill='{BLUE}'/>"
-    content += f"<rect x='{known:.2f}' y='4' width='{WIDTH - known:.2f}' height='10' fill='{ORANGE}' fill-opacity='.75'/>"
+    content += (
+        f"<rect x='{known:.2f}' y='4' width='{WIDTH - known:.2f}' height='10' fill='{ORANGE}' fill-opacity='.75'/>"
+    )
     content += f"<path d='M{known:.2f} 0v18M{WIDTH - 0.5} 0v18' stroke='currentColor'/>"
     return _picture(WIDTH, 18, description, content)
 

@@ -28,6 +28,7 @@ from rslm.estimators.series.learned import Learned
 from rslm.estimators.series.likelihood import Scored
 from rslm.estimators.series.loss import checked_loss
 from rslm.estimators.series.settings import check_kind, check_limits, checked_sizes
+from rslm.estimators.series.shown import periods_in_words, series_picture
 from rslm.estimators.series.spikes import NORMAL
 from rslm.estimators.series.subspace import singular_space
 from rslm.estimators.warn import warn_caller
@@ -447,6 +448,19 @@ class HankelModel(Driven, Estimator):
         return 1.0 - squares / total if total > rounding else float(squares <= rounding)
 
     # ---- files -----------------------------------------------------------------------------------------------------
+
+    _found: ClassVar[dict[str, str]] = {"rank_": "order", "noise_": "noise"}
+    _overview: ClassVar[tuple[str, ...]] = ("series",)
+    _more_pictures: ClassVar[tuple[str, ...]] = ("components", "w_correlations", "spectrum", "convergence")
+
+    def _settings(self) -> dict[str, str]:
+        return super()._settings() | periods_in_words(self.frequencies_)
+
+    def _verdict(self) -> str:
+        return self.verdict_
+
+    def _small_picture(self) -> tuple[str, str]:
+        return series_picture(self)
 
     _facts: ClassVar[tuple[str, ...]] = ("C_", "window_", "_flat", "excess_")
 
