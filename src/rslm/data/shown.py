@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ class Overview:
         total, low, high, sampled = 0.0, np.inf, -np.inf, False
         column = np.repeat(np.arange(len(edges[1]) - 1), np.diff(edges[1])) if data.shape[1] < ENTRIES else None
         ends = np.asarray(data.indptr[edges[0]])
-        for k, (start, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for k, (start, end) in enumerate(pairwise(ends)):
             read = 0
             sums = np.zeros(len(edges[1]) - 1)
             part = 0.0

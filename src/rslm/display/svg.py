@@ -104,7 +104,8 @@ def intervals(middles: Floats, lower: Floats, upper: Floats, before: Sequence[bo
     for k, (x, bottom, y, top) in enumerate(zip(at, *ends, strict=True)):
         colour = "currentColor" if before[k] else BLUE
         bar = f"<path d='M{x:.1f} {bottom:.1f}V{top:.1f}' stroke='{colour}' stroke-width='1.5'/>"
-        content += f"<g opacity='{0.5 if before[k] else 1}'>{bar}<circle cx='{x:.1f}' cy='{y:.1f}' r='2.5' fill='{colour}'/></g>"
+        dot = f"<circle cx='{x:.1f}' cy='{y:.1f}' r='2.5' fill='{colour}'/>"
+        content += f"<g opacity='{0.5 if before[k] else 1}'>{bar}{dot}</g>"
     return _picture(WIDTH, HEIGHT, description, content)
 
 

@@ -124,6 +124,6 @@ def _in_words(value: Any) -> str:
     """A setting for people: a number, a word, or several of them."""
     if isinstance(value, tuple):
         return ", ".join(_in_words(part) for part in value)
-    if isinstance(value, bool) or value is None:
-        return "yes" if value else "none" if value is None else "no"
-    return number(value) if isinstance(value, int | float | np.number) else str(value)
+    if isinstance(value, np.number):
+        value = value.item()
+    return number(value) if isinstance(value, int | float) else "none" if value is None else str(value)

@@ -14,6 +14,7 @@ from rslm.report.plots import plot_series
 from rslm.runtime.types import Floats
 
 MOST = 6  # channels in one figure
+PARTS = ("real", "imaginary")
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,9 @@ def plot_signal(
     one = Channel(model, taken, float(np.atleast_1d(model.channel_noise_)[number]), known)
     samples = taken(model.signal_ + model.residuals_) if known else np.full(len(model.signal_), np.nan)
     ax = plot_series(one, np.exp(samples) if log else samples, steps, None if complex_ else coverage, ax, log=log)
-    names = ([f"channel {number + 1}"] if of > 1 else []) + (["imaginary" if part else "real"] if complex_ else [])
+    names = ([f"channel {number + 1}"] if of > 1 else []) + ([f"{PARTS[part]} part"] if complex_ else [])
     if names:
-        ax.set_title(f"{', '.join(names)} – {ax.get_title()}")
+        ax.set_title(f"{ax.get_title()}; {', '.join(names)}")
     return ax
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 class ShownFigure(Figure):  # type: ignore[misc, unused-ignore]
     """A figure of pyplot, which `plt.show()` shows in a script, and a notebook at the end of the cell.
 
-    There a figure that is also the value of the cell would be shown twice. So it is closed once it was shown as a value.
+    There a figure that is also the value of the cell would be shown twice. So it is closed once it was shown as that.
     """
 
     def _ipython_display_(self) -> None:

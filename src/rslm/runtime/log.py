@@ -21,7 +21,8 @@ _shown: _Shown | None = None  # None unless some `log_shown` is active
 def log_shown(wanted: object) -> Iterator[None]:
     """Show the log in this context, on standard error unless the application has set up logging itself.
 
-    In a notebook, 1 shows the last message only, in a line that is updated, and more than 1 all of them. Messages of other threads are not shown. Afterwards the logger is as it was before.
+    In a notebook, 1 shows the last message only, in a line that is updated, and more than 1 all of them. Messages of
+    other threads are not shown. Afterwards the logger is as it was before.
     """
     global _shown
     if not wanted:

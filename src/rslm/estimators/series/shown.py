@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rslm.display.fragments import number
 from rslm.display.svg import curve
@@ -32,8 +33,9 @@ def series_picture(model: Any) -> tuple[str, str]:
         return "", ""
     samples = signal + model.residuals_ if hasattr(model, "residuals_") else None
     words = "signal" if samples is None else "samples and signal"
-    first = [
-        None if values is None else np.real(values if values.ndim == 1 else values[:, 0])
-        for values in (signal, samples)
-    ]
-    return curve(first[0], first[1], words), words + (" of channel 1" if signal.ndim > 1 else "")
+    drawn = curve(_first(signal), None if samples is None else _first(samples), words)
+    return drawn, words + (" of channel 1" if signal.ndim > 1 else "")
+
+
+def _first(values: NDArray[Any]) -> Floats:
+    return np.asarray(np.real(values if values.ndim == 1 else values[:, 0]), dtype=np.float64)
