@@ -69,7 +69,8 @@ def observed_html(data: ObservedMatrix) -> str:
         known["mean, estimated" if seen.sampled else "mean"] = f"{seen.mean:.4g}"
         known |= {} if data.weights is None else {"weights": "yes"}
         densest = float(seen.cells.max())
-        words = f"share of observed entries; the darkest cells have {_percent(100 * densest)} %"
+        words = f"share of observed entries; the fullest cells have {_percent(100 * densest)} %"
+        words = "observed entries" if max(data.shape) <= CELLS else words
         # Roots, so that sparse parts differ visibly from empty ones.
         picture = captioned(shades(np.sqrt(seen.cells / densest), words), words)
     known |= {"row ids": _names(data.row_ids)} if data.row_ids is not None else {}

@@ -6,19 +6,23 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-# Text and lines take the colour of the page, so that light and dark themes need no rules of their own.
+from rslm.display.svg import bars
+
+# Pages of notebooks have rules of their own for tables, so some here are important. Text and lines take the colour of
+# the page, so that light and dark themes need no rules.
 STYLE = """
-.rslm { font: 13px/1.45 system-ui, sans-serif; max-width: 46rem; margin: .4rem 0; color: inherit; }
+.rslm { font: 13px/1.45 system-ui, sans-serif; max-width: 56rem; margin: .4rem 0; color: inherit; }
 .rslm h4 { font-size: 1em; font-weight: 600; margin: .2rem 0 .4rem; }
 .rslm p { margin: .3rem 0; }
 .rslm .parts { display: flex; flex-wrap: wrap; gap: .6rem 2rem; align-items: flex-start; }
 .rslm .parts > div { max-width: 100%; overflow-x: auto; }
 .rslm table { border-collapse: collapse; margin: 0; font-size: inherit; border: 0; }
 .rslm tr { background: none !important; border-bottom: 1px solid rgba(127, 127, 127, .3); }
-.rslm td, .rslm th { padding: .1rem 1rem .1rem 0; text-align: left; font-weight: normal; border: 0; color: inherit;
-  max-width: 20rem; white-space: normal; overflow-wrap: anywhere; vertical-align: top; }
-.rslm td + td { text-align: right; padding-right: 0; font-variant-numeric: tabular-nums; }
-.rslm th { opacity: .75; } .rslm th + th { text-align: right; padding-right: 0; }
+.rslm td, .rslm th { padding: .1rem 1rem .1rem 0; text-align: left !important; font-weight: normal; border: 0;
+  color: inherit; max-width: 20rem; white-space: normal; overflow-wrap: break-word; vertical-align: top; }
+.rslm td + td { text-align: right !important; font-variant-numeric: tabular-nums; }
+.rslm th { opacity: .75; } .rslm th + th { text-align: right !important; }
+.rslm td.bar { vertical-align: middle; padding-right: 0; }
 .rslm .verdict { border-left: .25rem solid #2b8cc4; padding: .1rem .6rem; }
 .rslm figure { margin: 0; } .rslm figcaption { opacity: .75; font-size: .9em; }
 .rslm svg { display: block; max-width: 100%; height: auto; }
@@ -40,6 +44,17 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str] | None = None) ->
     cells = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     head = "" if header is None else "<tr>" + "".join(f"<th>{html.escape(cell)}</th>" for cell in header) + "</tr>"
     return f"<table>{head}{cells}</table>" if rows else ""
+
+
+def compared(named: Mapping[str, float], header: Sequence[str]) -> str:
+    """Numbers that are not negative as a table with bars; the last one stands out."""
+    drawn = zip(named.items(), bars(list(named.values())), strict=True)
+    cells = "".join(
+        f"<tr><td>{html.escape(name)}</td><td>{html.escape(number(value))}</td><td class='bar'>{bar}</td></tr>"
+        for (name, value), bar in drawn
+    )
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+    return f"<table><tr>{head}<th></th></tr>{cells}</table>"
 
 
 def facts(named: Mapping[str, str]) -> str:

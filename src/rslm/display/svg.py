@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,14 +12,17 @@ from rslm.runtime.types import Floats
 
 BLUE, ORANGE = "#2b8cc4", "#d98a00"  # at least 2.7 : 1 against white and against black
 WIDTH, HEIGHT = 240, 100
+BAR = 64  # length of the longest
 LEVELS = 8  # of shades
 LARGEST_CELL, LONGEST_SIDE = 16.0, 160.0  # pixels
 MOST_POINTS = 240  # of a line: one per pixel
 
 
 def _picture(width: float, height: float, description: str, content: str) -> str:
+    # Without a description it only repeats what is written beside it.
+    label = f"role='img' aria-label='{html.escape(description, quote=True)}'" if description else "aria-hidden='true'"
     return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' role='img' aria-label='{html.escape(description, quote=True)}' "
+        f"<svg xmlns='http://www.w3.org/2000/svg' {label} "
         f"width='{width:g}' height='{height:g}' viewBox='0 0 {width:g} {height:g}'>{content}</svg>"
     )
 
@@ -38,15 +41,15 @@ def shades(cells: Floats, description: str) -> str:
     return _picture(columns * size, rows * size, description, inner + frame)
 
 
-def bars(named: Mapping[str, float], description: str) -> str:
+def bars(values: Sequence[float]) -> list[str]:
     """A horizontal bar for every number, which are not negative; the last one stands out."""
-    largest = max((value for value in named.values() if math.isfinite(value)), default=0.0)
-    content, height, last = "", 18, len(named) - 1
-    for k, value in enumerate(named.values()):
-        length = WIDTH * value / largest if largest > 0 and math.isfinite(value) else 0.0
-        colour = f"fill='{BLUE}'" if k == last else "fill='currentColor' fill-opacity='.35'"
-        content += f"<rect y='{k * height + 4}' width='{length:.1f}' height='{height - 8}' {colour}/>"
-    return _picture(WIDTH, height * len(named), description, content)
+    largest = max((value for value in values if math.isfinite(value)), default=0.0)
+    drawn = []
+    for k, value in enumerate(values):
+        length = BAR * value / largest if largest > 0 and math.isfinite(value) else 0.0
+        colour = f"fill='{BLUE}'" if k == len(values) - 1 else "fill='currentColor' fill-opacity='.35'"
+        drawn.append(_picture(BAR, 8, "", f"<rect width='{length:.1f}' height='8' {colour}/>"))
+    return drawn
 
 
 def stems(values: Floats, description: str) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from rslm.display.fragments import block, captioned, facts, number, side_by_side, table, verdict
-from rslm.display.svg import bars, stems
+from rslm.display.fragments import block, captioned, compared, facts, number, side_by_side, verdict
+from rslm.display.svg import stems
 from rslm.runtime.types import Floats
 
 MOST_NUMBERS = 100_000_000  # of the factors, for which there is a picture within a second
@@ -76,9 +76,7 @@ class Shown:
         errors = self._held_out_errors()
         if not errors:
             return ""
-        rows = [[name, number(error)] for name, error in errors.items()]
-        words = f"{self._measure()}, held out"
-        return table(rows, ["predicted by", words]) + bars(errors, f"{words}, as bars")
+        return compared(errors, ["held-out data predicted by", self._measure()])
 
     # ---- what classes may say otherwise ------------------------------------------------------------------------------
 

@@ -246,5 +246,5 @@ def pyplot() -> Any:
     try:
         from matplotlib import pyplot as plt  # type: ignore[import-not-found, unused-ignore]
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("plots need one more package: pip install 'rslm[plot]'") from None
+        raise ModuleNotFoundError('plots need one more package: pip install "rslm[plot]"') from None
     return plt

@@ -6,10 +6,11 @@ import html
 import logging
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 EVERY = 0.25  # seconds between updates; a browser needs no more, and each is a message to it
-STYLE = "margin:0;padding:0;background:none;color:inherit;white-space:pre-wrap;font-size:12px"
+STYLE = "margin:0;padding:0;background:none;color:inherit;white-space:pre-wrap;font:12px monospace"
 
 
 def kernel() -> Any:
@@ -36,8 +37,9 @@ class LiveLine(logging.Handler):
             self.handleError(record)
 
     def close(self) -> None:
-        if self._pending:
-            self._show()
+        with suppress(Exception):  # likewise
+            if self._pending:
+                self._show()
         super().close()
 
     def _show(self) -> None:
