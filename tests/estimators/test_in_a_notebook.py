@@ -1,7 +1,6 @@
 """All models in a notebook: what they show of themselves, and their plots."""
 
 import builtins
-import re
 from functools import cache
 
 import matplotlib as mpl
@@ -47,7 +46,6 @@ def model(request):
 def found(model):
     """What is shown below scikit-learn's diagram, without its style."""
     whole = model._repr_mimebundle_()["text/html"]
-    assert whole == re.sub(r"sk-container-id-\d+", "", whole) or "What was found" in whole
     return whole.partition("<div class='rslm'>")[2].partition("</style>")[2]
 
 

@@ -90,7 +90,7 @@ class ImplicitCompletion(ObservedInput):
     n_threads : int, optional
         Threads to use, all cores if None. The answer does not depend on it.
     verbose : int, default=0
-        1 logs every iteration, and every setting that is tried, to the logger "rslm".
+        1 logs every iteration, and every setting that is tried, to the logger "rslm"; see the guide for notebooks.
 
     Attributes
     ----------

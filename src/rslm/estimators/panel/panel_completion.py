@@ -91,7 +91,7 @@ class PanelCompletion(Estimator):
     n_threads : int, optional
         Threads to use, all cores if None. The answer does not depend on it.
     verbose : int, default=0
-        1 logs every iteration, and the progress of refits, to the logger "rslm".
+        1 logs every iteration, and the progress of refits, to the logger "rslm"; see the guide for notebooks.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ class HankelModel(Driven, Estimator):
     max_time : float, optional
         Seconds after which the fit ends with the best answer so far, within two more seconds.
     verbose : int, default=0
-        1 logs every order and iteration to the logger "rslm".
+        1 logs every order and iteration to the logger "rslm"; see the guide for notebooks.
 
     Attributes
     ----------
