@@ -1,7 +1,9 @@
 """All models in a notebook: what they show of themselves, and their plots."""
 
 import builtins
+import sys
 from functools import cache
+from types import ModuleType
 
 import matplotlib as mpl
 import numpy as np
@@ -19,7 +21,7 @@ import rslm
 from notebook_models import MAKE
 from rslm import HankelModel, MatrixCompletion, MultiTaskRegressor
 from rslm.estimators.base import Estimator
-from rslm.report import figures, plot_spectrum
+from rslm.report import figures, plot_spectrum, shown_figure
 
 mpl.use("Agg")
 PUBLIC = sorted(
@@ -90,6 +92,13 @@ def test_a_loaded_model_shows_itself(model, tmp_path):
     again = rslm.load(tmp_path / "m.rslm")
     assert "What was found" in again._repr_html_()
     assert isinstance(again.plot(), Figure)
+
+
+def test_a_model_as_a_callback_sees_it_shows_itself(model):
+    """With few attributes, as the fit is not over."""
+    early = clone(model)
+    early.history_ = model.history_
+    assert "What was found" in early._repr_html_()
 
 
 def test_inside_others_the_diagram_is_theirs():
@@ -203,6 +212,22 @@ def test_without_matplotlib_plots_say_what_to_install(model, monkeypatch):
     without_matplotlib(monkeypatch)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "rslm\[plot\]"'):
         model.plot()
+
+
+def test_a_notebook_shows_a_plot_once(monkeypatch):
+    """As the value of a cell, and not once more at its end, where all open figures of pyplot are shown."""
+    figure = fitted("MatrixCompletion").plot("spectrum")
+    shown, inside = [], ModuleType("IPython.display")
+    inside.display = lambda data, raw: shown.append(data)
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", inside)
+    with pytest.raises(NotImplementedError):  # with windows or widgets, IPython does what it does with any figure
+        figure._ipython_display_()
+    monkeypatch.setattr(shown_figure, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    figure._ipython_display_()
+    [data] = shown
+    assert data["image/png"].startswith(b"\x89PNG")
+    assert plt.get_fignums() == []
 
 
 def test_a_plot_that_fails_leaves_no_figure():

@@ -454,10 +454,10 @@ class HankelModel(Driven, Estimator):
     _more_pictures: ClassVar[tuple[str, ...]] = ("components", "w_correlations", "spectrum", "convergence")
 
     def _settings(self) -> dict[str, str]:
-        return super()._settings() | periods_in_words(self.frequencies_)
+        return super()._settings() | periods_in_words(getattr(self, "frequencies_", np.zeros(0)))
 
     def _verdict(self) -> str:
-        return self.verdict_
+        return self.verdict_ if hasattr(self, "rank_") else ""  # a callback sees the model before
 
     def _small_picture(self) -> tuple[str, str]:
         return series_picture(self)
