@@ -94,7 +94,7 @@ class Search:
                 return math.inf
             self.seconds[setting] = time.perf_counter() - began
             what = f"rank {setting.rank}" if setting.task_part == LOW_RANK else f"task part {setting.task_part}"
-            logger.info(f"trying {what}  C {setting.C:.4g}  held-out error {self.tried[setting][0]:.6g}")
+            logger.info(f"tried {what}  C {setting.C:.4g}  held-out error {self.tried[setting][0]:.6g}")
         return self.tried[setting][0]
 
     def _error(self, setting: Setting) -> tuple[float, int]:
