@@ -28,7 +28,8 @@ ONLY = {
     "kernels": {"runtime.types"},
     "runtime": {"runtime.types", "kernels"},
     "storage": {"runtime"},
-    "data": {"runtime.types", "runtime", "kernels", "storage"},
+    "display": {"runtime.types"},  # so that any room may show what it has in a notebook
+    "data": {"runtime.types", "runtime", "kernels", "storage", "display"},
     "datasets": {"runtime.types", "runtime", "data", "storage"},
     "losses": {"runtime.types", "kernels"},
     "measurements": {"runtime.types", "kernels", "data"},
@@ -112,6 +113,7 @@ ALL_ROOMS = {*ONLY, *NEVER, *FREE} - {"rslm"}
         ("runtime/types.py", "from rslm.kernels import Columns"),
         ("runtime/log.py", "from rslm.data import parts"),
         ("storage/container.py", "from rslm.data import parts"),
+        ("display/svg.py", "from rslm.data import ObservedMatrix"),
         ("linalg/spectrum.py", "from rslm.evaluation.dual import DualSums"),
         ("evaluation/objective.py", "from rslm.solvers.manifold import norm"),
         ("certificate/certify.py", "from rslm.solvers import Result"),

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from rslm.certificate.relaxation import Relaxations, amount_of
+from rslm.certificate.shown import certificate_html
 
 SAYS_NOTHING = 1.0  # relative gap above which the bound is far below what any matrix could reach
 WHAT_TO_DO = "a smaller C or a larger rank makes it tighter"
@@ -108,6 +109,9 @@ class Certificate:
             f"σ₁ = {self.sigma_max:.10g} ({self.method}), dual variables scaled by {self.scaling:.6g}"
             + "".join(f"\n{relaxation}" for relaxation in self.relaxations)
         )
+
+    def _repr_html_(self) -> str:
+        return certificate_html(self)
 
 
 def relative(gap: float, dual: float) -> float:

@@ -6,16 +6,8 @@ from typing import Any
 
 import numpy as np
 
-TASKS = {  # where there is no part of low rank, and so no certificate: what the tasks have, and what that means
-    "none": (
-        "one model for all tasks",
-        "One model for all tasks, with an intercept for each, predicts held-out rows as well as a model for each.",
-    ),
-    "ridge": (
-        "a ridge for every task",
-        "The tasks have no directions in common that would help: each has a ridge around the common model.",
-    ),
-}
+from rslm.estimators.tasks.words import WITHOUT_LOW_RANK
+
 LITTLE = 0.01  # a share of the error that is too small to matter
 
 
@@ -76,7 +68,7 @@ def _of_tasks(model: Any) -> str:
     """The same for tasks, which are compared with one model for all and with one for each."""
     names = {"model": "error", "pooled": "one model for all tasks", "by_task": "one for each task", "mean": "the mean"}
     errors = ", ".join(f"{name} {model.held_out_[key]:.4g}" for key, name in names.items() if key in model.held_out_)
-    known = TASKS.get(model.task_part_)
+    known = WITHOUT_LOW_RANK.get(model.task_part_)
     what = f"rank {model.rank_}, C = {model.C_:.3g}" if known is None else known[0]
     tried = len(model.path_["C"])
     return f"Settings found: {what}; the best of {tried}, by rows held out of those to learn from: {errors}."
@@ -118,6 +110,6 @@ def verdict(model: Any) -> str:
     if hasattr(model, "verdict_"):
         return str(model.verdict_)
     part = getattr(model, "task_part_", None)
-    if part in TASKS:
-        return TASKS[part][1]
+    if part in WITHOUT_LOW_RANK:
+        return WITHOUT_LOW_RANK[part][1]
     return "There is no certificate: nothing of low rank was solved for, or there was no time for it."

@@ -23,6 +23,7 @@ from rslm.data.convert import (
     to_array,
 )
 from rslm.data.labels import Ids, Labels, as_ids, number_ids
+from rslm.data.shown import observed_html
 from rslm.data.weights import check_weights, compress_weighted, none_if_ones, weights_given, weights_of_entries
 from rslm.kernels.scratch import scratch_like
 from rslm.runtime.types import Floats, Indices32, Indices64
@@ -256,6 +257,9 @@ class ObservedMatrix:
         percent = 100 * self.density
         shown = f"{percent:.1f}" if percent >= 0.1 else f"{percent:.2g}"
         return f"ObservedMatrix {self.shape[0]} × {self.shape[1]}, {self.n_observed} observed ({shown} %)"
+
+    def _repr_html_(self) -> str:
+        return observed_html(self)
 
     def row_of(self, ids: Any) -> Indices64:
         """The positions of rows given by their ids; if the matrix has no ids, the given positions, checked."""

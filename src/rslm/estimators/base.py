@@ -20,6 +20,7 @@ from rslm.data import parts
 from rslm.estimators import persistence
 from rslm.estimators.choices import as_seed
 from rslm.estimators.scaling import in_units
+from rslm.estimators.shown import Shown
 from rslm.estimators.warn import warn_caller
 from rslm.location.packing import Packing
 from rslm.problem import Problem
@@ -36,7 +37,7 @@ FACTS = ("outcome_", "converged_", "n_iter_")  # attributes that every file hold
 FAR = 1e-3  # relative gradient above which a solver that stalls has not found a stationary point
 
 
-class Estimator(CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Estimator(Shown, CallbackSupportMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """An estimator with a certificate and a file."""
 
     certificate_: Certificate | None

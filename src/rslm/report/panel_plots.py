@@ -34,7 +34,7 @@ def plot_event_study(model: Any, ax: Any = None) -> Any:
     ax.axvline(-0.5, color=GREY, lw=1, ls="--")
     ax.set(xlabel="periods since adoption", ylabel="effect", title=f"Average effect on the treated {model.att_:.3g}")
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.legend(frameon=False, loc="lower left")
+    ax.legend(frameon=False)  # where it covers least
     return ax
 
 

@@ -216,7 +216,7 @@ def plot_images(*images: ArrayLike, titles: Sequence[str] = ("given", "repaired"
         raise ValueError(f"{len(images)} images need as many titles; got {len(titles)}")
     if axes is None:
         width = 4 * len(images)
-        _, axes = _pyplot().subplots(1, len(images), figsize=(width, 4), layout="constrained", squeeze=False)
+        _, axes = pyplot().subplots(1, len(images), figsize=(width, 4), layout="constrained", squeeze=False)
         axes = axes[0]
     greys = np.asarray(images[0], dtype=np.float64)
     low, high = float(np.nanmin(greys)), float(np.nanmax(greys))
@@ -229,7 +229,7 @@ def plot_images(*images: ArrayLike, titles: Sequence[str] = ("given", "repaired"
 
 def figure(width: float = 6, height: float = 4, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
     """A new figure with axes that needs no display."""
-    _pyplot()
+    pyplot()
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # type: ignore[import-not-found, unused-ignore]
     from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
 
@@ -239,12 +239,12 @@ def figure(width: float = 6, height: float = 4, rows: int = 1, columns: int = 1)
 
 
 def new_axes(ax: Any) -> Any:
-    return _pyplot().subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+    return pyplot().subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     try:
         from matplotlib import pyplot as plt  # type: ignore[import-not-found, unused-ignore]
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("plots need one more package: pip install 'rslm[plot]'") from None
+        raise ModuleNotFoundError('plots need one more package: pip install "rslm[plot]"') from None
     return plt

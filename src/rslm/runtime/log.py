@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from rslm.runtime.notebook import LiveLine, kernel
+
 logger = logging.getLogger("rslm")
 
 _listening = ContextVar("listening", default=False)  # whether the code running here was asked to show its log
@@ -19,7 +21,8 @@ _shown: _Shown | None = None  # None unless some `log_shown` is active
 def log_shown(wanted: object) -> Iterator[None]:
     """Show the log in this context, on standard error unless the application has set up logging itself.
 
-    Messages of other threads are not shown. Afterwards the logger is as it was before.
+    In a notebook, 1 shows the last message only, in a line that is updated, and more than 1 all of them. Messages of
+    other threads are not shown. Afterwards the logger is as it was before.
     """
     global _shown
     if not wanted:
@@ -27,7 +30,7 @@ def log_shown(wanted: object) -> Iterator[None]:
         return
     token = _listening.set(True)
     with _lock:
-        _shown = _shown or _Shown()
+        _shown = _shown or _Shown(wanted)
         _shown.users += 1
     try:
         yield
@@ -44,12 +47,12 @@ def log_shown(wanted: object) -> Iterator[None]:
 class _Shown:
     """The changes made to the logger while its log is shown: a level, a handler if there is none, and a filter."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: object) -> None:
         self.users = 0
         self._level, self._from = logger.level, logger.getEffectiveLevel()
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.INFO)
-        self._handler = None if logger.hasHandlers() else logging.StreamHandler()
+        self._handler = None if logger.hasHandlers() else _handler(wanted)
         if self._handler is not None:
             logger.addHandler(self._handler)
         logger.addFilter(self._passes)
@@ -61,4 +64,10 @@ class _Shown:
         logger.removeFilter(self._passes)
         if self._handler is not None:
             logger.removeHandler(self._handler)
+            self._handler.close()
         logger.setLevel(self._level)
+
+
+def _handler(wanted: object) -> logging.Handler:
+    every = isinstance(wanted, int) and wanted > 1
+    return logging.StreamHandler() if every or kernel() is None else LiveLine()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,24 @@ class Completion(PredictingIntervals):
     """A matrix that is completed from some of its entries."""
 
     certificate_: Certificate
+
+    _found: ClassVar[dict[str, str]] = {
+        "rank_": "rank",
+        "C_": "C",
+        "weighting_": "weighting",
+        "feature_weight_": "weight of features",
+    }
+    _more_pictures: ClassVar[tuple[str, ...]] = ("residuals", "effects", "intervals")
+
+    def _settings(self) -> dict[str, str]:
+        draws = getattr(self, "n_draws_", 0)
+        return super()._settings() | ({"draws averaged": str(draws)} if draws else {})
+
+    def _held_out_errors(self) -> dict[str, float]:
+        errors = super()._held_out_errors()
+        if self.effects is None:  # those of the mean once more
+            errors.pop(self._compared["effects"], None)
+        return errors
 
     @abstractmethod
     def _warn_of_unobserved(self, layout: Layout) -> None:

@@ -114,7 +114,7 @@ class MatrixCompletion(Averaging):
     n_threads : int, optional
         Threads to use, all cores if None. The answer does not depend on it.
     verbose : int, default=0
-        1 logs every iteration to the logger "rslm".
+        1 logs every iteration to the logger "rslm"; see the guide for notebooks.
 
     Attributes
     ----------

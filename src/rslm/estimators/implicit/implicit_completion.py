@@ -90,7 +90,7 @@ class ImplicitCompletion(ObservedInput):
     n_threads : int, optional
         Threads to use, all cores if None. The answer does not depend on it.
     verbose : int, default=0
-        1 logs every iteration, and every setting that is tried, to the logger "rslm".
+        1 logs every iteration, and every setting that is tried, to the logger "rslm"; see the guide for notebooks.
 
     Attributes
     ----------
@@ -134,6 +134,11 @@ class ImplicitCompletion(ObservedInput):
     _average_user: Floats
 
     _forms: ClassVar[dict[str, Form]] = {}
+    _found: ClassVar[dict[str, str]] = {"rank_": "rank", "C_": "C", "alpha0_": "alpha0", "weighting_": "weighting"}
+    _compared: ClassVar[dict[str, str]] = {"popularity": "the most popular items", "model": "this model"}
+
+    def _measure(self) -> str:
+        return str(self.metric)
 
     def __init__(
         self,

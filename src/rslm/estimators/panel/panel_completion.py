@@ -16,6 +16,8 @@ from rslm.certificate import Certificate
 from rslm.data import Labels
 from rslm.data.labels import Ids
 from rslm.data.splits import as_generator
+from rslm.display.fragments import number
+from rslm.display.svg import intervals
 from rslm.estimators.automatic.growing import grown
 from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
@@ -89,7 +91,7 @@ class PanelCompletion(Estimator):
     n_threads : int, optional
         Threads to use, all cores if None. The answer does not depend on it.
     verbose : int, default=0
-        1 logs every iteration, and the progress of refits, to the logger "rslm".
+        1 logs every iteration, and the progress of refits, to the logger "rslm"; see the guide for notebooks.
 
     Attributes
     ----------
@@ -148,6 +150,10 @@ class PanelCompletion(Estimator):
 
     _facts: ClassVar[tuple[str, ...]] = panel_file.FACTS
     _forms: ClassVar[dict[str, Form]] = {}
+    _found: ClassVar[dict[str, str]] = {"p_value_": "p value", "rank_": "factors", "noise_": "noise", "C_": "C"}
+    _compared: ClassVar[dict[str, str]] = {"effects": "effects of units and periods alone", "model": "this model"}
+    _overview: ClassVar[tuple[str, ...]] = ("event_study", "counterfactual")
+    _more_pictures: ClassVar[tuple[str, ...]] = ("held_out", "convergence")
 
     def __init__(
         self,
@@ -386,6 +392,21 @@ class PanelCompletion(Estimator):
         if self.certificate_.primal <= ROUNDING * self.C_ * float(np.nansum(y * y)):
             advice.pop(Outcome.STALLED, None)  # effects explain everything, and what is left are rounding errors
         return advice
+
+    def _settings(self) -> dict[str, str]:
+        if not hasattr(self, "att_interval_"):  # a callback sees the model before
+            return super()._settings()
+        low, high = (number(end) for end in self.att_interval_)
+        effect = {"average effect on the treated": number(self.att_)}
+        return effect | {f"its {100 * self.level:g} % interval": f"{low} to {high}"} | super()._settings()
+
+    def _small_picture(self) -> tuple[str, str]:
+        study = getattr(self, "event_study_", None)
+        if study is None:
+            return "", ""
+        words = "effects by the time since adoption; before it in grey"
+        ends = study["effect"], study["lower"], study["upper"]
+        return intervals(*ends, (study["relative_time"] < 0).tolist(), words), words
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from rslm.estimators.series.learned import Learned
 from rslm.estimators.series.likelihood import Scored
 from rslm.estimators.series.loss import checked_loss
 from rslm.estimators.series.settings import check_kind, check_limits, checked_sizes
+from rslm.estimators.series.shown import periods_in_words, series_picture
 from rslm.estimators.series.spikes import NORMAL
 from rslm.estimators.series.subspace import singular_space
 from rslm.estimators.warn import warn_caller
@@ -78,7 +79,7 @@ class HankelModel(Driven, Estimator):
     max_time : float, optional
         Seconds after which the fit ends with the best answer so far, within two more seconds.
     verbose : int, default=0
-        1 logs every order and iteration to the logger "rslm".
+        1 logs every order and iteration to the logger "rslm"; see the guide for notebooks.
 
     Attributes
     ----------
@@ -447,6 +448,19 @@ class HankelModel(Driven, Estimator):
         return 1.0 - squares / total if total > rounding else float(squares <= rounding)
 
     # ---- files -----------------------------------------------------------------------------------------------------
+
+    _found: ClassVar[dict[str, str]] = {"rank_": "order", "noise_": "noise"}
+    _overview: ClassVar[tuple[str, ...]] = ("series",)
+    _more_pictures: ClassVar[tuple[str, ...]] = ("components", "w_correlations", "spectrum", "convergence")
+
+    def _settings(self) -> dict[str, str]:
+        return super()._settings() | periods_in_words(getattr(self, "frequencies_", np.zeros(0)))
+
+    def _verdict(self) -> str:
+        return self.verdict_ if hasattr(self, "rank_") else ""  # a callback sees the model before
+
+    def _small_picture(self) -> tuple[str, str]:
+        return series_picture(self)
 
     _facts: ClassVar[tuple[str, ...]] = ("C_", "window_", "_flat", "excess_")
 

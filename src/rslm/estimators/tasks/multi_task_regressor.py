@@ -72,7 +72,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     n_threads : int, optional
         Threads to use, all cores if None.
     verbose : int, default=0
-        1 logs every iteration to the logger "rslm".
+        1 logs every iteration to the logger "rslm"; see the guide for notebooks.
 
     Attributes
     ----------

@@ -93,7 +93,8 @@ class Search:
                 self.stopped = True
                 return math.inf
             self.seconds[setting] = time.perf_counter() - began
-            logger.debug("%s: held-out error %.6g", setting, self.tried[setting][0])
+            what = f"rank {setting.rank}" if setting.task_part == LOW_RANK else f"task part {setting.task_part}"
+            logger.info(f"tried {what}  C {setting.C:.4g}  held-out error {self.tried[setting][0]:.6g}")
         return self.tried[setting][0]
 
     def _error(self, setting: Setting) -> tuple[float, int]:

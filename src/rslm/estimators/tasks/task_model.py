@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from rslm.estimators.tasks.automatic import Asked, Choice, checked_effects, chec
 from rslm.estimators.tasks.calibrated import Calibrated
 from rslm.estimators.tasks.family import LOW_RANK, Family, Fitted
 from rslm.estimators.tasks.units import Units
+from rslm.estimators.tasks.words import WITHOUT_LOW_RANK
 from rslm.kernels import Stopped
 from rslm.linalg.low_rank import singular_values
 from rslm.location import Effects, Location
@@ -46,6 +47,35 @@ class TaskModel(Calibrated):
     certificate_: Certificate | None
     common_coef_: Floats
     _location: Location | None
+
+    _found: ClassVar[dict[str, str]] = {
+        "rank_": "rank",
+        "C_": "C",
+        "effects_": "ridges of common coefficients and intercepts",
+        "task_part_": "what tasks add to the common model",
+    }
+    _compared: ClassVar[dict[str, str]] = {
+        "mean": "the mean",
+        "pooled": "one model for all tasks",
+        "by_task": "a ridge for every task",
+        "model": "this model",
+    }
+    _overview: ClassVar[tuple[str, ...]] = ("held_out", "coefficients", "spectrum", "convergence")
+
+    def _verdict(self) -> str:
+        part = getattr(self, "task_part_", "")
+        return WITHOUT_LOW_RANK[part][1] if part in WITHOUT_LOW_RANK else super()._verdict()
+
+    def _measure(self) -> str:
+        units = getattr(self, "_units", None)
+        alike = units is None or bool((units.scale == units.scale[0]).all())
+        return super()._measure() + ("" if alike else " in standard deviations")
+
+    def _spectrum(self) -> Floats:
+        if not hasattr(self, "subspace_"):
+            return np.zeros(0)
+        added = self.subspace_.T @ (self.coef_ - self.common_coef_).T
+        return np.asarray(np.linalg.svd(added, compute_uv=False))
 
     def __init__(
         self,

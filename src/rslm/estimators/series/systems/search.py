@@ -13,6 +13,7 @@ from rslm.estimators.series.systems.noise import Whitening, autoregression
 from rslm.estimators.series.systems.pairs import Pair
 from rslm.estimators.series.systems.record import Record
 from rslm.estimators.series.systems.starts import Starts, common_autoregression, first_starts, starts_with_noise
+from rslm.runtime.log import logger
 from rslm.runtime.types import Floats
 
 PATIENCE = 3  # orders without a better one after which the search ends
@@ -57,6 +58,7 @@ def search(record: Record, orders: range, window: int, radius: float) -> Candida
         for smaller in found[-2:]:
             pairs += starts.extending(smaller.fit, record, order)
         found.append(_settled(_best(pairs, record, noise).pair, record, noise))
+        logger.info(f"order {order} tried  criterion {found[-1].criterion:.6g}")
         allowed = [k for k in range(len(found)) if k in orders]
         best = min(allowed, key=lambda k: found[k].criterion, default=0)
         if allowed and (found[best].rounding or order - best > PATIENCE):
