@@ -12,7 +12,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 HOOKS = ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown")
 
 
