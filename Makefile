@@ -6,12 +6,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # Folders too, so that a file that was removed is noticed.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test test-sets fuzz sanitize lint style docs paper dist clean
+.PHONY: help demo test test-oldest tests-alone test-sets fuzz sanitize lint style docs paper dist clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up and run the demonstration"
 	@echo "make test    set up, then lint and run the tests"
+	@echo "make test-oldest   the tests with the oldest versions of all dependencies that pyproject.toml allows"
 	@echo "make test-sets  the tests on each instruction set that this machine has"
 	@echo "make fuzz    set up and run the fuzzers, each for SECONDS=60"
 	@echo "make sanitize   the kernels compiled with sanitizers, their tests and their fuzzer for SECONDS=60"
@@ -28,12 +29,23 @@ demo: $(VENV)/.cli $(VENV)/.plot
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
 
 # mypy is one process for half a minute: it runs while the tests do, and what it found is shown below them.
-test: style
+test: style $(VENV)/.test
 	@echo "mypy and pytest"
 	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; trap "kill $$types" INT TERM; \
 	  $(PYTEST); tests=$$?; \
 	  wait $$types; types=$$?; echo "mypy"; cat $(VENV)/mypy.log; \
 	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
+
+# An environment of its own, so that the other one stays. Python 3.11 unless PYTHON says otherwise: the oldest versions have
+# wheels for it. They are installed with the newest versions of what they need in turn, some of whose functions they call
+# although these are deprecated by now, so that is no error here. TESTS="tests/data tests/cli": some of the tests.
+OLDEST_PYTHON := $(if $(filter file,$(origin PYTHON)),python3.11,$(PYTHON))
+test-oldest:
+	@$(MAKE) --no-print-directory VENV=.venv-oldest OLDEST=yes PYTHON=$(OLDEST_PYTHON) tests-alone
+
+tests-alone: $(VENV)/.test
+	@echo "pytest"
+	@$(PYTEST) -W default::DeprecationWarning $(TESTS)
 
 test-sets: $(VENV)/.built-all $(VENV)/.test
 	@for set in $$($(BIN)/python -c 'from rslm import kernels; print(*kernels.instruction_sets())'); do \
@@ -76,7 +88,7 @@ lint: style
 	@echo "mypy"
 	@$(BIN)/mypy
 
-style: $(VENV)/.test
+style: $(VENV)/.lint
 	@echo "ruff check"
 	@$(BIN)/ruff check -q --output-format concise .
 	@echo "ruff format --check"
@@ -101,7 +113,7 @@ dist: $(VENV)/.made
 	@ls dist
 
 clean:
-	@rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) .venv-oldest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 # ---- the environment: made once, the package compiled again only when its sources changed ---------------------------
@@ -136,11 +148,16 @@ $(VENV)/.built-all: $(VENV)/.made $(SOURCES)
 
 # Byte code is written at the first import, as most modules are never imported; so it must not be forbidden.
 export PYTHONDONTWRITEBYTECODE :=
-$(VENV)/.cli $(VENV)/.plot $(VENV)/.test: $(VENV)/$(if $(RSLM_INSTRUCTION_SET),.built-all,.built)
-$(VENV)/.cli $(VENV)/.plot $(VENV)/.test:
+EXTRAS := $(addprefix $(VENV)/.,cli plot test lint)
+$(EXTRAS): $(VENV)/$(if $(RSLM_INSTRUCTION_SET),.built-all,.built) $(if $(OLDEST),$(VENV)/oldest.txt)
+$(EXTRAS):
 	@echo "installing what rslm[$(@F:.%=%)] needs"
-	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && $(PIP) install --no-compile "./$$wheel[$(@F:.%=%)]"
+	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && \
+	  $(PIP) install --no-compile $(if $(OLDEST),-c $(VENV)/oldest.txt) "./$$wheel[$(@F:.%=%)]"
 	@touch $@
+
+$(VENV)/oldest.txt: $(VENV)/.made pyproject.toml tests/oldest_versions.py
+	@$(BIN)/python tests/oldest_versions.py test > $@
 
 # The reference is made from the sources as text, so nothing has to be compiled.
 $(VENV)/.docs: $(VENV)/.made pyproject.toml

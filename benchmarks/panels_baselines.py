@@ -18,7 +18,7 @@ def _demeaned(Y: Array, seen: Mask) -> Array:
     i, t = np.nonzero(seen)
     design = np.zeros((len(i), n + T))
     design[np.arange(len(i)), i] = design[np.arange(len(i)), n + t] = 1.0
-    found = np.linalg.lstsq(design, Y[i, t])[0]
+    found = np.linalg.lstsq(design, Y[i, t], rcond=None)[0]
     return np.asarray(found[:n, None] + found[n:])
 
 

@@ -227,7 +227,7 @@ def check_covariates(location: Location, data: Measurement) -> None:
     left = X if not parts else np.column_stack([_without_effects(location, data, column) for column in X.T])
     sizes = np.linalg.norm(X, axis=0)
     for k in range(X.shape[1]):
-        rest = left[:, k] - left[:, :k] @ np.linalg.lstsq(left[:, :k], left[:, k])[0] if k else left[:, k]
+        rest = left[:, k] - left[:, :k] @ np.linalg.lstsq(left[:, :k], left[:, k], rcond=None)[0] if k else left[:, k]
         if not float(np.linalg.norm(rest)) > COLLINEAR * sizes[k]:
             others = [*parts, *(f"covariate {j}" for j in range(k))]
             raise ValueError(

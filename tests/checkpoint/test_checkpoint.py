@@ -69,7 +69,7 @@ def symmetric():
 
 Y = ratings()
 SIGNS = np.where(np.isnan(Y), np.nan, np.where(Y > 0.3, 1.0, -1.0))
-SPARSE_FEATURES = sparse.random_array((40, 5), density=0.5, rng=5, format="csr")
+SPARSE_FEATURES = sparse.random_array((40, 5), density=0.5, random_state=np.random.default_rng(5), format="csr")
 
 KINDS = {
     "square": (lambda: Problem(Square(), Entries(Y), C=30.0), {"rank": 5}),

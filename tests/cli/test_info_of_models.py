@@ -16,7 +16,7 @@ for e, x in zip(
     NOISE, X.reshape(12, 30, 5), strict=True
 ):  # nothing in the noise of a task speaks for coefficients of its own
     x = np.column_stack([np.ones(30), x])
-    e -= x @ np.linalg.lstsq(x, e)[0]
+    e -= x @ np.linalg.lstsq(x, e, rcond=None)[0]
 Y = X @ RNG.standard_normal(5) + 0.3 * NOISE.ravel()
 M = np.where(RNG.random((20, 12)) < 0.6, RNG.standard_normal((20, 12)), np.nan)
 

@@ -13,7 +13,7 @@ from rslm.data.files import market, matlab, read_source
 
 RNG = np.random.default_rng(0)
 DENSE = RNG.standard_normal((5, 4))
-SPARSE = sparse.random_array((5, 4), density=0.5, rng=1)
+SPARSE = sparse.random_array((5, 4), density=0.5, random_state=np.random.default_rng(1))
 
 
 def saved(write, *given, **options):

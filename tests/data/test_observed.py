@@ -342,7 +342,14 @@ class TestAny:
             (np.ones(3), ValueError, ("shape (3,)", "Reshape your data", "X.reshape(-1, 1)")),
             (np.ones((2, 2, 2)), ValueError, ("shape (2, 2, 2)",)),
             (5.0, ValueError, ("shape ()",)),
-            (sparse.coo_array(np.ones(3)), ValueError, ("shape (3,)", "Reshape your data")),
+            pytest.param(
+                sparse.coo_array(np.ones(3)),
+                ValueError,
+                ("shape (3,)", "Reshape your data"),
+                marks=pytest.mark.skipif(
+                    sparse.coo_array(np.ones(3)).ndim == 2, reason="SciPy 1.12 has no sparse arrays of one dimension"
+                ),
+            ),
             (np.ones((0, 3)), ValueError, ("0 sample(s) (shape=(0, 3)) while a minimum of 1 is required",)),
             (np.ones((3, 0)), ValueError, ("0 feature(s) (shape=(3, 0)) while a minimum of 1 is required",)),
             (sparse.csr_array((3, 0)), ValueError, ("0 feature(s)",)),

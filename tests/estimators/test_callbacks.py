@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.callback import ScoringMonitor
 
 from clicks import clicks
 from plain import plain_completion
@@ -88,7 +87,8 @@ def test_the_search_of_clicks_shows_its_trials_and_can_be_stopped():
 
 
 def test_scikit_learns_own_callback_is_told():
-    monitor = ScoringMonitor(scoring="r2")
+    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    monitor = callback.ScoringMonitor(scoring="r2")
     model = ReducedRankRegressor(2, 10.0, random_state=0).set_callbacks(monitor).fit(X, X @ COEF.T)
     names = [row["task_name"] for row in monitor.get_logs().data]
     assert [name for name in names if name != "fit"] == [f"iteration {k}" for k in range(1, model.n_iter_ + 1)]

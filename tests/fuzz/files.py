@@ -266,9 +266,9 @@ def saved(write: Callable[[Any], Any]) -> bytes:
 @cache
 def binary_files(kind: str) -> list[bytes]:
     dense = np.round(np.random.default_rng(0).random((6, 5)), 3)
-    X = sparse.random_array((6, 5), density=0.5, rng=0)
+    X = sparse.random_array((6, 5), density=0.5, random_state=np.random.default_rng(0))
     if kind == ".mtx":
-        square = sparse.random_array((5, 5), density=0.6, rng=1)
+        square = sparse.random_array((5, 5), density=0.6, random_state=np.random.default_rng(1))
         whole = sparse.coo_array((np.arange(1, 16), sparse.coo_array(X).coords), shape=(6, 5))
         files = [saved(lambda f, x=x: scipy.io.mmwrite(f, x)) for x in (X, dense, whole, square + square.T)]
         return [*files, gzip.compress(files[0])]

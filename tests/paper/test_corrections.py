@@ -173,7 +173,7 @@ def test_the_hankel_problem_is_degenerate():
         return value / (C * y @ y), np.linalg.norm(S @ (S.T @ U))
 
     matrix = np.column_stack([image(e.reshape(d, T)).ravel() for e in np.eye(d * T)])
-    exact = seen(np.linalg.lstsq(matrix, hankel(y, d).ravel())[0].reshape(d, T))
+    exact = seen(np.linalg.lstsq(matrix, hankel(y, d).ravel(), rcond=None)[0].reshape(d, T))
     assert exact[0] == pytest.approx(1.0, rel=1e-9)  # rounding errors
     assert exact[1] < 1e-9
 

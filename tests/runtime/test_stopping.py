@@ -184,7 +184,9 @@ def test_least_squares_in_blocks(monkeypatch, shape, kind):
     assert np.allclose(np.abs(R), np.abs(whole), rtol=1e-10, atol=1e-13 * np.abs(whole).max(initial=0.0))
     assert np.isclose(unexplained, np.linalg.norm(Y - Q @ (Q.conj().T @ Y)), atol=1e-12)
     if shape[0] > shape[1]:
-        assert np.allclose(np.linalg.lstsq(R, Z)[0], np.linalg.lstsq(A - centre, Y.astype(kind))[0], rtol=1e-8)
+        assert np.allclose(
+            np.linalg.lstsq(R, Z, rcond=None)[0], np.linalg.lstsq(A - centre, Y.astype(kind), rcond=None)[0], rtol=1e-8
+        )
     assert len(looks) == -(-shape[0] // max(4 * shape[1], 1000 // max(shape[1], 1)))
 
 

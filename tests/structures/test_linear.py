@@ -315,7 +315,7 @@ def test_what_iteration_leaves_is_bounded_where_parameters_have_very_different_s
     structure, data = Linear((4, 3), 12, P), Entries(rng.standard_normal((4, 3)))
     v = rng.standard_normal(12)
     x = structure.least_norm_parameters(v)
-    np.testing.assert_allclose(P @ x, np.linalg.lstsq(P.T, v)[0], rtol=1e-6)
+    np.testing.assert_allclose(P @ x, np.linalg.lstsq(P.T, v, rcond=None)[0], rtol=1e-6)
     result = solve(Problem(Square(), data, structure, C=1e3), 3, random_state=0)
     W = structure.matrix(result.parameters)
     at = data.places()

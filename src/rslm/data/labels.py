@@ -62,7 +62,7 @@ class Labels:
 def as_ids(given: Any, what: str) -> Ids:
     """A one-dimensional array of the ids, none of them converted; a single id counts as a list of one."""
     if hasattr(given, "to_numpy"):
-        given = given.to_numpy()
+        given = np.asarray(given.to_numpy())  # a Timestamp gives a scalar
     if not isinstance(given, np.ndarray):
         listed = [given] if isinstance(given, str | bytes) or not isinstance(given, Iterable) else list(given)
         # NumPy would turn [1, "a"] into strings, [2**63, -1] into floats and tuples into a second dimension.

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,6 +19,7 @@ from rslm.data import parts
 from rslm.estimators import persistence
 from rslm.estimators.choices import as_seed
 from rslm.estimators.scaling import in_units
+from rslm.estimators.scikit_learn import CallbackSupportMixin
 from rslm.estimators.shown import Shown
 from rslm.estimators.warn import warn_caller
 from rslm.location.packing import Packing

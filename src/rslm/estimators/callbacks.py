@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rslm.estimators.scaling import in_units
+from rslm.estimators.scikit_learn import callback_context, has_callbacks
 from rslm.runtime.log import logger
 from rslm.solvers.stopping import Progress
 
@@ -21,9 +22,9 @@ class Reporter:
 
     def __init__(self, estimator: Any, X: Any, several: bool = False) -> None:
         self._estimator, self._X = estimator, X
-        self._context = estimator._init_callback_context(max_subtasks=None if several else estimator.max_iter)
+        self._context = callback_context(estimator, None if several else estimator.max_iter)
         self._context.call_on_fit_task_begin(estimator=estimator, X=X)
-        self._active = bool(estimator.verbose or getattr(estimator, "_skl_callbacks", ()))
+        self._active = bool(estimator.verbose or has_callbacks(estimator))
         self._iterations = 0
 
     def callback(self, attributes: Attributes, scale: float = 1.0) -> Callable[[Progress], bool] | None:

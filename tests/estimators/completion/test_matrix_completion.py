@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
@@ -206,7 +205,8 @@ def test_callbacks_get_an_estimator_that_works(again):
 
 def test_scoring_monitor():
     """scikit-learn's own callback, which is given a fitted estimator at every iteration."""
-    monitor = ScoringMonitor(scoring="r2")
+    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    monitor = callback.ScoringMonitor(scoring="r2")
     m = model().set_callbacks(monitor).fit(X)
     names = [row["task_name"] for row in monitor.get_logs().data]
     assert [name for name in names if name != "fit"] == [f"iteration {k}" for k in range(1, m.n_iter_ + 1)]

@@ -1,6 +1,5 @@
 """A fit of what people took that has to find its settings goes on after an interruption."""
 
-import os
 import signal
 
 import numpy as np
@@ -112,7 +111,7 @@ def test_a_search_that_was_stopped_goes_on(whole, tmp_path, monkeypatch):
     def solve(*args, **options):
         calls.append(1)
         if len(calls) == 3:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         return real(*args, **options)
 
     with monkeypatch.context() as one:

@@ -133,10 +133,10 @@ def _numbers(block: bytes, line: int, width: int) -> Floats:
         needed = "1 is needed" if width == 1 else f"{width} are needed"
         raise ValueError(f"line {line + int(wrong[0])}: {numbers_in_line}, where {needed}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # text that is not a number: an error below
+        warnings.simplefilter("error", DeprecationWarning)  # older NumPy only warns of text that is no number
         try:
             numbers: Floats = np.fromstring(block.decode("ascii"), dtype=np.float64, sep=" ")
-        except ValueError:  # newer versions of NumPy raise
+        except (ValueError, DeprecationWarning):
             numbers = np.empty(0)
     if len(numbers) != len(begins):
         words = ((int(at), block[at : at + LONGEST].split(None, 1)[0]) for at in begins)

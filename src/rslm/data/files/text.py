@@ -101,7 +101,7 @@ class TextTable:
             **options,
         )
         if frame.width and all(column.null_count() for column in frame):
-            frame = frame.remove(pl.all_horizontal(pl.all().is_null()))  # empty lines
+            frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))  # empty lines
         return frame
 
     def fault(self, numbers: tuple[int, ...] = (), ids: tuple[int, ...] = (), gaps: bool = False) -> str | None:
@@ -111,7 +111,8 @@ class TextTable:
     def refuse_nul(self, frame: Any) -> None:
         """Refuse NUL bytes after the first lines, which would become part of an id."""
         pl = polars()
-        if frame.select(pl.any_horizontal(pl.col(pl.String).str.contains("\0", literal=True).any())).to_series().any():
+        found = frame.select(pl.col(pl.String).str.contains("\0", literal=True).any())
+        if any(column.any() for column in found.get_columns()):
             raise ValueError(self.fault() or f"{self.name}: there is a NUL byte, which is not valid in text; remove it")
 
     def refuse_empty_lines(self) -> None:

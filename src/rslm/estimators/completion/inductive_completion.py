@@ -9,7 +9,6 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +27,7 @@ from rslm.estimators.completion.matrix_completion import SEARCHING
 from rslm.estimators.completion.side_features import Encoding, as_features
 from rslm.estimators.defaults import usual_C
 from rslm.estimators.persistence import storable
+from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.warn import warn_caller
 from rslm.losses import Loss
 from rslm.runtime.interrupts import Interrupt
@@ -147,7 +147,7 @@ class InductiveCompletion(Completion):
         self.n_threads = n_threads
         self.verbose = verbose
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(
         self,
         X: Any,

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.callback import with_callbacks
 
 from rslm.data import ObservedMatrix, as_generator
 from rslm.estimators.automatic.held_out_again import held_out_again
@@ -29,6 +28,7 @@ from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import on_cluster
 from rslm.estimators.defaults import usual_C
 from rslm.estimators.persistence import storable
+from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.warn import warn_caller
 from rslm.losses import Loss
 from rslm.runtime.interrupts import Interrupt
@@ -214,7 +214,7 @@ class MatrixCompletion(Averaging):
         self.n_threads = n_threads
         self.verbose = verbose
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(
         self,
         X: Any,

@@ -144,7 +144,7 @@ class PlainCompletion(Completion):
             return left, np.column_stack([features, units, self.col_effects_ + self.intercept_])
         if (empty := data.row_counts() == 0).any() and (self._box is None or self._box.shape[0] == 1):
             average = self.col_factors_ @ self.row_factors_.mean(axis=0)  # which is in the same subspace
-            codes[empty] = np.linalg.lstsq(features, average)[0]
+            codes[empty] = np.linalg.lstsq(features, average, rcond=None)[0]
         return codes, features
 
     def _left_out(self, data: ObservedMatrix, row_features: Any) -> Floats:

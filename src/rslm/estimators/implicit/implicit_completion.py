@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.certificate import Certificate
@@ -29,6 +28,7 @@ from rslm.estimators.implicit.ranking import Metric
 from rslm.estimators.implicit.resumable import RankingSearchFile, resumed_settings, search_settings
 from rslm.estimators.implicit.search import Asked, Setting, found_settings, layout_of
 from rslm.estimators.persistence import Form, ids_from_array, ids_to_array, storable
+from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.warn import warn_caller
 from rslm.kernels import predict_pairs
 from rslm.runtime.magnitudes import LARGEST, LEAST, as_float
@@ -173,7 +173,7 @@ class ImplicitCompletion(ObservedInput):
 
     # ---- fitting -------------------------------------------------------------------------------------------------
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(
         self,
         X: Any,

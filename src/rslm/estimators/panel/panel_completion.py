@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.certificate import Certificate
@@ -33,6 +32,7 @@ from rslm.estimators.panel.resampling import METHODS
 from rslm.estimators.panel.search import FoundC, search_C
 from rslm.estimators.panel.stack import Fitted
 from rslm.estimators.persistence import Form, storable
+from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.warn import warn_caller
 from rslm.kernels import Stopped
 from rslm.location import Effects
@@ -188,7 +188,7 @@ class PanelCompletion(Estimator):
 
     # ---- fitting -------------------------------------------------------------------------------------------------
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(
         self,
         outcomes: Any,

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import parts
@@ -18,6 +17,7 @@ from rslm.estimators.base import Estimator
 from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import OWN, is_auto
 from rslm.estimators.persistence import loss_from_plain, loss_to_plain, storable
+from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.series.bound import excess_bound
 from rslm.estimators.series.components import Component, components_of
 from rslm.estimators.series.driven import Driven
@@ -161,7 +161,7 @@ class HankelModel(Driven, Estimator):
         self.max_time = max_time
         self.verbose = verbose
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(
         self, y: ArrayLike, *, u: ArrayLike | None = None, checkpoint: str | os.PathLike[str] | None = None
     ) -> Self:

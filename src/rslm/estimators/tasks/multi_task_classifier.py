@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
-from sklearn.callback import with_callbacks
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -20,6 +19,7 @@ from rslm.data import ObservedMatrix, parts
 from rslm.data.labels import show_id
 from rslm.estimators.choices import as_loss, checked_data, has_probabilities
 from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
+from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.tasks.named_tasks import NamedTasks, stacked, with_targets, with_weight
 from rslm.estimators.tasks.units import Units
 from rslm.measurements import Tasks
@@ -96,7 +96,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
             verbose=verbose,
         )
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(
         self,
         X: Any,

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.persistence import storable
+from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.tasks.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets, with_weight
 from rslm.estimators.tasks.units import Units
 from rslm.evaluation.objective import Objective
@@ -117,7 +117,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     (2,)
     """
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(
         self,
         X: Any,

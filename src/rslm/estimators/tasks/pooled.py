@@ -47,7 +47,7 @@ class PooledSquares:
         used = np.append(np.full(d, common is not None), mean)
         A = A[np.ix_(used, used)] + np.diag(np.append(np.full(d, common or 0.0), 0.0)[used])
         x = np.zeros(d + 1)
-        x[used] = np.linalg.lstsq(A, right[used])[0]
+        x[used] = np.linalg.lstsq(A, right[used], rcond=None)[0]
         columns = share * (self.targets - self.sums @ x)
         return Effects(float(x[d]), x[:d], columns, np.zeros(0))
 

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -16,6 +15,7 @@ from rslm.data import ObservedMatrix, parts
 from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
+from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.tasks.named_tasks import with_weight
 from rslm.estimators.tasks.task_model import TaskModel
 from rslm.estimators.tasks.units import Units, spread_of
@@ -60,7 +60,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     array([ 3. ,  1.5,  6. , -3. ])
     """
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(
         self,
         X: Any,
