@@ -1,69 +1,60 @@
 """Fill a table in a pipeline
 
-You have a table with missing values, and a model that takes none. You get a pipeline of scikit-learn that fills the
-table first, and predicts better than with the usual imputers.
+You have a table with missing values, and a classifier that takes none. You get a pipeline of scikit-learn that fills
+the table first.
 """
 
 # %%
-# The table has 1,797 images of digits, 8 × 8 pixels each, from scikit-learn. A share of the pixels is removed at
-# random. The classifier is a logistic regression.
+# The table comes with scikit-learn: 30 measurements of 569 tumours, which are benign or malignant. A share of the values
+# is removed at random.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from rslm import MatrixCompletion
 
-pixels, digits = load_digits(return_X_y=True)
-rng = np.random.default_rng(0)
-uniform = rng.random(pixels.shape)
-
-
-def with_missing(share):
-    """The table without this share of its values, and the same split into training and test rows each time."""
-    table = np.where(uniform < share, np.nan, pixels / 16)
-    return train_test_split(table, digits, random_state=0)
-
+table, kind = load_breast_cancer(return_X_y=True)
+removed = np.random.default_rng(0).random(table.shape)
+shares = [0.3, 0.7]
 
 # %%
-# `MatrixCompletion` is a transformer: `fit` learns the factors of the columns from the training rows, and `transform`
-# fills the gaps of any rows. The test rows are never used to fit anything.
+# `MatrixCompletion` is a transformer, like the imputers of scikit-learn: `fit` learns factors of the columns from the
+# training rows, and `transform` fills the gaps of any rows. Columns have different units, so they are scaled first. The
+# test rows are used to measure, and for nothing else.
 
 imputers = {
     "mean of the column": SimpleImputer(),
     "5 nearest neighbours": KNNImputer(),
     "MatrixCompletion": MatrixCompletion(random_state=0),
 }
-shares = [0.2, 0.5, 0.8]
-accuracy = {name: [] for name in imputers}
+errors = {name: [] for name in imputers}
 for share in shares:
-    train, test, of_train, of_test = with_missing(share)
+    with_gaps = np.where(removed < share, np.nan, table)
+    train, test, kind_train, kind_test, _, complete = train_test_split(with_gaps, kind, table, random_state=0)
+    gaps = np.isnan(test)
     for name, imputer in imputers.items():
-        pipeline = make_pipeline(imputer, LogisticRegression(C=0.3, max_iter=300)).fit(train, of_train)
-        accuracy[name].append(pipeline.score(test, of_test))
-for name, found in accuracy.items():
-    print(f"{name:21}", *(f"{a:.1%} right with {s:.0%} missing;" for a, s in zip(found, shares, strict=True)))
+        pipeline = make_pipeline(StandardScaler(), imputer, LogisticRegression()).fit(train, kind_train)
+        filled, wanted = pipeline[:2].transform(test), pipeline[0].transform(complete)
+        errors[name].append(np.sqrt(np.mean((filled - wanted)[gaps] ** 2)))
+        right = pipeline.score(test, kind_test)
+        print(f"{share:.0%} missing, {name:20} RMSE {errors[name][-1]:.2f}, accuracy of the classifier {right:.1%}")
 
 # %%
-# The more is missing, the more the imputer matters. Below: three test images with half of their pixels missing (white),
-# and as `MatrixCompletion` fills them.
+# The columns are strongly related, so few factors predict a missing value well, even if most values of the row are
+# missing. Errors are in standard deviations of a column. The accuracy is of 143 test rows, so differences of 2 % in it
+# may be chance.
 
-train, test, *_ = with_missing(0.5)
-filled = MatrixCompletion(random_state=0).fit(train).transform(test[:3])
-figure = plt.figure(figsize=(6, 6.2))
-above, below = figure.subfigures(2, 1, height_ratios=[3, 2])
-axes = above.subplots()
-for (name, found), style in zip(accuracy.items(), ["s:", "^--", "o-"], strict=True):
-    axes.plot(shares, found, style, label=name, color="#0072B2" if style == "o-" else "#7F7F7F")
-axes.set(xlabel="share of missing pixels", ylabel="accuracy on test rows")
-axes.set_xticks(shares, labels=[f"{s:.0%}" for s in shares])
-axes.legend(loc="lower left")
-for axes, image in zip(below.subplots(1, 6), [image for pair in zip(test[:3], filled, strict=True) for image in pair],
-                       strict=True):
-    axes.imshow(image.reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
-    axes.set(xticks=[], yticks=[], facecolor="#F6D8B8")
+figure, axes = plt.subplots(figsize=(6, 3.6))
+for k, ((name, found), colour) in enumerate(zip(errors.items(), ["#BFBFBF", "#7F7F7F", "#0072B2"], strict=True)):
+    bars = axes.bar(np.arange(len(shares)) + 0.27 * (k - 1), found, 0.25, color=colour, label=name)
+    axes.bar_label(bars, fmt="%.2f")
+axes.set_xticks(range(len(shares)), labels=[f"{share:.0%} of the values missing" for share in shares])
+axes.set(ylabel="RMSE of filled test values", ylim=(0, 1.7))
+axes.legend(loc="upper left")
 plt.show()

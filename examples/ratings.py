@@ -25,7 +25,6 @@ train, test = holdout(made.data, 0.2, random_state=0)
 
 model = MatrixCompletion(random_state=0).fit(train)
 print(f"rank {model.rank_}, C {model.C_:.3g}, weighting {model.weighting_}")
-print(model.certificate_.verdict)
 
 # %%
 # Two baselines: the mean of all ratings, and a ridge regression with an effect of every user and every film.
