@@ -202,10 +202,10 @@ def result(example: Example) -> list[Output]:
 
 
 def fingerprint(example: Example) -> str:
-    """Changes with the example, its parts, rslm and this file."""
-    found = hashlib.sha256(package_fingerprint())
-    for path in [Path(__file__), *(EXAMPLES / part for part in [f"{example.name}.py", *example.parts()])]:
-        found.update(path.read_bytes())
+    """Changes with the example, its parts, rslm and the style of the pictures."""
+    found = hashlib.sha256(package_fingerprint() + repr(STYLE).encode())
+    for path in [f"{example.name}.py", *example.parts()]:
+        found.update((EXAMPLES / path).read_bytes())
     return found.hexdigest()
 
 
@@ -301,7 +301,8 @@ def overview(examples: list[Example]) -> str:
 
 def card(example: Example) -> str:
     text = " ".join(example.intro.split("\n\n")[0].split())
-    return f"-   [![]({example.name}.png)]({example.name}.md)\n\n    **[{example.title}]({example.name}.md)**\n\n    {text}"
+    to = f"{example.name}.md"
+    return f"-   [![{example.title}]({example.name}.png)]({to})\n\n    **[{example.title}]({to})**\n\n    {text}"
 
 
 def notebook(example: Example, outputs: list[Output]) -> dict[str, Any]:
@@ -348,7 +349,9 @@ def on_config(config: Any) -> Any:
     """Write out the entry `Gallery: gallery/` of the navigation."""
     pages = [{group: [f"{FOLDER}/{name}.md" for name in members]} for group, members in GROUPS.items()]
     full = [{"Overview": f"{FOLDER}/index.md"}, *pages]
-    config.nav = [{title: full} if to == f"{FOLDER}/" else {title: to} for item in config.nav for title, to in item.items()]
+    config.nav = [
+        {title: full} if to == f"{FOLDER}/" else {title: to} for item in config.nav for title, to in item.items()
+    ]
     return config
 
 

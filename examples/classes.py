@@ -5,8 +5,8 @@ borrows strength from the others.
 """
 
 # %%
-# Sixty persons sort messages into wanted and unwanted, 20 messages each. Features of messages and the persons' rules are
-# generated: rules are combinations of two, plus a common one. The test has 100 new messages of every person.
+# Sixty persons sort messages into wanted and unwanted, 20 messages each. Features of messages and the rules of persons
+# are generated: a rule is a combination of two, plus a common one. The test has 100 new messages of every person.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -37,7 +37,7 @@ print(f"the most popular items: recall@{top} {recall_of_popular:.3f}")
 # How much does the limit on the rank matter? With the settings found above, fit several of them. The relative gap of
 # the certificate compares with matrices of any rank.
 
-ranks = [1, 2, 4, 8, 16, 32]
+ranks = [1, 2, 4, 8, 16, 32, 64]
 found = {"C": model.C_, "alpha0": model.alpha0_, "weighting": model.weighting_, "random_state": 0}
 limited = [ImplicitCompletion(rank=rank, **found).fit(train) for rank in ranks]
 recalls = [recall_at_k(rank_items(fitted, top), held_out) for fitted in limited]
@@ -73,7 +73,7 @@ bias.set(title="Popularity bias", xlabel="tenth of the items, 10 is the most pop
 bias.set_xticks(range(1, 11))
 found_items.plot(ranks, recalls, "o-", color="#0072B2", label="model")
 found_items.axhline(recall_of_popular, color="#E69F00", label="popularity")
-found_items.set(title="What is found", xlabel="limit on the rank", ylabel=f"recall@{top}", ylim=(0, None))
+found_items.set(title="What is found", xlabel="limit on the rank", ylabel=f"recall@{top}", ylim=(0, 1.1 * max(recalls)))
 gap.plot(ranks, gaps, "o-", color="#0072B2", label="relative gap")
 gap.axhline(model.tol, color="#7F7F7F", ls=":", label=f"tolerance {model.tol:g}")
 gap.set(title="Certificate", xlabel="limit on the rank", ylabel="relative gap", yscale="log")

@@ -5,8 +5,8 @@ the table first.
 """
 
 # %%
-# The table comes with scikit-learn: 30 measurements of 569 tumours, which are benign or malignant. A share of the values
-# is removed at random.
+# The table comes with scikit-learn: 30 measurements of 569 tumours, which are benign or malignant. A share of the
+# values is removed at random.
 
 import matplotlib.pyplot as plt
 import numpy as np

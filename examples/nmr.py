@@ -5,7 +5,7 @@ and phase of each, also of two that the Fourier transform shows as one.
 """
 
 # %%
-# The signal is generated: four damped exponentials in noise, 256 samples at 1 kHz. Two of the lines are 3 Hz apart,
+# The signal is generated: four damped exponentials in noise, 256 samples at 1 kHz. Two of the lines are 2 Hz apart,
 # less than the 3.9 Hz between two points of the Fourier transform.
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ import numpy as np
 from rslm import HankelModel
 
 rate, n = 1000.0, 256
-frequencies = np.array([-180.0, 60.0, 63.0, 210.0])  # Hz
+frequencies = np.array([-180.0, 60.0, 62.0, 210.0])  # Hz
 dampings = np.array([12.0, 6.0, 6.0, 25.0])  # 1/s
 amplitudes = np.array([0.8, 1.0, 0.7, 1.2]) * np.exp(1j * np.array([0.0, 0.3, 0.3, 0.6]))
 seconds = np.arange(n) / rate
@@ -30,9 +30,7 @@ order = np.argsort(model.frequencies_)
 found = model.frequencies_[order] * rate
 print("line   true Hz   found Hz   true damping   found damping")
 for k, at in enumerate(order):
-    print(
-        f"{k + 1:4} {frequencies[k]:9.2f} {found[k]:10.2f} {dampings[k]:14.1f} {model.dampings_[at] * rate:15.1f}"
-    )
+    print(f"{k + 1:4} {frequencies[k]:9.2f} {found[k]:10.2f} {dampings[k]:14.1f} {model.dampings_[at] * rate:15.1f}")
 error = np.linalg.norm(model.signal_ - clean) / np.linalg.norm(signal - clean)
 print(f"error of the cleaned signal relative to that of the measured one: {error:.2f}")
 

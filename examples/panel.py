@@ -42,9 +42,12 @@ print(model.certificate_.verdict)
 
 # %%
 # Above: the effect by years since the law; three held-out years before it are near 0, as they should be. Below: average
-# sales of the eight states, and what they would have been without the law.
+# sales of the eight states, and what they would have been without the law. At both ends, fewer states are averaged.
 
 figure, (study, states) = plt.subplots(2, 1, figsize=(6, 7))
 plot_event_study(model, study)
+study.set(xlabel="years since the law", ylabel="effect in packs")
+study.legend(loc="upper right")
 plot_counterfactual(model, ax=states)
+states.set(xlabel="years since the law", ylabel="packs per head", title="Average of the eight states")
 plt.show()

@@ -18,8 +18,8 @@ from rslm import HankelModel
 rng = np.random.default_rng(0)
 power = np.repeat(rng.integers(0, 2, 60), 10).astype(float)  # kW, switched every ten minutes at most
 a = np.poly([0.95, 0.8 * np.exp(0.3j), 0.8 * np.exp(-0.3j)]).real
-warming = lfilter([0.0, 0.5, 0.3], a, power)
-temperature = 18 + warming + lfilter([1.0], [1.0, -0.9], 0.4 * rng.standard_normal(600))
+warming = lfilter([0.0, 0.1, 0.06], a, power)
+temperature = 18 + warming + lfilter([1.0], [1.0, -0.9], 0.15 * rng.standard_normal(600))
 
 # %%
 # `HankelModel` finds the order, the matrices of the system and the offset. `simulate` uses the input only: it never
@@ -52,5 +52,5 @@ above.plot(minutes, simulated, color="#0072B2", label="HankelModel")
 above.set(ylabel="temperature in °C", xlim=(300, 600))
 above.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.45, 1), columnspacing=1, handlelength=1.2)
 below.step(minutes, power, where="post", color="#7F7F7F")
-below.set(xlabel="minute", ylabel="power in kW")
+below.set(xlabel="minute", ylabel="kW")
 plt.show()

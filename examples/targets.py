@@ -41,6 +41,8 @@ figure, axes = plt.subplots(figsize=(6, 4.6))
 axes.plot(error_alone, error, "o", color="#0072B2", alpha=0.7)
 axes.axline((4, 4), slope=1, color="#7F7F7F", lw=1, label="equal errors")
 limits = (0.95 * min(error.min(), error_alone.min()), 1.05 * max(error.max(), error_alone.max()))
-axes.set(xlabel="test RMSE of a ridge for every target", ylabel="test RMSE of ReducedRankRegressor", xlim=limits, ylim=limits)
+axes.set(
+    xlabel="test RMSE of a ridge for every target", ylabel="test RMSE of ReducedRankRegressor", xlim=limits, ylim=limits
+)
 axes.legend(loc="upper left")
 plt.show()

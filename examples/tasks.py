@@ -39,7 +39,9 @@ for n in counts:
     pooled = RidgeCV(alphas).fit(X, y).predict(X_test)
     alone = np.empty(len(y_test))
     for task in range(40):
-        alone[of_test == task] = RidgeCV(alphas).fit(X[tasks == task], y[tasks == task]).predict(X_test[of_test == task])
+        alone[of_test == task] = (
+            RidgeCV(alphas).fit(X[tasks == task], y[tasks == task]).predict(X_test[of_test == task])
+        )
     related = MultiTaskRegressor(random_state=0).fit(X, y, tasks=tasks).predict(X_test, tasks=of_test)
     for name, guess in zip(errors, (pooled, alone, related), strict=True):
         errors[name].append(np.sqrt(np.mean((guess - y_test) ** 2)))
@@ -54,5 +56,5 @@ for (name, found), style in zip(errors.items(), ["s:", "^--", "o-"], strict=True
     axes.plot(counts, found, style, label=name, color="#0072B2" if style == "o-" else "#7F7F7F")
 axes.axhline(1, color="#BFBFBF", lw=1, label="noise")
 axes.set(xlabel="rows of every task", ylabel="test RMSE", ylim=(0, None), xticks=counts)
-axes.legend(loc="lower left", fontsize=10)
+figure.legend(loc="outside upper center", ncols=2)
 plt.show()
