@@ -82,10 +82,11 @@ style: $(VENV)/.test
 	@echo "ruff format --check"
 	@$(BIN)/ruff format -q --check . || { echo "not formatted: run '$(BIN)/ruff format .'"; exit 1; }
 
-# Neither the build nor the pages need a network. Not -q, with which warnings, such as of broken links, count for nothing.
+# Neither the build nor the pages need a network. Examples that have not changed since the last build are not run again
+# (build/gallery). Not -q, with which warnings, such as of broken links, count for nothing.
 # Material would tell of plans for MkDocs 2, which is not used here.
 docs: $(VENV)/.docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 OPENBLAS_NUM_THREADS=1 $(BIN)/mkdocs build --strict
 	@echo "built: site/index.html"
 
 # Hours; it may be stopped at any time, and continues from there. QUICK=1: small data, in minutes, to out/paper/quick.
@@ -136,17 +137,9 @@ $(VENV)/.built-all: $(VENV)/.made $(SOURCES)
 
 # Byte code is written at the first import, as most modules are never imported; so it must not be forbidden.
 export PYTHONDONTWRITEBYTECODE :=
-$(VENV)/.cli $(VENV)/.plot $(VENV)/.test: $(VENV)/$(if $(RSLM_INSTRUCTION_SET),.built-all,.built)
-$(VENV)/.cli $(VENV)/.plot $(VENV)/.test:
+# The documentation is among them, because its build runs the examples.
+$(VENV)/.cli $(VENV)/.plot $(VENV)/.test $(VENV)/.docs: $(VENV)/$(if $(RSLM_INSTRUCTION_SET),.built-all,.built)
+$(VENV)/.cli $(VENV)/.plot $(VENV)/.test $(VENV)/.docs:
 	@echo "installing what rslm[$(@F:.%=%)] needs"
 	@wheel=$$(echo $(VENV)/wheel/rslm-*.whl) && $(PIP) install --no-compile "./$$wheel[$(@F:.%=%)]"
-	@touch $@
-
-# The reference is made from the sources as text, so nothing has to be compiled.
-$(VENV)/.docs: $(VENV)/.made pyproject.toml
-	@echo "installing what the documentation needs"
-	@$(BIN)/python -c 'import tomllib; \
-	  extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
-	  print(*extras["docs"], sep="\n")' > $(VENV)/docs.txt
-	@$(PIP) install -r $(VENV)/docs.txt
 	@touch $@

@@ -126,10 +126,10 @@ def read(name: str) -> Example:
     if not intro or "\n" in title:
         raise ValueError(f"{path}: the docstring needs a title of one line, an empty line, and an introduction.")
     starts = [*re.finditer(r"^# %%.*\n", source, re.MULTILINE)]
+    if not starts:
+        raise ValueError(f"{path}: there is no cell; a line '# %%' begins one.")
     ends = [*(found.start() for found in starts[1:]), len(source)]
     cells = [cell(source, found.end(), end) for found, end in zip(starts, ends, strict=True)]
-    if not cells:
-        raise ValueError(f"{path}: there is no cell; a line '# %%' begins one.")
     return Example(name, title, intro, tuple(cells), source)
 
 
@@ -253,7 +253,7 @@ def page(example: Example, outputs: list[Output]) -> str:
         parts += [each.text] if each.text else []
         parts += [f"```py\n{each.code}\n```"] if each.code else []
         parts += [f"```text\n{output.printed.rstrip()}\n```"] if output.printed.strip() else []
-        parts += [f"![{first_sentence(each.text)}]({name}){{ .drawn }}" for name, _ in drawn]
+        parts += [f"![{described(each.text)}]({name}){{ .drawn }}" for name, _ in drawn]
     return "\n\n".join([*parts, see_also(example)]) + "\n"
 
 
@@ -281,9 +281,9 @@ def documented() -> dict[str, str]:
     return found
 
 
-def first_sentence(text: str) -> str:
-    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*#]", r"\1", " ".join(text.split()))
-    return re.split(r"(?<=[.:!?]) ", plain)[0].rstrip(".:").replace("[", "(").replace("]", ")")
+def described(text: str) -> str:
+    """The text of a cell as the description of its picture: without marks and links."""
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*#\[\]]", r"\1", " ".join(text.split()))
 
 
 def overview(examples: list[Example]) -> str:
