@@ -49,7 +49,7 @@ GROUPS = {
     "Images": ["image", "video"],
     "Series and systems": ["series", "nmr", "system"],
     "Regressions and classes": ["tasks", "targets", "classes"],
-    "Beyond one computer and one model": ["own_parts", "cluster"],
+    "Extending and large data": ["own_parts", "cluster"],
 }
 
 # Readable at the width of a phone: a figure is at most 6 inches wide, with large letters.
@@ -307,8 +307,12 @@ def card(example: Example) -> str:
 
 def notebook(example: Example, outputs: list[Output]) -> dict[str, Any]:
     """The example in the format of Jupyter, version 4.5, with its outputs."""
+    extras = "plot,distributed" if "from distributed import" in example.source else "plot"
+    needs = " and ".join(
+        [f'`pip install "rslm[{extras}]"`', *(f"the file `{part}` next to it" for part in example.parts())]
+    )
     cells: list[dict[str, Any]] = [text_cell("title", f"# {example.title}\n\n{example.intro}")]
-    cells += [text_cell("install", "This notebook needs `pip install rslm matplotlib`.")]
+    cells += [text_cell("install", f"This notebook needs {needs}.")]
     for k, (each, output) in enumerate(zip(example.cells, outputs, strict=True), 1):
         cells += [text_cell(f"text-{k}", each.text)] if each.text else []
         cells += [code_cell(k, each.code, output)] if each.code else []
@@ -318,6 +322,7 @@ def notebook(example: Example, outputs: list[Output]) -> dict[str, Any]:
 
 
 def text_cell(name: str, text: str) -> dict[str, Any]:
+    text = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)  # other pages are not next to a notebook
     return {"cell_type": "markdown", "id": name, "metadata": {}, "source": text}
 
 

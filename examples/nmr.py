@@ -50,5 +50,5 @@ for axes in (whole, near):
     axes.set(xlabel="frequency in Hz", ylabel="height")
 whole.set_xlim(-260, 280)
 near.set_xlim(45, 78)
-whole.legend()
+figure.legend(*whole.get_legend_handles_labels(), loc="outside upper center", ncols=3, columnspacing=1)
 plt.show()

@@ -46,7 +46,7 @@ print(model.certificate_.verdict)
 
 figure, (study, states) = plt.subplots(2, 1, figsize=(6, 7))
 plot_event_study(model, study)
-study.set(xlabel="years since the law", ylabel="effect in packs")
+study.set(xlabel="years since the law", ylabel="effect in packs", ylim=(None, 9))
 study.legend(loc="upper right")
 plot_counterfactual(model, ax=states)
 states.set(xlabel="years since the law", ylabel="packs per head", title="Average of the eight states")
