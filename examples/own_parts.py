@@ -55,7 +55,7 @@ models = {
 }
 completed, errors = {}, {}
 for name, parts in models.items():
-    candidates = [10.0, 100.0]
+    candidates = [1.0, 10.0, 100.0]
     off = [np.median(np.abs(complete(*parts, train, C) - survey)[validation]) for C in candidates]
     completed[name] = complete(*parts, survey, candidates[int(np.argmin(off))])
     errors[name] = np.sqrt(np.mean((completed[name] - truth)[missing] ** 2))
