@@ -94,10 +94,11 @@ style: $(VENV)/.lint
 	@echo "ruff format --check"
 	@$(BIN)/ruff format -q --check . || { echo "not formatted: run '$(BIN)/ruff format .'"; exit 1; }
 
-# Neither the build nor the pages need a network. Not -q, with which warnings, such as of broken links, count for nothing.
+# Neither the build nor the pages need a network. Examples that have not changed since the last build are not run again
+# (build/gallery). Not -q, with which warnings, such as of broken links, count for nothing.
 # Material would tell of plans for MkDocs 2, which is not used here.
 docs: $(VENV)/.docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 OPENBLAS_NUM_THREADS=1 $(BIN)/mkdocs build --strict
 	@echo "built: site/index.html"
 
 # Hours; it may be stopped at any time, and continues from there. QUICK=1: small data, in minutes, to out/paper/quick.
@@ -148,7 +149,8 @@ $(VENV)/.built-all: $(VENV)/.made $(SOURCES)
 
 # Byte code is written at the first import, as most modules are never imported; so it must not be forbidden.
 export PYTHONDONTWRITEBYTECODE :=
-EXTRAS := $(addprefix $(VENV)/.,cli plot test lint)
+# The documentation is among them, because its build runs the examples.
+EXTRAS := $(addprefix $(VENV)/.,cli plot test lint docs)
 $(EXTRAS): $(VENV)/$(if $(RSLM_INSTRUCTION_SET),.built-all,.built) $(if $(OLDEST),$(VENV)/oldest.txt)
 $(EXTRAS):
 	@echo "installing what rslm[$(@F:.%=%)] needs"
@@ -158,12 +160,3 @@ $(EXTRAS):
 
 $(VENV)/oldest.txt: $(VENV)/.made pyproject.toml tests/oldest_versions.py
 	@$(BIN)/python tests/oldest_versions.py test > $@
-
-# The reference is made from the sources as text, so nothing has to be compiled.
-$(VENV)/.docs: $(VENV)/.made pyproject.toml
-	@echo "installing what the documentation needs"
-	@$(BIN)/python -c 'import tomllib; \
-	  extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
-	  print(*extras["docs"], sep="\n")' > $(VENV)/docs.txt
-	@$(PIP) install -r $(VENV)/docs.txt
-	@touch $@

@@ -1,48 +1,52 @@
-"""A series: visitors of a museum by month, its trend and seasons, and the next two years.
+"""Forecast a seasonal series
 
-`python examples/series.py` draws two panels to components.png; another name can be given. It takes a few seconds.
+You have monthly numbers with a trend and seasons. You get the next two years with an interval, and the parts that the
+series is made of.
 """
 
-import sys
+# %%
+# The visitors of a museum are generated: growth, two seasons, a new wing whose novelty wears off, and noise that is not
+# white. The last 24 of 168 months are held out.
 
+import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
 
 from rslm import HankelModel
 from rslm.report import plot_components, plot_series
 
-STEPS = 24
+rng, t, steps = np.random.default_rng(0), np.arange(168), 24
+clean = 100 + 0.4 * t + 12 * np.cos(2 * np.pi * t / 12 + 1) + 5 * np.cos(2 * np.pi * t / 4) + 30 * 0.9**t
+noise = np.zeros(len(t))
+for k in range(1, len(t)):
+    noise[k] = 0.6 * noise[k - 1] + 1.5 * rng.standard_normal()
+visitors = clean + noise
+known, later = visitors[:-steps], visitors[-steps:]
 
+# %%
+# Nothing is set, not even the length of the season. `components_` are the parts of the signal.
 
-def make_visitors(months=168, seed=0):
-    """Growth, two seasons, a new wing whose novelty wears off, and noise that is not white."""
-    rng, t = np.random.default_rng(seed), np.arange(months)
-    clean = 100 + 0.4 * t + 12 * np.cos(2 * np.pi * t / 12 + 1) + 5 * np.cos(2 * np.pi * t / 4) + 30 * 0.9**t
-    noise = np.zeros(months)
-    for k in range(1, months):
-        noise[k] = 0.6 * noise[k - 1] + 1.5 * rng.standard_normal()
-    return clean, clean + noise
+model = HankelModel().fit(known)
+print(*model.components_, sep="\n")
 
+# %%
+# The seasonal naive forecast repeats the last year. It knows that a season has twelve months, and misses the trend.
 
-def main(picture="components.png"):
-    """Draw the picture, and return the model, the months that were held back, and how many are in the interval."""
-    _, visitors = make_visitors()
-    known, later = visitors[:-STEPS], visitors[-STEPS:]
-    model = HankelModel().fit(known)
-    lower, upper = model.predict_interval(STEPS)
-    inside = int(((lower < later) & (later < upper)).sum())
-    print(*model.components_, f"{inside} of {STEPS} months are inside the interval of 90 %", sep="\n")
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    series, parts = figure.subplots(1, 2)
-    plot_series(model, known, STEPS, ax=series)
-    series.plot(np.arange(len(known), len(visitors)), later, "x", ms=4, color="#009E73", label="held back")
-    series.legend(frameon=False, loc="upper left", ncols=2)
-    plot_components(model, ax=parts)
-    for axes in (series, parts):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(picture, dpi=100)
-    return model, later, inside
+forecast = model.forecast(steps)
+lower, upper = model.predict_interval(steps)
+inside = int(((lower < later) & (later < upper)).sum())
+naive = np.tile(known[-12:], 2)
+mean_error, naive_error = (np.abs(guess - later).mean() for guess in (forecast, naive))
+print(f"mean absolute error of the forecast: {mean_error:.2f}, of the seasonal naive forecast: {naive_error:.2f}")
+print(f"{inside} of {steps} held-out months are inside the interval of 90 %")
 
+# %%
+# Above: the series, the forecast and its interval, with the months that were held out. Below: the parts of the signal.
 
-if __name__ == "__main__":
-    main(*sys.argv[1:2])
+figure, (series, parts) = plt.subplots(2, 1, figsize=(6, 7.5))
+plot_series(model, known, steps, ax=series)
+series.plot(np.arange(len(known), len(visitors)), later, "x", ms=4, color="#009E73", label="held out")
+series.set(xlabel="month", ylabel="visitors in thousands", ylim=(None, 215))
+series.legend(loc="upper left", ncols=2)
+plot_components(model, ax=parts)
+parts.set_xlabel("month")
+plt.show()

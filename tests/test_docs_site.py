@@ -42,6 +42,11 @@ def test_links_lead_somewhere(page):
         if re.match(r"[a-z]+:", target):
             continue
         other = (page.parent / target).resolve() if target else page
+        if other.parent == DOCS / "gallery":  # the build makes its pages of the examples
+            assert other.stem == "index" or (ROOT / "examples" / f"{other.stem}.py").is_file(), (
+                f"{page.name}: {found[0]}"
+            )
+            continue
         assert other.is_file(), f"{page.name}: {found[0]}"
         if DOCS in page.parents:
             assert DOCS in other.parents, f"{page.name}: {found[0]} leads out of the site"

@@ -7,7 +7,6 @@ import importlib
 import io
 import pkgutil
 import re
-import runpy
 import shlex
 import sys
 import textwrap
@@ -124,38 +123,6 @@ def rslm_command(command, monkeypatch):
 
 # Files that the documentation shows, and `test_extend` runs.
 FILES = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "extend").glob("*.py")]
-
-
-def test_the_example_of_clicks(tmp_path, capsys):
-    """In small: it draws a picture, and what it draws is what the documentation says about it."""
-    main = runpy.run_path(str(ROOT / "examples" / "implicit.py"))["main"]
-    shares, recalls, gaps = main(tmp_path / "small.png", n_users=200, n_items=80, ranks=(1, 40))
-    assert (tmp_path / "small.png").read_bytes().startswith(b"\x89PNG")
-    held_out, of_model, of_popularity = shares.values()
-    assert held_out[-1] < of_model[-1] < of_popularity[-1]
-    assert recalls[0] < recalls[1]
-    assert gaps[1] <= 1e-4 < gaps[0]  # the tolerance of the estimator, where the rank does not bind
-    assert "of the most popular items" in capsys.readouterr().out
-
-
-def test_the_example_of_a_panel(tmp_path, capsys):
-    """It draws a picture, its interval covers the effect, and the plain comparison is as far off as it says."""
-    main = runpy.run_path(str(ROOT / "examples" / "panel.py"))["main"]
-    effect, (low, high), true, plain = main(tmp_path / "panel.png", n_refits=30)
-    assert (tmp_path / "panel.png").read_bytes().startswith(b"\x89PNG")
-    assert low < true < high
-    assert abs(effect - true) < 0.5 * abs(plain - true)
-    assert "Global optimum" in capsys.readouterr().out
-
-
-def test_the_example_of_a_series(tmp_path, capsys):
-    """It draws a picture, and its parts are those that the series was made of."""
-    main = runpy.run_path(str(ROOT / "examples" / "series.py"))["main"]
-    model, later, inside = main(tmp_path / "series.png")
-    assert (tmp_path / "series.png").read_bytes().startswith(b"\x89PNG")
-    assert sorted(part.kind for part in model.components_) == ["decay", "oscillation", "oscillation", "trend"]
-    assert inside >= 0.75 * len(later)
-    assert "of 24 months are inside" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
