@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # Folders too, so that a file that was removed is noticed.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test test-oldest tests-alone test-sets fuzz sanitize lint style docs paper dist clean
+.PHONY: help demo test test-oldest tests-alone test-sets coverage fuzz sanitize lint style docs paper compare dist dev lock review clean
 .DELETE_ON_ERROR:
 
 help:
@@ -14,12 +14,16 @@ help:
 	@echo "make test    set up, then lint and run the tests"
 	@echo "make test-oldest   the tests with the oldest versions of all dependencies that pyproject.toml allows"
 	@echo "make test-sets  the tests on each instruction set that this machine has"
+	@echo "make coverage   the tests, with the lines that they do not run: at least 95 % must be run"
 	@echo "make fuzz    set up and run the fuzzers, each for SECONDS=60"
 	@echo "make sanitize   the kernels compiled with sanitizers, their tests and their fuzzer for SECONDS=60"
 	@echo "make lint    style and types only"
 	@echo "make docs    set up and build the documentation: site/index.html"
 	@echo "make paper   the tables and figures of the paper, with all baselines: docs/paper.md; QUICK=1 for minutes instead of hours"
+	@echo "make compare BASE=v0.1.0  CPU seconds of a few fits and kernels, relative to another revision"
 	@echo "make dist    the sources as one file, and a wheel that is built from it: dist/"
+	@echo "make dev     an environment with the locked versions of requirements/dev.txt; make lock resolves them again"
+	@echo "make review  the checks of sp-repo-review"
 	@echo "make clean   remove the environment, builds and caches"
 
 demo: $(VENV)/.cli $(VENV)/.plot
@@ -52,6 +56,11 @@ test-sets: $(VENV)/.built-all $(VENV)/.test
 	  echo "pytest with RSLM_INSTRUCTION_SET=$$set"; \
 	  RSLM_INSTRUCTION_SET=$$set $(PYTEST) || exit 1; \
 	done
+
+# Slower than `make test`. The pages are in out/coverage.
+coverage: $(VENV)/.test
+	@$(PIP) install "coverage>=7.10" "pytest-cov>=7"
+	@$(PYTEST) --cov --cov-report=term --cov-report=html:out/coverage
 
 # Random inputs from seeds; a failure is printed as the command that repeats it.
 SECONDS := 60
@@ -106,6 +115,11 @@ docs: $(VENV)/.docs
 paper: $(VENV)/.plot
 	@PYTHONPATH=benchmarks $(BIN)/python -m paper $(ONLY) $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS))
 
+# About two minutes, and as much to compile BASE if its C++ differs. LIMIT: the largest ratio that is not an error.
+compare: $(VENV)/.cli
+	@[ -n "$(BASE)" ] || { echo "name a revision: make compare BASE=HEAD~1"; exit 2; }
+	@$(BIN)/python benchmarks/compare.py $(BASE) $(if $(LIMIT),--limit $(LIMIT)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
 dist: $(VENV)/.made
 	@$(PIP) install build
 	@rm -rf dist
@@ -113,8 +127,23 @@ dist: $(VENV)/.made
 	@$(BIN)/python -m build > $(VENV)/dist.log 2>&1 || { tail -20 $(VENV)/dist.log; exit 1; }
 	@ls dist
 
+# The versions of requirements/dev.txt, for the tests, the documentation and the habits of the project.
+dev: $(VENV)/.built
+	@echo "installing requirements/dev.txt"
+	@$(PIP) install --no-compile --require-hashes -r requirements/dev.txt
+	@touch $(EXTRAS)
+
+lock: $(VENV)/.made
+	@$(PIP) install uv
+	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --generate-hashes \
+	  --extra test --extra lint --extra docs --group habits --custom-compile-command "make lock" -o requirements/dev.txt pyproject.toml
+
+review: $(VENV)/.made
+	@$(PIP) install "sp-repo-review[cli]"
+	@$(BIN)/sp-repo-review .
+
 clean:
-	@rm -rf $(VENV) .venv-oldest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) .venv-oldest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
 	@find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 # ---- the environment: made once, the package compiled again only when its sources changed ---------------------------
