@@ -217,7 +217,10 @@ def with_targets(
     if targets.ndim == 2 and targets.shape[1] == 1:
         targets = targets.ravel()
     if y is not None and targets.ndim != 1:
-        raise ValueError(f"y must have shape (n,), one target for every row of X; got {targets.shape}")
+        raise ValueError(
+            f"y must have shape (n,), one target for every row of X; got {targets.shape}. ReducedRankRegressor is for "
+            "several targets of the same rows"
+        )
     missing = np.isnan(targets) if targets.dtype.kind == "f" else np.zeros(targets.shape, dtype=bool)
     if targets.dtype.kind == "O" and targets.ndim == 1:
         missing = np.array([is_missing(v) for v in targets], dtype=bool)
