@@ -40,7 +40,7 @@ def as_loss(given: Any) -> Loss:
     if isinstance(given, str) and given.startswith(OWN):
         name = given.removeprefix(OWN)
         raise ValueError(
-            f"the file of this model names its loss, {name}, but does not hold it; put it in with "
+            f"the file of this model names its loss, {name}, but does not contain it; set it with "
             f"model.set_params(loss={name}(...))"
         )
     name, colon, parameter = given.partition(":") if isinstance(given, str) else ("", "", "")

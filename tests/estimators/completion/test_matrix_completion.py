@@ -873,7 +873,7 @@ def test_text_and_dates_are_not_read_as_numbers(given):
 def test_weights_out_of_range(weighting):
     X = np.random.default_rng(0).standard_normal((6, 5))
     X[0, :4] = np.nan
-    with pytest.raises(ValueError, match=f"weighting={weighting} makes weights of the entry counts, 5 to 6"):
+    with pytest.raises(ValueError, match=f"weighting={weighting} turns entry counts of 5 to 6 into weights"):
         plain_completion(rank=1, weighting=weighting).fit(X)
 
 

@@ -84,7 +84,7 @@ class NamedTasks(TaskModel):
             if len(self.tasks_) > 1:
                 raise ValueError(
                     f"predict needs tasks: which of the {len(self.tasks_)} tasks does a row belong to? In a search of "
-                    "scikit-learn, set_score_request(tasks=True) hands them on"
+                    "scikit-learn, set_score_request(tasks=True) passes them on"
                 )
             return np.zeros(n, dtype=np.int64)
         labels = as_ids(tasks, "tasks")
@@ -151,7 +151,7 @@ def stacked(X: Any, y: Any, tasks: ArrayLike | None, sample_weight: Any = None) 
     if not (isinstance(X, list | tuple) and len(X) and all(getattr(x, "ndim", 0) == 2 for x in X)):
         return X, y, tasks, sample_weight
     if tasks is not None:
-        raise ValueError("with a list of tasks there is no need for tasks; leave it out")
+        raise ValueError("X is a list with one array per task, so tasks must not be given; leave it out")
     if y is None or len(X) != len(y):
         raise ValueError(f"there are {len(X)} tasks in X, but {'none' if y is None else len(y)} in y")
     shapes = [np.shape(x) for x in X]
