@@ -131,7 +131,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, of_rows = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"at least two classes are needed, but y has only one: {show_id(self.classes_, 0)}")
+            raise ValueError(f"at least two classes are needed, but y has one class only: {show_id(self.classes_, 0)}")
         loss = as_loss(self.loss)
         if not loss.binary:
             raise ValueError(f"{loss!r} is for real numbers; a classification needs logistic, hinge or squared_hinge")
