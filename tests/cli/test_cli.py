@@ -203,7 +203,7 @@ def test_known_entries_are_read_as_other_data_are(monkeypatch, capsys, tmp_path)
     shown = capsys.readouterr()
     assert {found["id"] for found in json.loads(shown.out)} == {"film 3", "film 4", "film 5", "film 6"}
     assert "in utf-16-le" in " ".join(shown.err.split())
-    assert "--encoding: only for the data of --known" in run(
+    assert "--encoding: only for reading the file of --known" in run(
         monkeypatch, "recommend", model, "--for", "Jörg 1", "--encoding", "utf-8"
     )
 
@@ -255,7 +255,7 @@ def test_predict_writes_the_spread_of_an_average(monkeypatch, capsys, ratings):
     expected = rslm.load(model).predict_spread(["user 3", "user 5"], ["film 4", "film 6"])
     assert [float(line.split(",")[-1]) for line in lines] == pytest.approx(expected, rel=1e-5)
     completed(monkeypatch, ratings, "--force")
-    assert "use rslm complete --average 100" in str(run(monkeypatch, "predict", str(model), str(pairs), "--spread"))
+    assert "rslm complete --average 100" in str(run(monkeypatch, "predict", str(model), str(pairs), "--spread"))
 
 
 def test_complete_finds_its_settings(monkeypatch, capsys, ratings):
@@ -510,7 +510,7 @@ def test_denoise_complex_samples_inputs_times_and_components(monkeypatch, capsys
     found = facts("--column", "season", "--time", "month", "--components", str(parts))
     assert (found["samples"], found["order"]) == (120, 3)  # the absent month counts
     assert parts.read_text().splitlines()[0] == "sample,trend,period 12"
-    assert "does not go with --input" in str(run(monkeypatch, "denoise", str(path), "--input", "u", "--log"))
+    assert "cannot be combined with --input" in str(run(monkeypatch, "denoise", str(path), "--input", "u", "--log"))
     assert "--components does not" in str(
         run(monkeypatch, "denoise", str(path), "--input", "u", "--components", str(tmp_path / "none.csv"))
     )

@@ -87,7 +87,7 @@ def test_a_written_model_is_evaluated_by_its_rankings(monkeypatch, capsys, plays
 def test_zeros_alone_were_not_taken(monkeypatch, tmp_path):
     nothing = tmp_path / "nothing.csv"
     nothing.write_text("user,song,plays\na,x,0\na,y,0\nb,x,0\n")
-    assert "nobody took anything" in run(monkeypatch, "complete", nothing, "--implicit")
+    assert "X has no positive entry" in run(monkeypatch, "complete", nothing, "--implicit")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_may_be_a_log_is_asked_about(monkeypatch, capsys, plays, tmp_path):
     )
     given = ["--implicit", "--rank", "2", "--C", "1", "--alpha0", "1", "--weighting", "0"]
     assert run(monkeypatch, "complete", times, *given) == 0
-    assert "as times are, but counts are needed" in " ".join(capsys.readouterr().out.split())
+    assert "like times, but counts are needed" in " ".join(capsys.readouterr().out.split())
     named = tmp_path / "named.csv"
     named.write_text("user,item\n" + numbers.read_text().replace("\t", ","))
     assert run(monkeypatch, "complete", named, "--rank", "2", "--C", "1") == 0

@@ -58,5 +58,5 @@ def test_plots_of_what_was_not_solved_are_refused_in_words():
     assert model.task_part_ == "none"
     with pytest.raises(ValueError, match="tasks that a ridge predicts best"):
         plot_convergence(model)
-    with pytest.raises(TypeError, match="the path of a completion can be drawn, not that of MultiTaskRegressor"):
+    with pytest.raises(TypeError, match="only the path of a completion can be drawn; path_ of MultiTaskRegressor"):
         plot_path(model)

@@ -122,7 +122,7 @@ def test_units_of_features(client):
     units = np.geomspace(1e-3, 1e3, data.shape[1])
     with pytest.raises(ValueError, match="workers do not standardise features"):
         MatrixCompletion(scale=True).fit(data, client=client)
-    with pytest.warns(UserWarning, match="spreads of the features differ"):
+    with pytest.warns(UserWarning, match="very different standard deviations"):
         MatrixCompletion(1, 1.0, random_state=0, tol=1e-2).fit(
             data.with_values(data.values * units[data.index]), client=client
         )

@@ -212,6 +212,6 @@ def test_empty_wishes():
     with pytest.raises(ValueError, match="at is empty"):
         ranking_report(RANKING, HELD_OUT, [])
     nothing = rank_factors(*SCORES, 5, known=np.ones((USERS, ITEMS)))
-    with pytest.raises(ValueError, match="everything is known of every user"):
+    with pytest.raises(ValueError, match="every user already has all items"):
         evaluate.novelty_at_k(nothing, TRAIN)
     assert evaluate.coverage_at_k(nothing) == 0.0

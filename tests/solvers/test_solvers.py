@@ -433,7 +433,7 @@ def test_agreement():
         ({"max_time": 0}, "max_time must be None or a positive number of seconds; got 0"),
         ({"max_time": np.nan}, "max_time .*got nan"),
         ({"max_time": "soon"}, "max_time .*got 'soon'"),
-        ({"n_threads": 0}, "n_threads must be None or a whole number ≥ 1; got 0"),
+        ({"n_threads": 0}, "n_threads must be None, for all cores, or a whole number ≥ 1; got 0"),
         ({"n_threads": 1.5}, r"n_threads .*got 1\.5"),
         ({"start": np.ones((30, 2))}, r"start must be .* of shape \(30, 3\); got \(30, 2\)"),
         ({"start": np.zeros((30, 3))}, "finite non-zero"),

@@ -20,13 +20,13 @@ def complete(
         int | None, typer.Option(min=1, help="Maximum rank of the low-rank part. Found if not given.")
     ] = None,
     c: Annotated[
-        float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. Found if not given.")
+        float | None, typer.Option("--C", help="Weight of the loss: a larger C fits more closely. Found if not given.")
     ] = None,
     loss: Annotated[
         str, typer.Option(help="square, absolute, huber, epsilon_insensitive, quantile:0.9, logistic, hinge …")
     ] = "square",
     effects: Annotated[
-        bool, typer.Option("--effects/--no-effects", help="Whether rows and columns have effects, around a mean.")
+        bool, typer.Option("--effects/--no-effects", help="Whether to fit a mean and effects of rows and columns.")
     ] = True,
     lower: Annotated[float | None, typer.Option(help="Lower bound on every entry.")] = None,
     upper: Annotated[float | None, typer.Option(help="Upper bound on every entry.")] = None,
@@ -34,20 +34,21 @@ def complete(
         float | None, typer.Option(help="Exponent of the weighted trace norm; 0 for the plain one. Found if not given.")
     ] = None,
     average: Annotated[
-        int | None, typer.Option(min=2, help="Predict by the mean of this many draws from a posterior, 100 say.")
+        int | None, typer.Option(min=2, help="Predict by the mean of this number of posterior draws, for example 100.")
     ] = None,
     implicit: Annotated[
-        bool, typer.Option("--implicit", help="The values are counts of what rows took: clicks, plays, purchases.")
+        bool, typer.Option("--implicit", help="Values are counts, such as clicks, plays or purchases.")
     ] = False,
     alpha0: Annotated[
-        float | None, typer.Option(help="With --implicit: weight of what was not taken. Found if not given.")
+        float | None,
+        typer.Option(help="With --implicit: weight of the zeros, for items not taken. Found if not given."),
     ] = None,
     confidence: Annotated[
         str | None, typer.Option(help="With --implicit: weight of a count, log (default), linear or ones.")
     ] = None,
     interval: o.Interval = None,
     held: Annotated[
-        float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of the entries to test on.")
+        float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of the entries to hold out for testing.")
     ] = 0.1,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
     fill: Annotated[
@@ -72,7 +73,7 @@ def complete(
     checkpoint: o.Checkpoint = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(help="Address of a Dask scheduler whose workers do the fit; DATA is prepared data or Parquet."),
+        typer.Option(help="Address of a Dask scheduler whose workers fit the model; DATA is prepared data or Parquet."),
     ] = None,
     tune: Annotated[bool, typer.Option("--tune", hidden=True)] = False,
     force: o.Force = False,
@@ -123,7 +124,7 @@ def complete(
         others |= {"--loss": None if loss == "square" else loss, "--no-effects": None if effects else True}
         others |= {"--interval": interval, "--average": average}
         if given := [name for name, value in others.items() if value is not None]:
-            raise ValueError(f"{', '.join(given)} cannot be combined with --implicit; leave that out")
+            raise ValueError(f"{', '.join(given)} cannot be combined with --implicit; leave one of them out")
     if scheduler is not None:
         here: dict[str, Any] = {"--fill": fill, "--report": report, "--rows": rows, "--cols": cols, "--values": values}
         here |= {"--events": events, "--interval": interval, "--average": average}

@@ -23,12 +23,15 @@ def denoise(
     ] = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", help="A column that the series follows: a linear system is found. May be repeated."),
+        typer.Option(
+            "--input", help="Column of an input that drives the series: a linear system is identified. May be repeated."
+        ),
     ] = None,
     times: Annotated[
-        str | None, typer.Option("--time", help="The column of times, to check that they are even and to fill gaps.")
+        str | None,
+        typer.Option("--time", help="The column of times, to check that they are evenly spaced and to fill gaps."),
     ] = None,
-    forecast: Annotated[int, typer.Option(min=0, help="How many values to forecast.")] = 0,
+    forecast: Annotated[int, typer.Option(min=0, help="Number of values to forecast.")] = 0,
     interval: Annotated[
         float | None,
         typer.Option(
@@ -39,7 +42,9 @@ def denoise(
     loss: Annotated[
         str, typer.Option(help="square; huber or absolute for series with spikes; huber:0.5 with a width.")
     ] = "square",
-    log: Annotated[bool, typer.Option("--log", help="Fit the logarithm, for swings that grow with the level.")] = False,
+    log: Annotated[
+        bool, typer.Option("--log", help="Fit the logarithm, for oscillations that grow with the level.")
+    ] = False,
     max_time: o.MaxTime = None,
     out: Annotated[Path | None, typer.Option(help="Write signal and forecast here, as CSV.")] = None,
     components: Annotated[
@@ -81,9 +86,9 @@ def denoise(
     for name, given in {"--input": bool(inputs), "--imaginary": imaginary is not None}.items():
         for other, asked in {"--forecast": forecast > 0, "--log": log, "--report": report is not None}.items():
             if given and asked and not (name == "--imaginary" and other == "--forecast" and interval is None):
-                raise ValueError(f"{other} does not go with {name}; leave one of them out")
+                raise ValueError(f"{other} cannot be combined with {name}; leave one of them out")
     if inputs and components is not None:
-        raise ValueError("--components does not go with --input; a series that follows inputs has no components")
+        raise ValueError("--components cannot be combined with --input: a system with inputs has no components")
     claim(force, out, components, model, report, read=[series])
     table = read_table(series, delimiter=delimiter, header=header, encoding=encoding)
     read = read_samples(table, column, imaginary, inputs or [], times)

@@ -13,14 +13,15 @@ def evaluate(
     model: o.ModelFile,
     test: o.DataFile,
     ranking: Annotated[
-        bool, typer.Option("--ranking", help="Rank all columns for every row, and look for those of TEST.")
+        bool,
+        typer.Option("--ranking", help="Rank all columns for every row, and find the entries of TEST in the ranking."),
     ] = False,
     at: Annotated[
-        list[int] | None, typer.Option(min=1, help="With --ranking: how many places count; several times if wanted.")
+        list[int] | None, typer.Option(min=1, help="With --ranking: number of places that count. May be repeated.")
     ] = None,
     relevant_from: Annotated[
         float | None,
-        typer.Option(help="With --ranking: least value of an entry to look for; all above 0 if not given."),
+        typer.Option(help="With --ranking: smallest value of a relevant entry; all above 0 if not given."),
     ] = None,
     rows: o.Rows = None,
     cols: o.Cols = None,

@@ -30,14 +30,14 @@ def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArra
 def intervals(model: Recommender, rows: Any, cols: Any, coverage: float) -> tuple[Any, Any]:
     """The ends of the intervals of a model's predictions."""
     if not predicts_values(model):
-        raise ValueError("--interval is for predictions of values; scores of what people take have none")
+        raise ValueError("--interval is for predicted values; scores of an implicit model have no intervals")
     return model.predict_interval(rows, cols, coverage)
 
 
 def spread_of(model: Recommender, rows: Any, cols: Any) -> Any:
     """How far the draws of a model's predictions are apart."""
     if not getattr(model, "n_draws_", 0):
-        raise ValueError("--spread is for means of draws, and this model has none: use rslm complete --average 100")
+        raise ValueError("--spread needs a model that averages draws: fit one with rslm complete --average 100")
     return model.predict_spread(rows, cols)
 
 
@@ -96,7 +96,7 @@ def known_of_row(model: Recommender, at: int, data: ObservedMatrix, path: str) -
 def seen_by(model: Recommender, at: int, data: ObservedMatrix, path: str) -> Any:
     """The columns in which the data have an entry in this row."""
     if (model.row_ids_ is None) != (data.row_ids is None) or (model.col_ids_ is None) != (data.col_ids is None):
-        raise ValueError(f"{path} has no ids where the model has some, or vice versa; they cannot be compared")
+        raise ValueError(f"{path} cannot be matched with the model: only one of them has ids")
     if model.row_ids_ is None or data.row_ids is None:
         row = at if at < data.shape[0] else None
     else:

@@ -23,19 +23,20 @@ def multitask(
         typer.Option(min=1, help="Maximum dimension of the subspace that the tasks share; found if not given."),
     ] = None,
     c: Annotated[
-        float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. Found if not given.")
+        float | None, typer.Option("--C", help="Weight of the loss: a larger C fits more closely. Found if not given.")
     ] = None,
     loss: Annotated[str, typer.Option(help="square, huber, absolute …")] = "square",
     held: Annotated[
-        float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of each task to test on.")
+        float,
+        typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of the rows of each task to hold out for testing."),
     ] = 0.25,
     interval: Annotated[
         float | None,
-        typer.Option(help="Intervals that cover this fraction of new rows, such as 0.9: how wide are they?"),
+        typer.Option(help="Report the width of intervals that cover this fraction of new rows, such as 0.9."),
     ] = None,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows without a target.")] = False,
     weight: Annotated[
-        str | None, typer.Option(help="The column of weights: weight 2 is the row twice, 0 leaves it out.")
+        str | None, typer.Option(help="The column of weights: a row of weight 2 counts twice, 0 leaves it out.")
     ] = None,
     max_time: o.MaxTime = None,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,

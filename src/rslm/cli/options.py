@@ -23,14 +23,18 @@ Weight = Annotated[
     str | None,
     typer.Option(
         "--weight",
-        help="Column of weights: weight 2 is the entry twice, 0 leaves it out. Never guessed.",
+        help="Column of weights: an entry of weight 2 counts twice, 0 leaves it out. Never guessed.",
         rich_help_panel=READING,
     ),
 ]
-Delimiter = Annotated[str | None, typer.Option(help="Of a text table; guessed if not given.", rich_help_panel=READING)]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Delimiter of a text table; guessed if not given.", rich_help_panel=READING)
+]
 Encoding = Annotated[
     str | None,
-    typer.Option(help="Of a text table, such as latin-1 or utf-16; guessed if not given.", rich_help_panel=READING),
+    typer.Option(
+        help="Encoding of a text table, such as latin-1 or utf-16; guessed if not given.", rich_help_panel=READING
+    ),
 ]
 Header = Annotated[
     bool | None,
@@ -43,13 +47,13 @@ Variable = Annotated[
     str | None, typer.Option(help="Name of the matrix, if a MATLAB or npz file has several.", rich_help_panel=READING)
 ]
 Duplicates = Annotated[
-    str, typer.Option(help="Of repeated entries: error, sum, mean or last.", rich_help_panel=READING)
+    str, typer.Option(help="How to treat repeated entries: error, sum, mean or last.", rich_help_panel=READING)
 ]
 Events = Annotated[
     bool,
     typer.Option(
         "--events",
-        help="Every line is one event, a row and a column, to be counted; other columns are not read.",
+        help="Every line is one event, a row and a column: events are counted, other columns ignored.",
         rich_help_panel=READING,
     ),
 ]

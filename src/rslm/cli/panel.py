@@ -19,7 +19,7 @@ def panel(
     treated: Annotated[str, typer.Option(help="The column that is 1 where a unit is treated, else 0.")],
     covariates: Annotated[str | None, typer.Option(help="Columns of covariates, separated by commas.")] = None,
     c: Annotated[
-        float | None, typer.Option("--C", help="Weight of the loss; larger fits closer. Found if not given.")
+        float | None, typer.Option("--C", help="Weight of the loss: a larger C fits more closely. Found if not given.")
     ] = None,
     rank: Annotated[int | None, typer.Option(min=0, help="Number of factors; found if not given.")] = None,
     debias: Annotated[bool, typer.Option("--debias/--shrunk", help="Fit factors again without the trace norm.")] = True,

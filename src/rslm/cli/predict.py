@@ -21,7 +21,10 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="Write CSV here; standard output if not given.")] = None,
     interval: o.Interval = None,
     spread: Annotated[
-        bool, typer.Option("--spread", help="Add the standard deviation of the draws, of a model with --average.")
+        bool,
+        typer.Option(
+            "--spread", help="Add the standard deviation of the draws; the model must be fitted with --average."
+        ),
     ] = False,
     rows: o.Rows = None,
     cols: o.Cols = None,
@@ -75,9 +78,10 @@ def predict(
 def recommend(
     model: o.ModelFile,
     whom: Annotated[str, typer.Option("--for", help="The row, by its id, or its number from 1.")],
-    top: Annotated[int, typer.Option(min=1, help="How many to list.")] = 10,
+    top: Annotated[int, typer.Option(min=1, help="Number of results to list.")] = 10,
     known: Annotated[
-        str | None, typer.Option(help="Data whose entries to leave out, instead of those that the model was fitted to.")
+        str | None,
+        typer.Option(help="A file of entries to leave out, instead of the entries that the model was fitted to."),
     ] = None,
     similar: Annotated[bool, typer.Option("--similar", help="List the rows most similar to this one instead.")] = False,
     rows: o.Rows = None,
@@ -115,14 +119,14 @@ def recommend(
     }
     given = [f"--{name}" for name, value in reading.items() if value is not None]
     if (known is None or similar) and given:
-        raise ValueError(f"{', '.join(given)}: only for the data of --known, but none are read here; leave it out")
+        raise ValueError(f"{', '.join(given)}: only for reading the file of --known, which was not given; leave it out")
     if known is not None and similar:
         raise ValueError("--known leaves out columns, and --similar lists rows; give one of them")
     fitted = recommender(model)
     at = position(fitted.row_ids_, whom, len(fitted.row_factors_))
     if similar:
         if not fitted.row_factors_.any():
-            raise ValueError("the model has rank 0: its rows differ by effects alone, so none are similar to others")
+            raise ValueError("the model has rank 0: its rows differ by effects alone, and have no similarity")
         ids, scores = most_similar(fitted, at, top)
     else:
         row = [at] if fitted.row_ids_ is None else fitted.row_ids_[[at]]

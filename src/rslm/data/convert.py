@@ -172,7 +172,10 @@ def as_numbers(X: Any) -> Any:
             column = X.iloc[:, k]
             text = None if column.dtype.kind in "fiub" else next((v for v in column if isinstance(v, str)), None)
             if text is not None:
-                raise TypeError(f"Column {name!r} of X contains the text {text!r}, but real numbers are needed.")
+                raise TypeError(
+                    f"Column {name!r} of X contains the text {text!r}, but real numbers are needed. For a table with "
+                    "one entry per line, use ObservedMatrix.from_ratings(rows, columns, values)"
+                )
         return X
     if not sparse.issparse(X):
         X = to_array(X)

@@ -1,6 +1,11 @@
 """Estimators: thin compositions of a problem, a solver and scikit-learn's conventions."""
 
-from rslm.estimators.completion import InductiveCompletion, MatrixCompletion
+from rslm.estimators.completion import (
+    C_for_soft_impute,
+    InductiveCompletion,
+    MatrixCompletion,
+    soft_impute_lambda,
+)
 from rslm.estimators.implicit import ImplicitCompletion
 from rslm.estimators.panel import PanelCompletion
 from rslm.estimators.persistence import load
@@ -8,6 +13,7 @@ from rslm.estimators.series import HankelModel
 from rslm.estimators.tasks import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
 
 __all__ = [
+    "C_for_soft_impute",
     "HankelModel",
     "ImplicitCompletion",
     "InductiveCompletion",
@@ -17,4 +23,5 @@ __all__ = [
     "PanelCompletion",
     "ReducedRankRegressor",
     "load",
+    "soft_impute_lambda",
 ]

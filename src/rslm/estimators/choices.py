@@ -16,6 +16,15 @@ from rslm.measurements.features import checked_features
 
 AUTO = "auto"  # the value of a setting that is found from the data
 OWN = "a loss of your own: "  # prefix of the name of a user's loss in a file, which does not hold the loss itself
+ELSEWHERE = {  # names that losses have in scikit-learn and other tools
+    "squared_error": "square",
+    "mse": "square",
+    "absolute_error": "absolute",
+    "mae": "absolute",
+    "log_loss": "logistic",
+    "binary_crossentropy": "logistic",
+    "pinball": "quantile",
+}
 STREAMING = "streaming"  # the outcome of a fit that partial_fit continues
 
 
@@ -31,13 +40,14 @@ def as_loss(given: Any) -> Loss:
     if isinstance(given, str) and given.startswith(OWN):
         name = given.removeprefix(OWN)
         raise ValueError(
-            f"the file of this model names its loss, {name}, but does not hold it; put it in with "
+            f"the file of this model names its loss, {name}, but does not contain it; set it with "
             f"model.set_params(loss={name}(...))"
         )
     name, colon, parameter = given.partition(":") if isinstance(given, str) else ("", "", "")
     if name not in BY_NAME:
+        here = f", which is {ELSEWHERE[name]!r} here" if name in ELSEWHERE else ""
         raise ValueError(
-            f"loss must be one of {sorted(BY_NAME)} or a Loss, such as rslm.losses.Huber(0.5); got {given!r}"
+            f"loss must be one of {sorted(BY_NAME)} or a Loss, such as rslm.losses.Huber(0.5); got {given!r}{here}"
         )
     if not colon:
         return BY_NAME[name]()

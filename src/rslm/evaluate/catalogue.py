@@ -42,7 +42,7 @@ def novelty_at_k(ranking: Ranking, train: Any, k: int | None = None) -> float:
     data = arranged(data, (data.shape[0], ranking.shape[1]), None, ranking.col_ids, what="train")
     items = _listed(ranking, k)
     if not len(items):
-        raise ValueError("the ranking has no items: everything is known of every user, so nothing can be new")
+        raise ValueError("the ranking has no items: every user already has all items")
     shares = np.maximum(data.col_counts(), 1) / data.shape[0]
     return float(-np.log2(shares[items]).mean())
 

@@ -102,7 +102,7 @@ def rank_items(
         if known is None:
             raise ValueError(
                 "the model does not hold the entries that it was fitted to, so they cannot be left out. Give them: "
-                "known=train; known=None ranks all items, also those that a user already has"
+                "known=train; known=None ranks all items, including those that a user already has"
             )
     at = np.arange(shape[0]) if users is None else Labels("row", shape[0], row_ids).positions(users)
     return _ranked(left, right, k, known, at, n_threads, row_ids, col_ids)

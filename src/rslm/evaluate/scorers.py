@@ -111,7 +111,7 @@ class ErrorScorer:
             if not hasattr(model, "transform"):
                 raise TypeError(
                     f"{type(model).__name__} has no transform, which predicts the entries of new rows; a model of "
-                    "values such as MatrixCompletion is needed. For what people took use RankingScorer"
+                    "values such as MatrixCompletion is needed. For implicit models use RankingScorer"
                 )
             shown, held_out = holdout_per_user(X, 1.0 - self.fold_in, self.random_state)
             found = _filled_in(model, shown, held_out)
@@ -122,8 +122,8 @@ def _of_fitted_rows(model: Any, X: Any) -> ObservedMatrix:
     data, rows = ObservedMatrix.from_any(X), len(model.row_factors_)
     if data.shape[0] != rows:
         raise ValueError(
-            f"X has {data.shape[0]} rows, but the model was fitted to {rows}; if they are new ones, as in the folds of "
-            "GridSearchCV, state how much of them the model is shown: fold_in=0.8"
+            f"X has {data.shape[0]} rows, but the model was fitted to {rows}; if they are new rows, as in the folds of "
+            "GridSearchCV, state which share of their entries the model sees: fold_in=0.8"
         )
     return data
 

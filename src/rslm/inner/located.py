@@ -1,4 +1,4 @@
-"""Problems with a location: row effects, mean and covariates are variables beside U, column effects are part of V.
+"""Problems with a location: row effects, mean and covariates are outer variables like U, column effects are part of V.
 
 With the vector a of `Measurement.located`, the predictions are those of
 

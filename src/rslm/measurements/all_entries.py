@@ -69,7 +69,7 @@ def check_parts(loss: Any, structure: Any, location: Any) -> None:
     if location is not None:
         raise ValueError(
             "zeros at all entries cannot be combined with a location: the zeros are those of W, and a mean would "
-            "be pulled to zero by all of them. Leave the location out; row and column weights serve popular items"
+            "be pulled to zero by all of them. Leave the location out; use row and column weights for popular items"
         )
 
 

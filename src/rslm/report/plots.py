@@ -37,8 +37,8 @@ def plot_convergence(model: Any, ax: Any = None) -> Any:
     history = model.history_
     if not history:
         raise ValueError(
-            "the model has no iterations to show: there was nothing of low rank to solve for, as for a series of order "
-            "0, which plot_series shows, or for tasks that a ridge predicts best (task_part_)"
+            "the model has no iterations to show, because no low-rank problem was solved, as for a series of order "
+            "0, see plot_series, or for tasks that a ridge predicts best, see task_part_"
         )
     ax = new_axes(ax)
     iterations, first = np.arange(len(history["objective"])), _first_of_last_objective(history)

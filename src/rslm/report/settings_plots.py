@@ -18,7 +18,7 @@ FAR = 3.0  # the baselines are drawn if they are at most this many ranges above 
 def plot_path(model: Any, ax: Any = None) -> Any:
     """The errors of held-out entries for all settings that were tried: against C, with one line for every rank.
 
-    If there are more ranks than can be told apart, the lines are those of the found rank and of some others. Errors of
+    If there are too many ranks to distinguish, only the found rank and some others have lines. Errors of
     the mean and of effects alone are horizontal lines, if they are near enough.
 
     Of an ImplicitCompletion, the metric of held-out items for all settings in the order in which they were tried, with
@@ -38,7 +38,7 @@ def plot_path(model: Any, ax: Any = None) -> Any:
         )
     if "weighting" not in path:
         raise TypeError(
-            f"the path of a completion can be drawn, not that of {type(model).__name__}; its path_ is a table with "
+            f"only the path of a completion can be drawn; path_ of {type(model).__name__} is a table with "
             f"{', '.join(path)}"
         )
     if "score" in path:

@@ -24,7 +24,7 @@ def thread_count(n_threads: int | None) -> int:
     if n_threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(n_threads, bool) or not isinstance(n_threads, Integral) or n_threads < 1:
-        raise ValueError(f"n_threads must be None or a whole number ≥ 1; got {n_threads!r}")
+        raise ValueError(f"n_threads must be None, for all cores, or a whole number ≥ 1; got {n_threads!r}")
     if n_threads > MOST:
         raise ValueError(f"n_threads must be at most {MOST}; got {n_threads!r}")
     return int(n_threads)

@@ -88,7 +88,7 @@ def test_new_samples_are_within_too():
 def test_bounds_of_single_samples_are_not_known_of_others():
     m = model(bounds=(np.zeros((60, 1)), None)).fit(X)
     assert m.predict(X).min() >= 0
-    with pytest.raises(ValueError, match="those of 60 samples, one by one; of 40 others they are unknown"):
+    with pytest.raises(ValueError, match="those of 60 samples, one by one; for 40 other samples they are not known"):
         m.transform(OTHERS)
 
 

@@ -307,6 +307,7 @@ def test_a_users_loss_is_only_named_in_a_file(tmp_path):
     ("loss", "message"),
     [
         ("abs", r"loss must be one of \['absolute', .* or a Loss, such as rslm\.losses\.Huber\(0\.5\); got 'abs'"),
+        ("squared_error", r"got 'squared_error', which is 'square' here"),
         (Huber, "loss must be one of"),
         (3, "loss must be one of"),
     ],

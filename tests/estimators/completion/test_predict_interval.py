@@ -224,7 +224,7 @@ def test_two_classes_have_no_intervals(split):
     data = split[0].with_values(np.where(split[0].values > 3.5, 1.0, -1.0))
     model = MatrixCompletion(rank=1, C=1.0, loss="logistic").fit(data)
     for call in (lambda: model.predict_interval([0], [0]), lambda: model.calibrate(data)):
-        with pytest.raises(ValueError, match=r"intervals are for numbers.*predict_proba"):
+        with pytest.raises(ValueError, match=r"intervals are for real numbers.*predict_proba"):
             call()
 
 

@@ -103,7 +103,7 @@ def test_as_many_samples_as_entries():
     found = plain_completion(rank=1).fit(one_each, sample_weight=[1, 2, 3, 4])
     assert found.residuals_.weights.tolist() == [1, 2, 3, 4]
     unclear = np.array([[1.0, 2.0], [3.0, np.nan], [np.nan, np.nan]])
-    with pytest.raises(ValueError, match="as many samples as observed entries: of which are they"):
+    with pytest.raises(ValueError, match="as many samples as observed entries: which are weighted"):
         plain_completion(rank=1).fit(unclear, sample_weight=[1, 2, 3])
 
 

@@ -148,7 +148,7 @@ def test_a_treatment_that_begins_nobody_knows_when():
         (lambda Y, D: Y.__setitem__((0, slice(0, 10)), np.nan), "unit 0 has no outcome before period 10"),
         (
             lambda Y, D: Y.__setitem__(D, np.nan),
-            "all outcomes under treatment are missing, that of unit 0 in period 10",
+            "all outcomes under treatment are missing, for example of unit 0 in period 10",
         ),
     ],
 )

@@ -164,7 +164,7 @@ def test_outcomes_without_noise():
 
 def test_a_rank_that_the_panel_does_not_determine():
     Y, treated, _ = make_panel()
-    with pytest.warns(UserWarning, match="more than this panel determines"):
+    with pytest.warns(UserWarning, match="the panel is too small to determine rank"):
         model = PanelCompletion(rank=15, inference=None, pre_periods=0).fit(Y, treated)
     assert model.rank_ < 15
 

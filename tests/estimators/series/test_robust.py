@@ -159,7 +159,7 @@ def test_files(tmp_path, loss):
     assert np.array_equal(back.signal_, model.signal_)
     assert back.noise_ == model.noise_
     if isinstance(loss, LogCosh):
-        with pytest.raises(ValueError, match="names its loss, LogCosh, but does not hold it"):
+        with pytest.raises(ValueError, match="names its loss, LogCosh, but does not contain it"):
             back.fit(wrong)
     else:
         assert back.loss == model.loss

@@ -313,7 +313,7 @@ def test_classes_by_file(tmp_path):
     [
         (lambda m, X, y, t: m.fit(X, np.where(t == 3, "no", y), tasks=t), "1 of 30 tasks .* such as task 3 with 'no'"),
         (lambda m, X, y, t: m.fit(X, np.full(len(y), "no"), tasks=t), "one class only: "),
-        (lambda m, X, y, t: m.fit(X, np.where(t == 3, "maybe", y), tasks=t), "two classes only, but y has 3: 'maybe'"),
+        (lambda m, X, y, t: m.fit(X, np.where(t == 3, "maybe", y), tasks=t), "only two classes, but y has 3: 'maybe'"),
         (lambda m, X, y, t: m.set_params(loss="square").fit(X, y, tasks=t), "a classification needs logistic"),
         (lambda m, X, y, t: m.fit(X, t).predict(X, tasks=t), "fitted without tasks"),
     ],

@@ -22,7 +22,7 @@ SEED = 0  # the same data give the same sample
 
 
 def sampled_rows(counts: Indices64, entries: int) -> Indices64:
-    """Rows with at most about so many entries in all, at random and in ascending order; from their `counts`."""
+    """Random rows, in ascending order, with about `entries` entries in all at most; from the `counts` of all rows."""
     if int(counts.sum()) <= entries:
         return np.arange(len(counts))
     order = np.random.default_rng(SEED).permutation(np.flatnonzero(counts))

@@ -372,7 +372,7 @@ class Search:
         return replace(at, C=self.first * FACTOR ** (QUARTER * made + steps))
 
     def _along_C(self, at: Setting, steps: int) -> Setting:
-        """The best setting that moves of C by so many steps lead to, upwards or else downwards."""
+        """The best setting after moving C by `steps` steps, upwards or else downwards."""
         if self.C is not None:
             return at
         for move in (steps, -steps):

@@ -109,7 +109,7 @@ def units_of(scale: Any, data: ObservedMatrix, loss: Loss, located: bool, bounde
     if not located:
         if is_auto(scale):
             return None
-        raise ValueError("scale=True standardises features, for which they need effects; got effects=None")
+        raise ValueError("scale=True standardises features, which needs effects; got effects=None")
     if bounded or loss.binary:
         if is_auto(scale):
             return None

@@ -68,7 +68,7 @@ def _check_order(lower: Floats | None, upper: Floats | None, shape: tuple[int, i
     try:
         low, high = np.broadcast_arrays(np.atleast_2d(lower), np.atleast_2d(upper))
     except ValueError:
-        raise ValueError(f"the bounds do not go together: their shapes are {lower.shape} and {upper.shape}") from None
+        raise ValueError(f"the bounds do not broadcast: their shapes are {lower.shape} and {upper.shape}") from None
     crossed = np.argwhere(low > high)
     if len(crossed):
         i, j = (int(k) for k in crossed[0])

@@ -104,10 +104,13 @@ class Completion(PredictingIntervals):
         largest = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * result.U.shape[1]
         if layout.box is not None and largest <= NOTHING * layout.largest:
             warn_caller(
-                "the learned matrix is zero everywhere: no other one within the bounds fits the data better, at this C"
+                "the learned matrix is zero everywhere: at this C, no other matrix within the bounds has a smaller "
+                "objective"
             )
         if one_class:
-            warn_caller("only one class is observed; of a sparse matrix the stored entries are, so store the zeros too")
+            warn_caller(
+                "only one class is observed; in a sparse matrix only stored entries are observed, so store zeros, too"
+            )
         self._warn_of_unobserved(layout)
 
     def _set(self, attributes: dict[str, Any]) -> None:
@@ -123,7 +126,8 @@ class Completion(PredictingIntervals):
         check_is_fitted(self)
         if not hasattr(self, "residuals_"):
             raise AttributeError(
-                "a model that was loaded from a file or fitted by a cluster has no residuals; fit it here to have them"
+                "a model that was loaded from a file or fitted by a cluster has no residuals; fit in this process to "
+                "get them"
             )
         return outlier_scores(self.residuals_)
 

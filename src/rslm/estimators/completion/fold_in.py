@@ -61,7 +61,8 @@ class Subspace:
     def _structure(self, samples: int, scale: float) -> Box | None:
         if self.box is not None and self.box.shape[0] not in (1, samples):
             raise ValueError(
-                f"the bounds are those of {self.box.shape[0]} samples, one by one; of {samples} others they are unknown"
+                f"the bounds are those of {self.box.shape[0]} samples, one by one; for {samples} other samples they "
+                "are not known"
             )
         box = solved_box(self.box, scale)
         return None if box is None else box.transposed()

@@ -87,7 +87,7 @@ class Imputing(PartialFit):
         if self.classes_ is not None and not loss.probabilistic:
             raise ValueError(f"draws of two classes need probabilities, which loss='logistic' has; got {self.loss!r}")
         if not hasattr(self, "residuals_"):
-            raise ValueError("a model that was loaded from a file or fitted by a cluster has no residuals; fit it here")
+            raise ValueError("a model that was loaded from a file or fitted by a cluster has no residuals; use fit")
         rng = as_generator(random_state)
         data = self._fitted_data() if X is None else self._observed(X, fitting=False)
         center = self._left @ self._right.T if X is None else self._reconstructed(data)

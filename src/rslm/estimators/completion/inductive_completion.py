@@ -421,7 +421,7 @@ class InductiveCompletion(Completion):
         if not (self.effects is None or is_auto(self.effects)):
             raise ValueError(
                 f"effects must be 'auto', for a mean and effects of rows and columns, or None; got {self.effects!r}. "
-                "Beside features, effects are a part of W and have no ridges of their own"
+                "With features, effects are a part of W and have no separate ridges"
             )
         return self.effects is not None
 

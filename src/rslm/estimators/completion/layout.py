@@ -96,7 +96,7 @@ class Layout:
             together = weights.max() <= FURTHEST_APART * weights.min() < math.inf  # False if one is NaN
         if not together:
             raise ValueError(
-                f"weighting={self.weighting} makes weights of the entry counts, {counts.min()} to {counts.max()}, that "
+                f"weighting={self.weighting} turns entry counts of {counts.min()} to {counts.max()} into weights that "
                 f"differ by more than a factor of {FURTHEST_APART:g}; use a smaller one, such as 0.5"
             )
         return weights

@@ -49,8 +49,8 @@ class MatrixCompletion(Averaging):
 
     Learns a mean μ, row effects b, column effects c and a matrix W of rank at most `rank` that minimise
     ``C Σ loss(x_ij, μ + b_i + c_j + w_ij) + ½ ‖W‖_*² + ridges`` over the observed entries of X, where ‖W‖_* is the
-    trace norm, the sum of the singular values. What is "auto" is found from the data: some entries are held out,
-    settings are compared by their errors, and the model is then learned from all entries.
+    trace norm, the sum of the singular values. Settings that are "auto" are chosen by their errors on held-out entries;
+    the model is then fitted to all entries.
 
     With numbers for `rank` and `C`, ``effects=None`` and ``weighting=0`` there is one fit, of
     ``C Σ loss(x_ij, w_ij) + ½ ‖W‖_*²``.
@@ -58,10 +58,10 @@ class MatrixCompletion(Averaging):
     Parameters
     ----------
     rank : int or "auto", default="auto"
-        Maximum rank of W, at most the smaller side of X. "auto" is a rank that predicts held-out entries best; 0 if W
+        Maximum rank of W, at most the smaller side of X. "auto" is the rank with the smallest held-out error; 0 if W
         does not help.
     C : float or "auto", default="auto"
-        Weight of the loss, a sum over the observed entries, against the trace norm. Larger fits the data more closely.
+        Weight of the loss, a sum over the observed entries, relative to the trace norm. A larger C fits more closely.
     loss : str or Loss, default="square"
         "square", "absolute", "epsilon_insensitive", "huber", "quantile" for real numbers, "logistic", "hinge",
         "squared_hinge" for two classes (booleans, 0 and 1, or −1 and 1), or an instance with parameters, such as
@@ -80,20 +80,20 @@ class MatrixCompletion(Averaging):
     weighting : float or "auto", default="auto"
         Exponent α of the weighted trace norm: rows and columns with n observed entries are weighted by n^α, relative
         to the average. 0 is the plain trace norm; 0.5 often predicts better if some rows have many more entries.
-        "auto" compares both, or is 0 where C is given.
+        "auto" compares both, or is 0 if C is given.
     average : int, optional
-        Number of draws from a posterior, 100 say, that follow the fit, if the loss is square and there are no bounds.
+        Number of posterior draws after the fit, for example 100; only for the square loss without bounds.
         Predictions are then the means over the draws, which are usually more accurate, and `predict_spread` is their
-        standard deviation; `row_factors_` and `col_factors_` have `average` times as many columns, and so has the file
-        of the model. Factors, effects, their normal priors and the size of the noise are drawn by Gibbs sampling;
-        `sample_weight` is the inverse of the variance of the noise, up to a factor. Each draw takes about as long as
-        two evaluations of the objective. Certificate, history, rank_ and `certify` are those of the fitted matrix.
+        standard deviation. `row_factors_` and `col_factors_` then have `average` times as many columns, and the file of
+        the model grows accordingly. Factors, effects, their normal priors and the variance of the noise are drawn by
+        Gibbs sampling; `sample_weight` is the inverse of the noise variance, up to a factor. Each draw takes about as
+        long as two evaluations of the objective. Certificate, history, rank_ and `certify` belong to the fitted matrix.
     scale : bool or "auto", default="auto"
         Whether features are divided by their standard deviations before solving, as a table of different units needs;
         predictions are in the units of X. "auto" does so if there are effects and the spreads of the features differ
-        by more than a factor of 10, or one of them is more than 10 times, or less than a hundredth of, the median. Of a
-        small matrix it also tries to divide them by the sizes of their noise instead, and does what predicts held-out
-        entries better.
+        by more than a factor of 10, or one of them is more than 10 times, or less than a hundredth of, the median. For
+        a small matrix it also tries to divide features by the standard deviations of their noise, and keeps the scaling
+        with the smaller held-out error.
     add_indicator, keep_empty_features : bool, default=False and True
         What `transform` returns, as scikit-learn's imputers do: whether it adds a column of 0 and 1 for every feature
         with missing entries, and whether it keeps features that had no entry in `fit`.
@@ -102,10 +102,11 @@ class MatrixCompletion(Averaging):
     max_iter : int, default=1000
         Maximum number of outer iterations, including those of continuation stages.
     tol : float, default=1e-6
-        Converged when the relative gradient, certified when the relative duality gap is at most this.
+        The fit has converged when the relative gradient is at most `tol`, and is certified when the relative duality
+        gap is at most `tol`.
     max_time : float, optional
-        Seconds after which the best answer so far is kept. `fit` returns within two seconds after that, as it does
-        after Ctrl-C. The answer keeps the bounds; if there is no time for a certificate, it says so.
+        Seconds after which the fit stops and keeps the best answer so far. `fit` returns within two more seconds, as it
+        does after Ctrl-C. The answer satisfies the bounds; if there was no time for a certificate, it says so.
     warm_start : bool, default=False
         Whether `fit` starts from the subspace that the last `fit` or `partial_fit` has found, if the number of features
         and the rank are the same.
@@ -121,8 +122,8 @@ class MatrixCompletion(Averaging):
     row_factors_, col_factors_ : arrays (n_samples, rank) and (n_features, rank)
         W = row_factors_ @ col_factors_.T.
     intercept_, row_effects_, col_effects_ : float, arrays (n_samples,) and (n_features,)
-        A prediction is intercept_ + row_effects_[i] + col_effects_[j] + W[i, j]. Where nothing is observed of a row,
-        it is predicted by the other terms. Without effects, rows and columns without an entry have the average factor.
+        A prediction is intercept_ + row_effects_[i] + col_effects_[j] + W[i, j]. A row without an observed entry is
+        predicted by the other terms. Without effects, rows and columns without an entry have the average factor.
     C_, weighting_ : float
         The settings that were used.
     path_ : dict of arrays, or None
@@ -131,15 +132,15 @@ class MatrixCompletion(Averaging):
         settings that were tried. An error is that of held-out entries: the root mean square for the square loss, else
         the mean loss. None if there was nothing to find.
     held_out_ : dict or None
-        The errors of held-out entries: of the "mean", of "effects" alone, and of the "model" with the found settings.
-        Where features were standardised, errors are in standard deviations, and the mean is that of every feature.
+        Errors on held-out entries: of the "mean", of "effects" alone, and of the "model" with the settings found. If
+        features were standardised, errors are in standard deviations, and "mean" is the mean of each feature.
     certificate_ : Certificate
         The objective and a lower bound on the objective of any matrix; ``print(model.certificate_)`` says what they
         mean.
     history_ : dict of arrays
         objective, gradient_norm, relative_gradient, seconds, evaluations, hessian_products and C after every iteration,
-        and `relaxations`, a list of what was relaxed then: the solver warm-starts from smaller C, from a square loss
-        and rounded kinks, from no bounds and soft ones.
+        and `relaxations`, what was relaxed at that iteration: the solver warm-starts from smaller C, from the square
+        loss and rounded kinks, from no bounds and soft bounds.
     outcome_ : str
         Why the solver ended: certified, stationary, iterations, time, stalled, interrupted or failed.
     converged_ : bool
@@ -149,14 +150,14 @@ class MatrixCompletion(Averaging):
     rank_ : int
         The rank of W, which may be below the limit; 0 if effects alone predict held-out entries as well.
     n_draws_, noise_ : int, float
-        With `average`: the number of draws, which a stop makes smaller, and the drawn size of the noise.
+        With `average`: the number of draws, smaller if the fit was stopped, and the standard deviation of the noise.
     residuals_ : ObservedMatrix
         Residuals of the observed entries: x minus its prediction; with the logistic loss, 0 or 1 minus the probability
-        of 1; with the hinge losses, the distance to the right side by 1. ``.to_dense()`` is an array with NaN
+        of 1; with the hinge losses, the distance to a margin of 1. ``.to_dense()`` is an array with NaN
         at missing entries. A model that was loaded from a file, or fitted by a cluster, has none.
     outlier_scores_ : ObservedMatrix
-        |residuals_| relative to their usual size, 1.4826 times the median (of those that are not 0, if most are 0):
-        large for entries that a robust loss has ignored.
+        |residuals_| relative to a robust scale, 1.4826 times their median (of the nonzero ones, if most are 0): large
+        for entries that a robust loss has ignored.
     classes_ : array of two, or None
         The values of the two classes, for a loss of two classes.
     n_features_in_, feature_names_in_ : int and array
@@ -233,8 +234,8 @@ class MatrixCompletion(Averaging):
             by `ObservedMatrix.read`; a folder holds prepared data.
         y : ignored
         sample_weight : numbers ≥ 0, optional
-            Weights, by which the losses of the observed entries are multiplied: weight 2 is the entry twice, an entry
-            of weight 0 is left out. An array or DataFrame of the shape of X, a scipy.sparse matrix with one weight for
+            Weights that multiply the losses of the observed entries: an entry of weight 2 counts twice, one of weight 0
+            is left out. An array or DataFrame of the shape of X, a scipy.sparse matrix with one weight for
             every observed entry, an array with one number for every observed entry, row by row, or one for every
             sample; the name of a column, if X is the path of a table or a Dask DataFrame. Not where X has weights of
             its own: an ObservedMatrix, or prepared data.
@@ -247,10 +248,10 @@ class MatrixCompletion(Averaging):
         client : distributed.Client, optional
             The client of a Dask cluster, whose workers hold blocks of samples and solve for them. X may then also be a
             folder of prepared data, a Parquet file or a folder of them, on storage that all workers see, or a Dask
-            DataFrame with one entry per line. What is "auto" is found in this process: from all entries, as without a
-            client, or, of more than 2 million, from a random sample of whole rows of that size, with a correction of C
-            for the number of rows. Features are not standardised. With the same settings the answer is the same; it has
-            no `residuals_`.
+            DataFrame with one entry per line. Settings that are "auto" are found in this process: from all entries, as
+            without a client, or, if there are more than 2 million, from a random sample of whole rows of that size,
+            with a correction of C for the number of rows. Features are not standardised. With the same settings the
+            answer is the same; it has no `residuals_`.
         """
         began = time.perf_counter()
         asked = Asked.of(self.rank, self.C, self.weighting)
@@ -398,8 +399,8 @@ class MatrixCompletion(Averaging):
         data = matrix.some_rows(rows)
         if units_of(self.scale, data, loss, self.effects is not None, box is not None) is not None:
             warn_caller(
-                "the spreads of the features differ as those of different units do, but workers do not standardise "
-                "features; divide them by their standard deviations first"
+                "the features have very different standard deviations, as if in other units, but workers do not "
+                "standardise features; divide them by their standard deviations first"
             )
         ridges = ridges_of(self.effects, data, loss, None)
         own = None if box is None else box.part(rows)

@@ -87,8 +87,8 @@ def with_sample_weight(data: ObservedMatrix, sample_weight: Any) -> ObservedMatr
         return data.weighted(np.repeat(np.asarray(sample_weight), counts))
     if (counts != 1).any():
         raise ValueError(
-            f"sample_weight has {len(data)} numbers, and X has as many samples as observed entries: of which are they? "
-            "Give those of entries by X.weighted(…) of an ObservedMatrix X, or a matrix of weights"
+            f"sample_weight has {len(data)} numbers, and X has as many samples as observed entries: which are "
+            "weighted? Give weights of entries as a matrix, or by X.weighted(…) of an ObservedMatrix X"
         )
     return data.weighted(sample_weight)
 

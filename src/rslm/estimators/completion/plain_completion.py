@@ -52,7 +52,7 @@ class PlainCompletion(Completion):
         consequence = (
             "they are predicted like an average one"
             if average
-            else "where they have bounds of their own, nothing but these are known of them; the others are predicted "
+            else "if they have their own bounds, only these are known about them; the others are predicted "
             "like an average one"
         )
         warn_caller(

@@ -121,7 +121,7 @@ class PredictingIntervals(Recommending):
     def _check_no_classes(self) -> None:
         if self.classes_ is not None:
             raise ValueError(
-                f"intervals are for numbers, and loss={self.loss!r} is one of two classes; use predict_proba with "
+                f"intervals are for real numbers, but loss={self.loss!r} is for two classes; use predict_proba with "
                 "loss='logistic'"
             )
 
@@ -129,7 +129,7 @@ class PredictingIntervals(Recommending):
         """Intervals by a fit to a part of the entries, with the settings of this one."""
         raise ValueError(
             "the model has no held-out entries: none were held out in fit, or it was saved without them or fitted by a "
-            "cluster. Give it entries that fit has not seen, calibrate(X)"
+            "cluster. Call calibrate(X) with entries that fit has not seen"
         )
 
     def _fitted_layout(self) -> Layout:

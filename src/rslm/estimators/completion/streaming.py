@@ -129,7 +129,7 @@ class PartialFit(PlainCompletion):
         assert stream.steps is not None
         learned, given = stream.steps.U.shape[1], self.rank is not None and not is_auto(self.rank)
         if given and learned != self.rank:
-            raise ValueError(f"the stream has been learned at rank {learned}, and rank is {self.rank} now; set it back")
+            raise ValueError(f"the stream has been learned at rank {learned}, but rank is {self.rank} now; set it back")
         if not is_auto(self.effects):
             known = None if stream.fixed is None else (stream.fixed.ridges.rows, stream.fixed.ridges.columns)
             if known != (None if self.effects is None else tuple(self.effects)):

@@ -50,20 +50,21 @@ Listed = tuple[list[NDArray[Any]], list[Floats]]
 
 @storable
 class ImplicitCompletion(ObservedInput):
-    """Recommend items from what users took: clicks, plays, purchases, without ratings.
+    """Recommend items from implicit feedback: clicks, plays, purchases, without ratings.
 
     Learns a low-rank matrix W of users × items that minimises
 
         C (Σ ω (1 − W)² over what was taken  +  α₀ Σ W² over all entries)  +  ½ ‖W‖_*²
 
-    so that what was not taken is a zero that counts a little. It is the objective of implicit ALS with a trace norm.
+    so that items that were not taken are zeros with a small weight. It is the objective of implicit ALS with a trace
+    norm in place of ridges.
 
     Parameters
     ----------
     rank : int or "auto", default="auto"
         Largest rank of W. "auto" begins with 32 and doubles it while that ranks held-out items better.
     C : float or "auto", default="auto"
-        Weight of the loss against the trace norm. Larger fits more closely what was taken.
+        Weight of the loss relative to the trace norm. A larger C fits the items that were taken more closely.
     alpha0 : float or "auto", default="auto"
         Weight of a zero relative to a confidence of 1; often between 0.01 and 1. It must be positive: without zeros a
         constant fits all ones. `MatrixCompletion` is for observed values alone.
@@ -74,8 +75,8 @@ class ImplicitCompletion(ObservedInput):
         The weight ω of an entry with the value x: log₂(1 + x), x itself or 1. A value of 1 has weight 1 with all of
         these. Give confidences of your own with "linear".
     metric : str, default="ndcg@100"
-        By which "auto" compares settings: "recall@k", "capped_recall@k" or "ndcg@k" of `rslm.evaluate`, for a tenth of
-        the items of every user, held out.
+        The metric by which "auto" compares settings, on a held-out tenth of the items of every user: "recall@k",
+        "capped_recall@k" or "ndcg@k" of `rslm.evaluate`.
     solver : {"trust-region", "conjugate-gradient"}, default="trust-region"
         The first uses second derivatives and needs few iterations; the second needs more of them, each cheaper.
     max_iter : int, default=1000
@@ -243,7 +244,7 @@ class ImplicitCompletion(ObservedInput):
         self._warn_if_not_converged()
         self._warn_of_empty(data)
         if not result.V.any():
-            warn_caller("the fit was stopped before it had any answer: all scores are 0; give it more time")
+            warn_caller("the fit was stopped before it had an answer, so all scores are 0; raise max_time")
         return self
 
     def _asked(self) -> Asked:
@@ -271,14 +272,14 @@ class ImplicitCompletion(ObservedInput):
         data = self._observed(X if fitting else columns_by_id(X, self._cols), fitting=fitting)
         if fitting and self.confidence != "ones" and look_like_times(data):
             warn_caller(
-                f"all values are at least {data.values.min():.3g}, as times are, but counts are needed; if every line "
+                f"all values are at least {data.values.min():.3g}, like times, but counts are needed; if every line "
                 "of a file is one event, say so when it is read: events"
             )
         return interactions(data, self.confidence)
 
     def _refuse_empty(self, data: Any) -> None:
         if not len(data):
-            raise ValueError(f"nobody took anything: X is {data.shape[0]} × {data.shape[1]} without a positive entry")
+            raise ValueError(f"X has no positive entry: {data.shape[0]} × {data.shape[1]}, all 0 or missing")
 
     def _on_workers(self, X: Any, client: Any) -> Any:
         """What users took as a matrix on the workers of a client."""
@@ -315,7 +316,7 @@ class ImplicitCompletion(ObservedInput):
                 f"{users} of {data.shape[0]} users took nothing; they are recommended what an average user would be"
             )
         if items:
-            warn_caller(f"nobody took {items} of {data.shape[1]} items; all their scores are 0")
+            warn_caller(f"{items} of {data.shape[1]} items have no positive entry; all their scores are 0")
 
     # ---- scores --------------------------------------------------------------------------------------------------
 

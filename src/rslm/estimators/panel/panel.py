@@ -78,7 +78,7 @@ class Panel:
         if not self.affected.any():
             i, t = np.argwhere(self.treated)[0]
             raise ValueError(
-                f"all outcomes under treatment are missing, that of {self.unit(i)} in {self.period(t)} for one, so "
+                f"all outcomes under treatment are missing, for example of {self.unit(i)} in {self.period(t)}, so "
                 "there is no effect to estimate"
             )
         self._check_units()
@@ -106,7 +106,7 @@ class Panel:
                 raise ValueError(f"{self.period(t)} has no outcome at all; leave it out")
             raise ValueError(
                 f"all units with an outcome are treated in {self.period(t)}, {self.unit(self.treated[:, t].argmax())} "
-                "for one, so nothing shows what would have been without treatment; leave that period out, or give "
+                "for example, so the outcomes without treatment are not determined; leave that period out, or give "
                 "units that are not treated then"
             )
 

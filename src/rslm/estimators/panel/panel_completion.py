@@ -322,14 +322,14 @@ class PanelCompletion(Estimator):
         given = None if is_auto(self.rank) else int(self.rank)
         plain = ByTraceNorm(panel, shrunk, self.C_, float(self.tol))
         if given is not None and given > (limit := most_rank(panel)):
-            warn_caller(f"rank={given} is more than this panel determines; it is lowered to {limit}")
+            warn_caller(f"the panel is too small to determine rank={given}; the rank is lowered to {limit}")
         try:
             model: Counterfactual = ByFactors(plain, given) if self.debias else plain
         except Stopped:
             model = plain
         if self.inference == "bootstrap" and model.degrees >= panel.control.sum():
             warn_caller(
-                f"C={self.C_:g} leaves almost nothing of the outcomes, so their residuals do not show the noise and "
+                f"C={self.C_:g} is so large that almost no residuals remain, so they do not show the noise and "
                 "intervals by 'bootstrap' are too narrow; lower C, or use inference='placebo'"
             )
         fitted = model.fitted

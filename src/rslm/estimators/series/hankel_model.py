@@ -69,15 +69,15 @@ class HankelModel(Driven, Estimator):
     loss : str or Loss, default="square"
         "square"; "huber" or "absolute" for series with spikes; or an instance, such as ``rslm.losses.Huber(0.5)``, of a
         loss of the difference y − h. With "huber", δ is 1.345 standard deviations of the noise, see ``loss_``;
-        "huber:0.5" sets it, in the units of y. Of several channels, those with more noise have a larger δ, in
-        proportion; the mean, in squares, is δ. With any loss except "square", spikes are found first and left out. With
-        normal noise between the spikes, "huber" has a smaller error than "absolute".
+        "huber:0.5" sets it, in the units of y. With several channels, δ is proportional to the noise of each channel,
+        and its root mean square is the given δ. With any loss except "square", spikes are found first and left out.
+        With normal noise between the spikes, "huber" has a smaller error than "absolute".
     tol : float, default=1e-3
-        With a given C: converged when the relative gradient is at most this.
+        With a given C: the fit has converged when the relative gradient is at most `tol`.
     max_iter : int, default=1000
         With a given C: maximum number of iterations.
     max_time : float, optional
-        Seconds after which the fit ends with the best answer so far, within two more seconds.
+        Seconds after which the fit stops and keeps the best answer so far; it returns within two more seconds.
     verbose : int, default=0
         1 logs every order and iteration to the logger "rslm"; see the guide for notebooks.
 
@@ -101,20 +101,20 @@ class HankelModel(Driven, Estimator):
     singular_values_ : array
         Of the Hankel matrix of the signal, as many as its order.
     excess_ : float
-        How far the sum of squares may be above the least one of any signal of this order, relative to that one. If the
-        noise has memory, squares are those of its innovations. Infinite if nothing is known, as with missing samples
-        and several channels.
+        Upper bound on how far the sum of squares is above the minimum over all signals of this order, relative to the
+        minimum. If the noise is autocorrelated, it is the sum of squared innovations. Infinite if there is no bound, as
+        with missing samples and several channels.
     noise_ : float
         Standard deviation of the residuals; without spikes, unless the loss is "square". Of a complex series, that of
         the real and of the imaginary part.
     channel_noise_ : array of shape (channels,)
-        The same for every channel. Channels are weighed by it.
+        The same for every channel. Channels are weighted accordingly.
     autoregression_ : list of arrays
-        Of every channel, the coefficients of its noise by which it depends on earlier noise; empty if it is white.
+        The autoregressive coefficients of the noise, for every channel; empty if the noise is white.
     residuals_ : array, the shape of y
         y − signal_, NaN where samples are missing. A model that was loaded from a file has no residuals.
     outlier_scores_ : array, the shape of y
-        |residuals_| in units of their usual size, 1.4826 times the median; large if a robust loss ignored the sample.
+        |residuals_| relative to a robust scale, 1.4826 times their median; large if a robust loss ignored the sample.
     C_, window_, loss_ : float, int and Loss
         The values that were used, in the units of y; C_ is infinite if C is "auto". The δ of Huber's loss is
         ``loss_.delta``.
@@ -397,11 +397,11 @@ class HankelModel(Driven, Estimator):
         """
         found = self._checked_forecasters(steps)
         if not found:
-            raise ValueError("there are intervals for real series only, and y is complex; forecast has no such limit")
+            raise ValueError("intervals are for real series, but y is complex; forecast works for both")
         if math.isnan(self.noise_):
             raise ValueError(
                 f"no interval: order {self.rank_} has as many parameters as there are observed samples, "
-                f"{int(self._learned.seen.sum())}, or more, so nothing is known of the noise; fit a smaller rank"
+                f"{int(self._learned.seen.sum())}, or more, so the noise cannot be estimated; fit a smaller rank"
             )
         ends = [one.interval(int(steps), coverage) for one in found]
         lower, upper = (self._shaped(np.stack([end[k] for end in ends])) for k in (0, 1))

@@ -131,9 +131,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, of_rows = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(
-                f"there have to be two classes or more, but y has one class only: {show_id(self.classes_, 0)}"
-            )
+            raise ValueError(f"at least two classes are needed, but y has one class only: {show_id(self.classes_, 0)}")
         loss = as_loss(self.loss)
         if not loss.binary:
             raise ValueError(f"{loss!r} is for real numbers; a classification needs logistic, hinge or squared_hinge")
@@ -177,7 +175,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         """The positions of the tasks of all rows; every task needs rows of both classes."""
         if len(self.classes_) > 2:
             raise ValueError(
-                f"with tasks there can be two classes only, but y has {len(self.classes_)}: "
+                f"tasks can have only two classes, but y has {len(self.classes_)}: "
                 f"{', '.join(map(repr, self.classes_[:5].tolist()))}"
             )
         codes = self._codes(tasks, len(of_rows))

@@ -49,9 +49,9 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
     C : float or "auto", default="auto"
         Weight of the loss, a sum over all rows, against the trace norm. Larger fits the data more closely.
     effects : "auto", None or a pair of numbers, default="auto"
-        "auto" for common coefficients and shrunk intercepts of the tasks. A pair has their ridges in units of rows:
-        10 weighs as much as ten rows; None in place of one means no common coefficients, or no such intercepts. None
-        for neither: then intercepts of the tasks are not shrunk.
+        "auto" for common coefficients and shrunk intercepts of the tasks. A pair gives their ridges, in units of rows:
+        10 weighs as much as ten rows; None in place of a ridge leaves out the common coefficients, or the shrunk
+        intercepts. None for neither: then the intercepts of the tasks are not shrunk.
     loss : str or Loss, default="square"
         "square", "absolute", "epsilon_insensitive", "huber", "quantile", or an instance with parameters.
     fit_intercept : bool, default=True

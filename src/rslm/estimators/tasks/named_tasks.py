@@ -84,7 +84,7 @@ class NamedTasks(TaskModel):
             if len(self.tasks_) > 1:
                 raise ValueError(
                     f"predict needs tasks: which of the {len(self.tasks_)} tasks does a row belong to? In a search of "
-                    "scikit-learn, set_score_request(tasks=True) hands them on"
+                    "scikit-learn, set_score_request(tasks=True) passes them on"
                 )
             return np.zeros(n, dtype=np.int64)
         labels = as_ids(tasks, "tasks")
@@ -151,7 +151,7 @@ def stacked(X: Any, y: Any, tasks: ArrayLike | None, sample_weight: Any = None) 
     if not (isinstance(X, list | tuple) and len(X) and all(getattr(x, "ndim", 0) == 2 for x in X)):
         return X, y, tasks, sample_weight
     if tasks is not None:
-        raise ValueError("with a list of tasks there is no need for tasks; leave it out")
+        raise ValueError("X is a list with one array per task, so tasks must not be given; leave it out")
     if y is None or len(X) != len(y):
         raise ValueError(f"there are {len(X)} tasks in X, but {'none' if y is None else len(y)} in y")
     shapes = [np.shape(x) for x in X]
@@ -217,7 +217,10 @@ def with_targets(
     if targets.ndim == 2 and targets.shape[1] == 1:
         targets = targets.ravel()
     if y is not None and targets.ndim != 1:
-        raise ValueError(f"y must have shape (n,), one target for every row of X; got {targets.shape}")
+        raise ValueError(
+            f"y must have shape (n,), one target for every row of X; got {targets.shape}. ReducedRankRegressor is for "
+            "several targets of the same rows"
+        )
     missing = np.isnan(targets) if targets.dtype.kind == "f" else np.zeros(targets.shape, dtype=bool)
     if targets.dtype.kind == "O" and targets.ndim == 1:
         missing = np.array([is_missing(v) for v in targets], dtype=bool)

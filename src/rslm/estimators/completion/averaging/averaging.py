@@ -39,7 +39,7 @@ def check_average(average: Any, loss: Loss, bounds: Any, client: Any) -> None:
         raise ValueError(f"average={average} needs normal noise, which is loss='square'; got {loss!r}")
     if bounds is not None:
         raise ValueError(
-            f"draws do not keep bounds, so average={average} cannot be combined with them; clip the predictions instead"
+            f"draws do not satisfy bounds, so average={average} cannot have any; clip the predictions instead"
         )
     if client is not None:
         raise ValueError(f"average={average} needs all entries in this process; leave the client or average out")
@@ -110,7 +110,7 @@ class Averaging(Imputing):
             self.outcome_, self.converged_ = stopped.value, False
             warn_caller(
                 f"the fit was stopped after {0 if found is None else len(found)} of average={n} draws; predictions are "
-                + ("means of these" if found else "those of the fitted point"),
+                + ("means of these" if found else "those of the fitted matrix"),
                 ConvergenceWarning,
             )
         if found:

@@ -96,7 +96,7 @@ def _refuse_constant(U: Floats) -> None:
             "for y; otherwise record an input that changes"
         )
     if constant:
-        raise ValueError(f"input {constant[0]} of u is constant: its effect is that of an offset; leave it out")
+        raise ValueError(f"input {constant[0]} of u is constant, like the offset; leave it out")
 
 
 def _too_little(Y: Floats, U: Floats, most: int) -> str:
