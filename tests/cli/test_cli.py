@@ -511,7 +511,7 @@ def test_denoise_complex_samples_inputs_times_and_components(monkeypatch, capsys
     assert (found["samples"], found["order"]) == (120, 3)  # the absent month counts
     assert parts.read_text().splitlines()[0] == "sample,trend,period 12"
     assert "cannot be combined with --input" in str(run(monkeypatch, "denoise", str(path), "--input", "u", "--log"))
-    assert "--components does not" in str(
+    assert "--components cannot" in str(
         run(monkeypatch, "denoise", str(path), "--input", "u", "--components", str(tmp_path / "none.csv"))
     )
     bad = tmp_path / "bad.csv"

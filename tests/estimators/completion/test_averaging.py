@@ -268,7 +268,7 @@ def test_a_later_fit_forgets_the_draws():
         ({"average": True}, ValueError, "got True"),
         ({"average": "auto"}, ValueError, "got 'auto'"),
         ({"average": 5, "loss": "huber"}, ValueError, "needs normal noise"),
-        ({"average": 5, "bounds": (1, 5)}, ValueError, "do not keep bounds"),
+        ({"average": 5, "bounds": (1, 5)}, ValueError, "do not satisfy bounds"),
     ],
 )
 def test_refused(params, error, match):

@@ -97,7 +97,7 @@ def test_features_without_an_observation_keep_their_own_bounds():
     given[:, 3] = np.nan
     lower = np.zeros(25)
     lower[3] = 4.5
-    with pytest.warns(UserWarning, match="bounds of their own"):
+    with pytest.warns(UserWarning, match="their own bounds"):
         m = model(bounds=(lower, None)).fit(given)
     assert full(m)[:, 3].min() >= 4.5 - 1e-9
     with pytest.warns(UserWarning, match="like an average one"):

@@ -101,7 +101,7 @@ def test_a_stream_goes_on_from_a_file(tmp_path):
 
 def test_another_rank_is_refused():
     model = plain_completion(4, C, random_state=0).partial_fit(part(MADE, 0, 600))
-    with pytest.raises(ValueError, match="learned at rank 4, and rank is 5 now"):
+    with pytest.raises(ValueError, match="learned at rank 4, but rank is 5 now"):
         model.set_params(rank=5).partial_fit(part(MADE, 600, 1200))
 
 

@@ -139,8 +139,8 @@ def test_a_treatment_that_begins_nobody_knows_when():
     ("spoil", "message"),
     [
         (lambda Y, D: D.__setitem__(3, True), "unit 3 is treated from the first period on, period 0"),
-        (lambda Y, D: D.__setitem__((slice(None), 14), True), "treated in period 14, unit 0 for one"),
-        (lambda Y, D: D.__setitem__((slice(None), slice(5, None)), True), "treated in period 5, unit 0 for one"),
+        (lambda Y, D: D.__setitem__((slice(None), 14), True), "treated in period 14, unit 0 for example"),
+        (lambda Y, D: D.__setitem__((slice(None), slice(5, None)), True), "treated in period 5, unit 0 for example"),
         (lambda Y, D: D.__setitem__(slice(None), False), "no entry of the 24 × 18 panel is treated"),
         (lambda Y, D: Y.__setitem__(9, np.nan), "unit 9 has no outcome at all"),
         (lambda Y, D: Y.__setitem__((slice(None), 2), np.nan), "period 2 has no outcome at all"),
