@@ -36,6 +36,8 @@ class ConjugateGradient:
         if point is self.lowest:
             return point
         z = point.precondition(point.gradient)
+        if not 0.0 < inner(point.gradient, z) < math.inf:  # rounding errors have made the preconditioner useless
+            z = point.gradient
         direction, slope = self._direction(point, z)
         trial, length = self._search(point, direction, slope, evaluate)
         if trial is None:
