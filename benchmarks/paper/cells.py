@@ -46,11 +46,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page, and its figures by name."""
+    """A part of the page, its figures by name, and numbers that README.md shows."""
 
     title: str
     body: str
     figures: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)
 
 
 Plan = Generator[list[Cell], list[Result], Section]

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
+import readme
 from common import ROOT, processor
 from paper.cells import Section, Store
 from rslm.kernels import instruction_set
@@ -40,23 +41,32 @@ def write(sections: Sequence[Section], store: Store, docs: Path, quick: bool) ->
         for name, figure in section.figures.items():
             figure.savefig(pictures / f"{name}.png", dpi=110, metadata={"Software": None})
     parts = [INTRODUCTION, circumstances(store, quick), *(f"## {s.title}\n\n{s.body}" for s in sections)]
+    if not quick:
+        when, commits, _ = measured(store)
+        readme.store({section.title: section.numbers for section in sections if section.numbers}, when, commits)
+        readme.write()
     with atomic_text(docs / "paper.md") as file:
         file.write("\n".join(part.rstrip() + "\n" for part in parts))
     return docs / "paper.md"
 
 
+def measured(store: Store) -> tuple[str, str, float]:
+    """Dates and commits of the cells, in words, and the hours that they took."""
+    cells = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(store.folder.rglob("*.json"))]
+    dates, commits = ([*dict.fromkeys(c[key] for c in cells)] for key in ("date", "commit"))
+    when = dates[0] if len(set(dates)) == 1 else f"{min(dates)} to {max(dates)}"
+    which = f"{'commit' if len(commits) == 1 else 'commits'} {', '.join(sorted(commits))}"
+    return when, which, sum(c["seconds"] for c in cells) / 3600
+
+
 def circumstances(store: Store, quick: bool) -> str:
     """Date, commit and machine of the cells."""
-    cells = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(store.folder.rglob("*.json"))]
-    dates = sorted({c["date"] for c in cells})
-    commits = sorted({c["commit"] for c in cells})
-    hours = sum(c["seconds"] for c in cells) / 3600
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    when, commits, hours = measured(store)
     kind = "This is a quick run, on small data: its numbers say that the code works, and little else. " if quick else ""
     return (
-        f"{kind}Measured {when} at {'commit' if len(commits) == 1 else 'commits'} {', '.join(commits)} "
-        f"(+ marks a tree with changes), {hours:.1f} hours of one core, on {processor()} ({os.cpu_count()} cores, "
-        f"kernels for {instruction_set()}), Python {platform.python_version()}. Every method has one thread.\n"
+        f"{kind}Measured {when} at {commits} (+ marks a tree with changes), {hours:.1f} hours of one core, on "
+        f"{processor()} ({os.cpu_count()} cores, kernels for {instruction_set()}), Python {platform.python_version()}. "
+        "Every method has one thread.\n"
     )
 
 

@@ -69,7 +69,8 @@ def section(results: dict[Key, Result], sets: Mapping[str, tuple[int, ...]], ran
     body += "\n![RMSE against rank](pictures/paper/hankel-ranks.png)\n"
     body += "\n![A series of D1, by each method](pictures/paper/hankel-series.png)\n"
     figures = {"hankel-ranks": _ranks(names, errors, ranks), "hankel-series": _series(results, names[0], ranks[1])}
-    return Section("Hankel matrix learning", body, figures)
+    numbers = {name: {NAMES[m]: errors[name, m] for m in NAMES} for name in names}
+    return Section("Hankel matrix learning", body, figures, numbers)
 
 
 def _means(results: dict[Key, Result], what: str) -> Means:
