@@ -138,7 +138,7 @@ def test_without_matplotlib_it_says_so_before_any_work(monkeypatch, capsys, tmp_
     monkeypatch.setattr(sys, "argv", ["rslm", "demo", "--out", str(tmp_path / "new")])
     with pytest.raises(SystemExit) as ended:
         main()
-    assert "pip install 'rslm[plot]'" in ended.value.code
+    assert 'pip install "rslm[plot]"' in ended.value.code
     assert not (tmp_path / "new").exists()
 
 

@@ -99,7 +99,7 @@ def test_study_without_data_says_so(monkeypatch, tmp_path):
     assert not section.figures
 
 
-def test_study_from_its_cells(monkeypatch):
+def test_study_from_its_cells(monkeypatch, tmp_path):
     """On small generated rows in place of the files: cells, tables and the figure."""
     rng = np.random.default_rng(2)
     tasks = np.repeat(np.arange(6), 40)
@@ -107,6 +107,7 @@ def test_study_from_its_cells(monkeypatch):
     y = np.einsum("nd,nd->n", X, np.outer(rng.standard_normal(6), rng.standard_normal(6))[tasks]) + 0.1 * tasks
     monkeypatch.setattr(study, "school", lambda: (X, y, tasks))
     monkeypatch.setattr(study, "parkinsons", lambda first: (X, y, tasks))
+    monkeypatch.setattr(study, "SHARED", tmp_path)
     monkeypatch.setattr(study, "FILES", {"Parkinsons": ".", "School": "."})
     section = run(
         study.study(quick=True), lambda cells: [getattr(study, c.call.split(":")[1])(**c.arguments) for c in cells]
