@@ -13,7 +13,8 @@ TEXT = """\
 A matrix of {size} of rank 5, {count} of its entries, without noise; as many other entries for the test. One thread,
 at most {limit}. All methods know the rank and end at the accuracy that is asked of RSLM, not at the one for ratings.
 The paper prints 2.46e-7 for RSLM-tr and shows the others in a figure without numbers. The gap is computed for the
-subspace of an iterate, at the C of the problem (1e10).
+subspace of an iterate, at the C of the problem (1e10). The last digits of RSLM are those of its C: the trace norm
+pulls W to zero by about 1500/C.
 """
 
 
