@@ -15,7 +15,7 @@ from typing import Any
 from common import ROOT, processor
 from rslm.storage.atomic import atomic_text
 
-STORED = ROOT / "benchmarks" / "results" / "paper.json"
+STORED = ROOT / "benchmarks" / "stored" / "paper.json"
 README = ROOT / "README.md"
 REGION = re.compile(r"(<!-- numbers -->\n).*?(<!-- end of numbers -->)", re.DOTALL)
 WEIGHTED = "RSLM, weighted, effects"
