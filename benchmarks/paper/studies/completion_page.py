@@ -89,8 +89,8 @@ on the rank, at the C to which the method's own regularisation corresponds; a la
 rank is active.
 
 RSLM-tr begins with conjugate-gradient steps. Their number was raised after a first run of this table, in which
-RSLM-tr took 0.40 s to within 0.001. On ten of twelve other problems the time does not change; on two it grows by a
-seventh and by a quarter.
+RSLM-tr took 0.40 s to within 0.001. Of thirteen other problems, two take longer, by a seventh and by
+a quarter.
 """
 
 

@@ -19,7 +19,7 @@ __all__ = ["CallbackSupportMixin", "callback_context", "has_callbacks", "with_ca
 
 
 def with_callbacks(fit: Callable[..., Any]) -> Any:
-    """Decorate a `fit` that makes a `callback_context`: callbacks are told when it ends, even by an error."""
+    """Decorate a `fit` that makes a `callback_context`: callbacks are called when it ends, even by an error."""
     return _with_callbacks(fit)
 
 

@@ -1,6 +1,6 @@
 """min C ‖P_Ω(W − Y)‖² + ½ ‖W‖_*²  with W ≥ 0 at a rank: the non-negative completion of the paper.
 
-The trust region of rslm on the spectrahedron. Bounds are softened on the way; the last factors fulfil them.
+The trust region of rslm on the spectrahedron. Bounds are soft at first; the last factors satisfy them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """min C Σ_Ω max(|w − y| − ε, 0) + ½ ‖W‖_*² at a rank: the robust completion of the paper, with ε = 0 the absolute loss.
 
-The trust region of rslm on the spectrahedron; kinks are rounded, less and less, on the way.
+The trust region of rslm on the spectrahedron; continuation rounds the kinks less and less.
 """
 
 from __future__ import annotations
