@@ -126,7 +126,6 @@ def movielens() -> None:
                 "test MAE": mean,
                 "seconds": seconds,
                 "outcome": model.outcome_,
-                "rounding": model.certificate_.rounding,
                 "relative gap": model.certificate_.relative_gap,
             }
         )

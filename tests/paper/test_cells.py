@@ -17,7 +17,7 @@ def called(**arguments):
 
 
 def cell(numbers, **more):
-    return Cell(f"sum of {numbers}", f"{__name__}:called", {"numbers": numbers, **more}, ("paper.tables",))
+    return Cell(f"sum of {numbers}", f"{__name__}:called", {"numbers": numbers, **more}, ("tabular",))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from paper import ratings
 from paper.cells import Result, Section
 from paper.drawing import COLOURS, curve, panels, times
 from paper.methods.completion import OTHERS, OURS, SAME_PROBLEM, SPECTRAHEDRON
-from paper.tables import mean_std, number, small, table
+from tabular import mean_std, number, small, table
 
 PRINTED = {  # test RMSE: Netflix, MovieLens-10M, MovieLens-20M
     "rslm_tr": ("0.8443 ± 0.0001", "0.8026 ± 0.0005", "0.7962 ± 0.0003"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paper import ratings
 from paper.cells import Plan, Section
-from paper.tables import table
+from tabular import table
 
 TEXT = """\
 Rows, columns and entries as the paper prints them, and those of the data used here. Ratings that are not here are used

@@ -9,7 +9,7 @@ import numpy as np
 
 from paper import drawing
 from paper.cells import Result, Section
-from paper.tables import number, table
+from tabular import number, table
 
 Key = tuple[str, str, tuple[int, ...]]  # set, method, systems
 Means = dict[tuple[str, str], list[float]]  # by rank

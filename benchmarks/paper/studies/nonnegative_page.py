@@ -11,7 +11,7 @@ import numpy as np
 from paper import ratings
 from paper.cells import Result, Section
 from paper.drawing import COLOURS, curve, panels
-from paper.tables import mean_std, number, small, table
+from tabular import mean_std, number, small, table
 
 Key = tuple[str, str, int]  #: data, method, rank
 Fits = Mapping[tuple[str, str, int, str], Sequence[Result]]  #: and by which error C was chosen: "end" or "early"

@@ -10,7 +10,7 @@ import numpy as np
 from paper import ratings
 from paper.cells import Result, Section
 from paper.drawing import COLOURS, curve, panels
-from paper.tables import mean_std, number, table
+from tabular import mean_std, number, table
 
 Run = tuple[str, bool]  #: method, and whether the mean was subtracted
 NAMES = {"rmc": "RMC", "svr": "RSLM, ε-SVR loss", "absolute": "RSLM, ℓ1 loss"}

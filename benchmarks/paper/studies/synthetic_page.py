@@ -7,7 +7,7 @@ from typing import Any
 
 from paper.cells import Result, Section
 from paper.drawing import COLOURS, curve, panels
-from paper.tables import number, small, table
+from tabular import number, small, table
 
 TEXT = """\
 A matrix of {size} of rank 5, {count} of its entries, without noise; as many other entries for the test. One thread,

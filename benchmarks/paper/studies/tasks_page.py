@@ -10,7 +10,7 @@ import numpy as np
 from paper.cells import Result, Section
 from paper.methods.tasks.mtfl import NAME as MTFL
 from paper.methods.tasks.rslm_tasks import NAME as RSLM
-from paper.tables import mean_std, number, small, table
+from tabular import mean_std, number, small, table
 
 TITLE = "Multi-task feature learning"
 GAP = 1e-5  # counts as the global optimum

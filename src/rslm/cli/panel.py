@@ -61,8 +61,8 @@ def panel(
     added = [read.column(name) for name in covariates.split(",")] if covariates else None
     console.print(f"{table}: {read.how}")
     fitted = PanelCompletion(
-        "auto" if c is None else c,
         "auto" if rank is None else rank,
+        "auto" if c is None else c,
         debias=debias,
         inference=None if inference == "none" else inference,
         n_refits=refits,

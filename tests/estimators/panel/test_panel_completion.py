@@ -228,13 +228,13 @@ def test_the_least_of_values_of_C_that_predict_equally_well():
 def test_a_fit_that_leaves_nothing_to_bootstrap():
     Y, treated, _ = make_panel()
     with pytest.warns(UserWarning, match="C=1e\\+06 is so large .* use inference='placebo'"):
-        PanelCompletion(1e6, debias=False, n_refits=2, pre_periods=0).fit(Y, treated)
+        PanelCompletion(C=1e6, debias=False, n_refits=2, pre_periods=0).fit(Y, treated)
 
 
 @pytest.mark.parametrize("inference", ["bootstrap", "jackknife", "placebo"])
 def test_standard_errors_do_not_depend_on_how_many_refits_are_in_memory(inference, monkeypatch):
     Y, treated, _ = make_panel()
-    model = PanelCompletion(1.0, 1, inference=inference, n_refits=20, random_state=0)
+    model = PanelCompletion(1, 1.0, inference=inference, n_refits=20, random_state=0)
     whole = model.fit(Y, treated).event_study_
     monkeypatch.setattr("rslm.estimators.panel.resampling.PART", 7 * Y.size)
     parts = model.fit(Y, treated).event_study_

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.data import Labels, ObservedMatrix
 from rslm.estimators.base import Estimator
 from rslm.estimators.choices import checked_data
+from rslm.estimators.completion.long_table import check_wide
 
 
 class ObservedInput(Estimator):
@@ -43,6 +44,8 @@ class ObservedInput(Estimator):
             elif X.col_ids is not None and not self._cols.same(X.col_ids):
                 raise ValueError("X has other column ids than fit was given, or in another order")
             return X
+        if fitting:
+            check_wide(X)
         kinds = [np.float64, np.float32]
         checked = checked_data(self, X, reset=fitting, accept_sparse=True, dtype=kinds, ensure_all_finite=False)
         table = X if hasattr(X, "columns") else checked  # a table has ids

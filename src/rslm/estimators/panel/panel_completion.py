@@ -63,11 +63,11 @@ class PanelCompletion(Estimator):
 
     Parameters
     ----------
+    rank : int or "auto", default="auto"
+        Number of factors after `debias`. "auto" takes those that stand out of the noise.
     C : float or "auto", default="auto"
         Weight of the loss against the trace norm. "auto" predicts held-out outcomes of control units best, at the times
         when treated units are treated.
-    rank : int or "auto", default="auto"
-        Number of factors after `debias`. "auto" takes those that stand out of the noise.
     debias : bool, default=True
         Whether factors are fitted once more without the trace norm, from the certified answer. Loadings are random
         effects: those of a unit with few untreated outcomes stay near the mean. Without `debias`, effects are those
@@ -157,8 +157,8 @@ class PanelCompletion(Estimator):
 
     def __init__(
         self,
-        C: float | str = "auto",
         rank: int | str = "auto",
+        C: float | str = "auto",
         *,
         debias: bool = True,
         inference: str | None = "bootstrap",
@@ -172,8 +172,8 @@ class PanelCompletion(Estimator):
         n_threads: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
         self.rank = rank
+        self.C = C
         self.debias = debias
         self.inference = inference
         self.n_refits = n_refits
