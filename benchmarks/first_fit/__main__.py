@@ -26,6 +26,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import entry_contestants
 import numpy as np
 import rating_sets
@@ -35,6 +36,8 @@ import task_sets
 from cases import AbsentError, Contestant, Maker
 from results import OURS, Results
 from summary import Count, show
+
+from common import report
 
 FAMILIES: dict[str, tuple[dict[str, Maker], dict[str, Contestant]]] = {
     "ratings": (rating_sets.SETS, entry_contestants.RATINGS),
@@ -106,7 +109,8 @@ def main() -> None:
         for data in chosen:
             compete(data, seeds, sets[data], running, results)
         if chosen:
-            show(results, chosen, seeds, list(contestants), counts)
+            rows = show(results, chosen, seeds, list(contestants), counts)
+            report(f"first_fit_{family}", rows, splits=len(seeds))
     print()
     for who, count in counts.items():
         print(f"{who}: {count}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from results import OURS, Results
@@ -40,14 +41,16 @@ def ratio(results: Results, data: str, seeds: list[int], ours: str, others: list
     return max(found, default=np.nan)
 
 
-def show(results: Results, sets: list[str], seeds: list[int], contestants: list[str], counts: dict[str, Count]) -> None:
-    """Print both tables of one family, and count."""
+def show(
+    results: Results, sets: list[str], seeds: list[int], contestants: list[str], counts: dict[str, Count]
+) -> list[dict[str, Any]]:
+    """Print both tables of one family, and count; returns mean errors, one row a data set."""
     shown = [w for w in contestants if any(results.has(d, s, w) for d in sets for s in seeds)]
     if not shown:
-        return
+        return []
     ours, others = [w for w in OURS if w in shown], [w for w in shown if w not in OURS]
     errors = [["error", *shown, "best other", *(f"{w} : best" for w in ours)]]
-    seconds = [["seconds", *shown]]
+    seconds, rows = [["seconds", *shown]], []
     for data in sets:
         means = {w: results.mean(data, seeds, w, "error") for w in shown}
         rivals = {w: means[w] for w in others if not np.isnan(means[w])}
@@ -56,6 +59,7 @@ def show(results: Results, sets: list[str], seeds: list[int], contestants: list[
             location = ["effects"] if w == "rslm" else ["effects", "effects-scaled"]
             counts.setdefault(w, Count()).add(ratios[w], ratio(results, data, seeds, w, location))
         best = min(rivals, key=lambda w: rivals[w], default="-")
+        rows.append({"data": data} | {w: mean for w, mean in means.items() if not np.isnan(mean)})
         errors.append([data, *map(number, means.values()), best, *map(number, ratios.values())])
         seconds.append([data, *(number(results.mean(data, seeds, w, "seconds"), 2) for w in shown)])
     for cells in (errors, seconds):
@@ -63,6 +67,7 @@ def show(results: Results, sets: list[str], seeds: list[int], contestants: list[
         print()
         for row in cells:
             print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+    return rows
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from common import SHARED
+from common import SHARED, report
 from rslm import MatrixCompletion, ObservedMatrix
 from rslm.data import holdout
 from rslm.datasets import make_ratings
@@ -70,28 +70,24 @@ def one_split(data: ObservedMatrix, seed: int, settings: dict[str, Any]) -> tupl
     return [covered, few, width, plain, cost], model
 
 
-def study(name: str, splits: int) -> None:
+def study(name: str, splits: int) -> dict[str, Any] | None:
     data = DATA[name]()
     if data is None:
         print(f"{name}: not there; set RSLM_SHARED to the folder that holds data/{name}")
-        return
+        return None
     first, model = one_split(data, 0, {})
     settings = {"rank": model.row_factors_.shape[1], "C": model.C_, "weighting": model.weighting_}
     others = np.array([one_split(data, seed, settings)[0] for seed in range(1, splits)])
     every = np.vstack([first, others])
     covered, few, width, plain, _ = every.mean(axis=0)
-    print(
-        f"{name}: rank {model.rank_}, {splits} splits: covered {100 * covered:.2f} % "
-        f"({100 * every[:, 0].min():.2f} to {100 * every[:, 0].max():.2f}), rows with fewest entries "
-        f"{100 * few:.1f} %, mean width {width:.3f}, unscaled {plain:.3f} ({100 * (width / plain - 1):+.1f} %); "
-        f"cost with settings found {first[4]:.2f} fits, given {np.median(others[:, 4]):.2f}",
-        flush=True,
-    )
+    row = {"data": name, "rank": model.rank_, "covered": covered, "least": every[:, 0].min(), "most": every[:, 0].max()}
+    row |= {"rows with fewest entries": few, "mean width": width, "unscaled": plain}
+    return row | {"cost, settings found": first[4], "cost, settings given": float(np.median(others[:, 4]))}
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     words = sys.argv[1:]
     splits = int(words[words.index("--splits") + 1]) if "--splits" in words else 20
-    for name in [word for word in words if word in DATA] or list(DATA):
-        study(name, splits)
+    rows = [study(name, splits) for name in [word for word in words if word in DATA] or list(DATA)]
+    report("intervals-completion", [row for row in rows if row is not None], splits=splits, coverage=COVERAGE)

@@ -6,10 +6,10 @@ import pytest
 from paper.gap import relative_gap, trade
 from paper.observed import Entries
 from paper.record import Record
-from tabular import mean_std, number, small, table
 from rslm import Problem, solve
 from rslm.losses import Square
 from rslm.measurements import Entries as Measured
+from tabular import mean_std, number, small, table
 
 
 @pytest.fixture
