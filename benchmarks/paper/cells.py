@@ -46,12 +46,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page, its figures by name, and numbers that README.md shows."""
+    """A part of the page, and its figures by name."""
 
     title: str
     body: str
     figures: dict[str, Any] = field(default_factory=dict)
-    numbers: dict[str, Any] = field(default_factory=dict)
 
 
 Plan = Generator[list[Cell], list[Result], Section]

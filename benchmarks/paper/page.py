@@ -8,7 +8,6 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-import readme
 from common import ROOT, processor
 from paper.cells import Section, Store
 from rslm.kernels import instruction_set
@@ -41,10 +40,6 @@ def write(sections: Sequence[Section], store: Store, docs: Path, quick: bool) ->
         for name, figure in section.figures.items():
             figure.savefig(pictures / f"{name}.png", dpi=110, metadata={"Software": None})
     parts = [INTRODUCTION, circumstances(store, quick), *(f"## {s.title}\n\n{s.body}" for s in sections)]
-    if not quick:
-        when, commits, _ = measured(store)
-        readme.store({section.title: section.numbers for section in sections if section.numbers}, when, commits)
-        readme.write()
     with atomic_text(docs / "paper.md") as file:
         file.write("\n".join(part.rstrip() + "\n" for part in parts))
     return docs / "paper.md"

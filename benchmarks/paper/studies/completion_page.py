@@ -37,15 +37,11 @@ SAME_FITS = dict[tuple[str, str, int], Result]
 def section(names: Sequence[str], tuned: SETTINGS, fits: FITS, same: SAME_FITS) -> Section:
     here = [name for name in names if any(key[0] == name for key in tuned)]
     parts = [PROTOCOL]
-    figures, numbers = {}, {}
+    figures = {}
     for name in here:
         of = {(m, kind): good(fits, name, m, kind) for m in METHODS for kind in ("end", "early")}
         ends = {m: of[m, "end"] for m in METHODS if of[m, "end"]}
         parts += [f"### {name}\n", measured(name, of, tuned), verdict(of)]
-        numbers[name] = {
-            module(m).NAME: {key: float(np.mean(values(found, key))) for key in ("final", "close", "seconds")}
-            for m, found in ends.items()
-        }
         figures[f"completion-{name.lower()}"] = draw(ends)
         parts.append(
             f"![Test error against time on {name}, in two panels](pictures/paper/completion-{name.lower()}.png)\n"
@@ -58,7 +54,7 @@ def section(names: Sequence[str], tuned: SETTINGS, fits: FITS, same: SAME_FITS) 
         failed = [module(m).NAME for m in METHODS if m not in ends]
         parts += [f"Failed here: {'; '.join(failed)}.\n"] if failed else []
     parts += ["### The paper's table\n", paper_table(fits)]
-    return Section("Matrix completion", "\n".join(parts), figures, numbers)
+    return Section("Matrix completion", "\n".join(parts), figures)
 
 
 def good(fits: FITS, name: str, method: str, kind: str) -> list[Result]:

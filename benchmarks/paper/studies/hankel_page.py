@@ -69,8 +69,7 @@ def section(results: dict[Key, Result], sets: Mapping[str, tuple[int, ...]], ran
     body += "\n![RMSE against rank](pictures/paper/hankel-ranks.png)\n"
     body += "\n![A series of D1, by each method](pictures/paper/hankel-series.png)\n"
     figures = {"hankel-ranks": _ranks(names, errors, ranks), "hankel-series": _series(results, names[0], ranks[1])}
-    numbers = {name: {NAMES[m]: errors[name, m] for m in NAMES} for name in names}
-    return Section("Hankel matrix learning", body, figures, numbers)
+    return Section("Hankel matrix learning", body, figures)
 
 
 def _means(results: dict[Key, Result], what: str) -> Means:

@@ -54,7 +54,6 @@ def section(
 ) -> Section:
     parts: list[str] = [PROTOCOL]
     figures: dict[str, Any] = {}
-    numbers: dict[str, Any] = {}
     for name in here:
         of, early = (
             {key[:3]: found for key, found in fits.items() if (key[0], key[3]) == (name, kind) and found}
@@ -62,9 +61,6 @@ def section(
         )
         parts += [f"### {name}\n", measured(of, early, tuned), verdict(of, "rmse"), verdict(early, "least")]
         parts += [objectives(name, curves)]
-        numbers[name] = {
-            f"{title(m)}, rank {rank}": float(np.mean(values(r, "rmse"))) for (_, m, rank), r in of.items()
-        }
         file = f"nonnegative-{name.lower()}"
         figures |= {f"{file}-objective": draw_objectives(name, curves), f"{file}-error": draw_errors(of)}
         parts += [f"![Objective against time on {name}](pictures/paper/{file}-objective.png)\n"]
@@ -72,7 +68,7 @@ def section(
     parts += ["### The paper's table\n", paper_table(fits)]
     missing = [name for name in names if name not in here]
     parts += ["; ".join(f"{name} is {ratings.absent(name)}" for name in missing) + ".\n"] if missing else []
-    return Section("Non-negative completion", "\n".join(parts), figures, numbers)
+    return Section("Non-negative completion", "\n".join(parts), figures)
 
 
 def title(method: str) -> str:

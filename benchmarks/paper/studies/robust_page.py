@@ -29,8 +29,7 @@ def section(
     parts = [PROTOCOL, f"### {name}\n", measured(tuned, fits), verdict(fits)]
     parts += [f"![Test error against time on {name}, in two panels](pictures/paper/robust.png)\n"]
     parts += ["### With wrong entries\n", wrong(fits, spoilt)]
-    numbers = {label(run): mean(found, "rmse") for run, found in fits.items() if found}
-    return Section("Robust completion", "\n".join(parts), {"robust": draw(fits)}, numbers)
+    return Section("Robust completion", "\n".join(parts), {"robust": draw(fits)})
 
 
 PROTOCOL = """\

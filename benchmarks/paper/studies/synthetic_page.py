@@ -41,12 +41,7 @@ def section(fits: dict[str, Result], gaps: dict[str, Result], quick: bool) -> Se
     text += (
         "\n\n![Test error against time, and relative duality gap against iterations](pictures/paper/synthetic.png)\n"
     )
-    numbers = {
-        importlib.import_module(f"paper.methods.completion.{m}").NAME: {key: f[key] for key in ("final", "seconds")}
-        for m, f in fits.items()
-        if "error" not in f
-    }
-    return Section("Synthetic data", text, {"synthetic": draw(fits, gaps)}, numbers)
+    return Section("Synthetic data", text, {"synthetic": draw(fits, gaps)})
 
 
 def verdict(fits: dict[str, Result]) -> str:

@@ -50,11 +50,7 @@ def page(there: Sequence[str], results: Sequence[tuple[str, Result]]) -> Section
     body += "![Test error and relative duality gap against the rank](pictures/paper/tasks.png)\n"
     if missing := sorted({"Parkinsons", "School"} - set(there)):
         body += f"\n{missing[0]} is not there: not measured.\n"
-    numbers = {
-        data: {m: float(np.mean([r["errors"][r["chosen"]] for r in curves[data, m]])) for m in (RSLM, MTFL)}
-        for data in there
-    }
-    return Section(TITLE, body, {"tasks": figure(there, curves)}, numbers)
+    return Section(TITLE, body, {"tasks": figure(there, curves)})
 
 
 def means(splits: Sequence[Result], key: str) -> Any:

@@ -18,12 +18,17 @@ def ratings():
 
 @pytest.mark.parametrize("model", [MatrixCompletion(rank=1, C=1.0), ImplicitCompletion(1, 1.0)])
 def test_named_columns_are_refused_and_the_message_has_the_code(ratings, model):
-    with pytest.raises(ValueError, match="'userId', 'movieId' and 'rating'") as refused:
+    with pytest.raises(ValueError, match="columns 'userId', 'movieId', 'rating'") as refused:
         model.fit(ratings)
     code = str(refused.value).split("Use ")[1].split(", or,")[0]
     data = eval(code, {"ObservedMatrix": ObservedMatrix, "X": ratings})  # the code in the message works
     assert len(data) == len(ratings)
     assert model.fit(data).predict([0], [0]).shape == (1,)
+
+
+def test_ids_with_the_ratings_as_y_are_refused(ratings):
+    with pytest.raises(ValueError, match=r"from_ratings\(X\['userId'\], X\['movieId'\], values\)"):
+        MatrixCompletion(rank=1, C=1.0).fit(ratings[["userId", "movieId"]], ratings["rating"])
 
 
 def test_unknown_names_are_warned_about(ratings):

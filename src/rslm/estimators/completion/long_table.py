@@ -17,10 +17,11 @@ def check_wide(X: Any) -> None:
     columns = getattr(X, "columns", None)
     names = [] if columns is None else [str(name) for name in columns]
     row, col, value = by_name(names)
-    if row is not None and col is not None and value is not None:
+    if row is not None and col is not None and (value is not None or len(names) <= MOST_IN_TRIPLETS):
+        values = "values" if value is None else f"X[{value!r}]"
         raise ValueError(
-            f"X has the columns {row!r}, {col!r} and {value!r}: one entry per line, but a matrix of rows × columns is "
-            f"needed. Use ObservedMatrix.from_ratings(X[{row!r}], X[{col!r}], X[{value!r}]), or, if the ids are to be "
+            f"X has the columns {', '.join(map(repr, names))}: one entry per line, but a matrix of rows × columns is "
+            f"needed. Use ObservedMatrix.from_ratings(X[{row!r}], X[{col!r}], {values}), or, if the ids are to be "
             "completed as numbers, X.to_numpy()."
         )
     if _looks_long(X):
@@ -32,7 +33,7 @@ def check_wide(X: Any) -> None:
 
 def _looks_long(X: Any) -> bool:
     """Whether the first two of three or four columns are whole numbers that occur repeatedly, but in no pair twice."""
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or not 3 <= shape[1] <= MOST_IN_TRIPLETS or shape[0] < FEW:
         return False
     table = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X)

@@ -1,0 +1,71 @@
+"""The first fit, without any setting."""
+
+from __future__ import annotations
+
+from measured.store import find
+from measured.written import Row, bold_least, fixed, with_circumstances
+from tabular import table
+
+RATINGS = {
+    "sparse-ratings": "sparse ratings, 1,500 × 2,000, 35,000 entries, generated",
+    "ml-100k": "MovieLens-100K, folds u1 to u3",
+    "ml-1m": "MovieLens-1M",
+}
+TABLES = {
+    "passengers": "air passengers, years × months",
+    "diabetes": "diabetes",
+    "wine": "wine",
+    "breast-cancer": "breast cancer",
+}
+TASKS = {
+    "school": "School, 139 tasks",
+    "parkinsons": "Parkinsons, 42 tasks",
+    "parkinsons-voice": "Parkinsons, without the other score as a feature",
+    "digits": "digits, share of wrong classes",
+}
+BASELINES = "mean", "effects", "effects-scaled"
+
+
+def best_other(row: Row) -> tuple[str, float]:
+    others = {name: e for name, e in row.items() if name not in ("data", *BASELINES) and not name.startswith("rslm")}
+    name = min(others, key=lambda k: others[k])
+    return name, others[name]
+
+
+def line(title: str, row: Row, with_effects: bool, digits: int) -> list[str]:
+    name, other = best_other(row)
+    form = fixed(digits)
+    cells = [(row["rslm"], form(row["rslm"])), (other, form(other))]
+    ours, theirs = bold_least(cells)
+    return [title, ours, *([form(row["effects"])] if with_effects else []), f"{theirs} {name}"]
+
+
+def ratings() -> str:
+    report = find("first_fit_ratings")
+    rows = {row["data"]: row for row in report.rows}
+    lines = [line(title, rows[key], True, 3) for key, title in RATINGS.items() if key in rows]
+    return with_circumstances(
+        table(["test RMSE", "`MatrixCompletion()`", "effects alone", "best other"], lines), report
+    )
+
+
+def tables() -> str:
+    report = find("first_fit_tables")
+    rows = {row["data"]: row for row in report.rows}
+    lines = [
+        line(f"{title}, {percent} % removed", rows[f"{key}-{percent}%"], True, 3)
+        for key, title in TABLES.items()
+        for percent in (10, 30, 50)
+        if f"{key}-{percent}%" in rows
+    ]
+    head = ["RMSE, in standard deviations", "`MatrixCompletion()`", "effects alone", "best other"]
+    return with_circumstances(table(head, lines), report)
+
+
+def tasks() -> str:
+    report = find("first_fit_tasks")
+    lines = [line(TASKS.get(row["data"], row["data"]), row, False, 4) for row in report.rows]
+    return with_circumstances(table(["error relative to variance", "rslm", "best other"], lines), report)
+
+
+PLACES = {"first-fit-ratings": ratings, "first-fit-tables": tables, "first-fit-tasks": tasks}
