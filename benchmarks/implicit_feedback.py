@@ -90,6 +90,8 @@ def lenskit_implicit(train: ObservedMatrix, rank: int, alpha: float, ridge: floa
     model = ImplicitMFScorer(embedding_size=rank, weight=alpha, regularization=ridge)
     model.train(data)
     P, Q = np.zeros((train.shape[0], rank)), np.zeros((train.shape[1], rank))
+    assert model.users is not None
+    assert model.items is not None
     P[model.users.ids()], Q[model.items.ids()] = np.asarray(model.user_embeddings), np.asarray(model.item_embeddings)
     return P, Q
 

@@ -292,7 +292,7 @@ def _refused(check: Callable[[], None]) -> None:
 def _some_targets(loss: Loss, rng: np.random.Generator) -> Floats:
     """Random targets that the loss accepts."""
     size = 200
-    classes = rng.choice([-1.0, 1.0], size)
+    classes = np.where(rng.random(size) < 0.5, -1.0, 1.0)
     if loss.binary:
         return _targets(loss, classes)
     refusals = []

@@ -117,6 +117,9 @@ MARKETS = {
 }
 
 
+@pytest.mark.filterwarnings(
+    "ignore:The default value for `spmatrix`:DeprecationWarning"
+)  # old SciPy has no such option
 @pytest.mark.parametrize("block", [16, 1 << 20])
 @pytest.mark.parametrize("kind", MARKETS)
 def test_market(kind, block, monkeypatch):

@@ -45,6 +45,11 @@ def fitted(here, there, rank=2):
     return solve(here, rank, random_state=0), solve(there, rank, random_state=0)
 
 
+def location(effects):
+    """The mean with both effects, at all entries."""
+    return effects.mean + np.add.outer(effects.rows, effects.columns)
+
+
 def assert_same(a, b):
     """Sums are made in another order there, so the last digits differ."""
     assert a.converged
@@ -55,8 +60,9 @@ def assert_same(a, b):
     W = a.U @ a.V.T
     scale = max(np.abs(W).max(), np.abs(a.effects.rows).max(), abs(a.effects.mean), 1.0)
     np.testing.assert_allclose(b.U @ b.V.T, W, rtol=0, atol=SAME_W * scale)
-    for name in ("mean", "rows", "columns"):
-        np.testing.assert_allclose(getattr(b.effects, name), getattr(a.effects, name), rtol=0, atol=SAME_W * scale)
+    np.testing.assert_allclose(location(b.effects), location(a.effects), rtol=0, atol=SAME_W * scale)
+    for name in ("mean", "rows", "columns"):  # what one gains and another loses changes the objective hardly at all
+        np.testing.assert_allclose(getattr(b.effects, name), getattr(a.effects, name), rtol=0, atol=10 * SAME_W * scale)
 
 
 CASES = {

@@ -71,7 +71,9 @@ def test_times_of_other_kinds(kind):
     times = DATA.with_values(TIMES.astype(float))
     start = 40
     if kind != "matrix":
-        times, start = np.datetime64("2020-01-01") + TIMES, np.datetime64("2020-01-01") + 40
+        days = np.timedelta64(1, "D") * np.append(TIMES, 40)
+        *times, start = np.datetime64("2020-01-01") + days
+        times = np.array(times)
         start = start if kind == "dates" else str(start)
     for found, wanted in zip(holdout_after(DATA, times, start), holdout_after(DATA, TIMES, 40), strict=True):
         np.testing.assert_array_equal(found.to_dense(), wanted.to_dense())

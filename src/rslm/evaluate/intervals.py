@@ -19,6 +19,9 @@ import numpy as np
 from rslm.data import ObservedMatrix
 from rslm.runtime.types import Floats
 
+#: So that an interval contains the observation that its factor comes from, in spite of rounding errors.
+OWN = 1.0 + 1e-12
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -50,7 +53,7 @@ class Calibration:
                 f"coverage={coverage:g} needs at least {least_scores(coverage)} held-out observations; there are "
                 f"{len(self)}. Lower the coverage, or hold out more"
             )
-        return float(self.scores[place - 1])
+        return float(self.scores[place - 1]) * OWN
 
     def weighted_factors(self, coverage: float, new: Floats) -> Floats:
         """One factor for every new observation; infinite where its weight is too large to say.
@@ -66,7 +69,7 @@ class Calibration:
         weights = np.ones(len(self)) if self.weights is None else self.weights
         up_to = np.cumsum(weights)
         place = np.searchsorted(up_to, exact(coverage * (up_to[-1] + np.asarray(new))))
-        return np.asarray(np.append(self.scores, np.inf)[place])
+        return np.asarray(np.append(self.scores, np.inf)[place]) * OWN
 
 
 def coverage_and_width(model: Any, test: ObservedMatrix, coverage: float = 0.9) -> tuple[float, float]:

@@ -124,7 +124,7 @@ def _ndcg(judged: Judged, k: int) -> Floats:
     discount = 1.0 / np.log2(np.arange(k) + 2.0)
     # not by the BLAS, whose sums would depend on the users that are computed together
     found, ideal = ((gains[:, :k] * discount).sum(axis=1) for gains in (judged.gains, judged.ideal))
-    return found / ideal  # type: ignore[no-any-return]
+    return np.asarray(found / ideal)
 
 
 def _map(judged: Judged, k: int) -> Floats:

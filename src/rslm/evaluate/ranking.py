@@ -64,7 +64,7 @@ class Ranking:
     @property
     def counts(self) -> Indices64:
         """The number of items of every user: fewer than k where nearly everything is known."""
-        return (self.items >= 0).sum(axis=1, dtype=np.int64)  # type: ignore[no-any-return]
+        return np.asarray((self.items >= 0).sum(axis=1, dtype=np.int64))
 
 
 def rank_items(

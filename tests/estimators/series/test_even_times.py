@@ -17,7 +17,9 @@ def test_months_are_even():
     months = np.arange("2023-11", "2025-02", dtype="datetime64[M]")
     assert check_even(months) == np.timedelta64(1, "M")
     assert check_even(months.astype("datetime64[D]")) == np.timedelta64(1, "M")
-    assert check_even(months.astype("datetime64[D]") - 1) == np.timedelta64(1, "M")  # the last days of months
+    assert check_even(months.astype("datetime64[D]") - np.timedelta64(1, "D")) == np.timedelta64(
+        1, "M"
+    )  # the last days of months
     with pytest.raises(UnevenTimesError, match="samples are absent, 1 of them") as caught:
         check_even(np.delete(months, 2).astype("datetime64[s]"))
     assert caught.value.positions.tolist() == [0, 1, *range(3, 15)]

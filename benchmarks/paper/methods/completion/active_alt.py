@@ -15,6 +15,7 @@ import numpy as np
 from paper.methods.completion.nuclear_norm import Plateau, Point, balanced, leading
 from paper.observed import Entries
 from paper.record import Record
+from rslm.runtime.types import Floats
 
 NAME = "Active ALT"
 PROBLEM = "square loss + μ‖W‖_*, rank at most r"
@@ -30,7 +31,7 @@ def fit(data: Entries, rank: int, weight: float, record: Record) -> None:
     block = min(rank + SPARE, *data.shape)
     W = Point.zero(data)
     record(W.left, W.right)
-    start = np.linalg.qr(np.random.default_rng(0).standard_normal((data.shape[1], block)))[0]
+    start: Floats = np.linalg.qr(np.random.default_rng(0).standard_normal((data.shape[1], block)))[0]
     plateau = Plateau(TOL, 1)
     for _ in range(100):
         P, s, start = leading(data, W.residual * (-2 / CURVATURE), W.P * W.s, W.Q, start, min(rank, block), 1e-3)

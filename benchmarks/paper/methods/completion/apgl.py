@@ -38,7 +38,7 @@ def fit(data: Entries, rank: int, weight: float, record: Record) -> None:
     block = min(rank + SPARE, *data.shape)
     W = before = Point.zero(data)
     record(W.left, W.right)
-    start = np.linalg.qr(np.random.default_rng(0).standard_normal((data.shape[1], block)))[0]
+    start: Floats = np.linalg.qr(np.random.default_rng(0).standard_normal((data.shape[1], block)))[0]
     _, s, start = leading(data, data.y, W.P, W.Q, start, 1, 1e-2)
     mu, L, t = 2 * s[0], CURVATURE, 1.0
     ratios = deque([0.0], maxlen=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Callable
@@ -101,8 +102,7 @@ class Completion(PredictingIntervals):
         one_class = self.classes_ is not None and layout.one_class  # then a mean may grow without limit
         if not one_class:
             self._warn_if_not_converged()
-        largest = float(np.abs(self.row_factors_).max() * np.abs(self.col_factors_).max()) * result.U.shape[1]
-        if layout.box is not None and largest <= NOTHING * layout.largest:
+        if layout.box is not None and _norm(self.row_factors_, self.col_factors_) <= NOTHING * layout.largest:
             warn_caller(
                 "the learned matrix is zero everywhere: at this C, no other matrix within the bounds has a smaller "
                 "objective"
@@ -218,3 +218,12 @@ def _classes_of(plain: Any, loss: Any) -> NDArray[Any] | None:
     ):
         raise ValueError("classes")
     return classes
+
+
+def _norm(left: Floats, right: Floats) -> float:
+    """The Frobenius norm of left rightᵀ; the factors are divided by their sizes, so that no square overflows."""
+    sizes = [float(np.abs(factors).max(initial=0.0)) for factors in (left, right)]
+    if not all(sizes):
+        return 0.0
+    a, b = (factors / size for factors, size in zip((left, right), sizes, strict=True))
+    return sizes[0] * sizes[1] * math.sqrt(max(float(np.sum((a.T @ a) * (b.T @ b))), 0.0))

@@ -81,7 +81,7 @@ def _of_dates(times: Any) -> Indices64 | None:
     if (days != times).any():
         return np.asarray(times.astype("datetime64[us]").astype(np.int64))
     of_month = days - months.astype("datetime64[D]")
-    last = (days + 1).astype("datetime64[M]") > months
+    last = (days + np.timedelta64(1, "D")).astype("datetime64[M]") > months
     if (of_month == of_month[0]).all() or last.all():
         return np.asarray(months.astype(np.int64))
     of_week = (days.astype(np.int64) + 3) % 7  # 1970 began on a Thursday

@@ -62,4 +62,4 @@ def largest(S: Floats) -> Floats:
     """The largest singular value of each matrix of a stack."""
     wide = S.shape[1] <= S.shape[2]
     gram = np.matmul(S, S.transpose(0, 2, 1)) if wide else np.matmul(S.transpose(0, 2, 1), S)
-    return np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[:, -1], 0.0))
+    return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[:, -1], 0.0)))

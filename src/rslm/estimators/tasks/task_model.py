@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.certificate import Certificate
@@ -243,7 +242,7 @@ class TaskModel(Calibrated):
     @staticmethod
     def _models(
         found: Progress | Result, middles: Floats, scale: float, centre: Floats | None
-    ) -> dict[str, NDArray[np.float64]]:
+    ) -> dict[str, Floats]:
         coef = scale * found.V @ found.U.T
         offsets = 0.0 if found.intercepts is None else scale * found.intercepts
         intercept = middles + offsets - (0.0 if centre is None else coef @ centre)

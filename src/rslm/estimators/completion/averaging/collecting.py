@@ -54,7 +54,7 @@ class Collected:
         intercepts = np.array(all_of("intercept_"))
         noise, means, precisions = (np.array(part) for part in zip(*self._rest, strict=True))
         row_effects, col_effects = np.array(all_of("row_effects_")), np.array(all_of("col_effects_"))
-        located = {"intercept_": float(intercepts.mean())}
+        located: dict[str, Any] = {"intercept_": float(intercepts.mean())}
         located |= {"row_effects_": row_effects.mean(axis=0), "col_effects_": col_effects.mean(axis=0)}
         draws = Draws(row_effects, col_effects + intercepts[:, None], noise, means, precisions)
         return {"row_factors_": rows, "col_factors_": cols, "_draws": draws} | located

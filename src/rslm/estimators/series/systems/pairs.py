@@ -51,7 +51,7 @@ def pair_of(A: Floats, C: Floats, radius: float) -> Pair:
     """A pair in these coordinates; poles outside the circle are reflected into it."""
     A = _inside(A / radius)
     values, vectors = np.linalg.eigh(_gramian(A, C))
-    roots = np.sqrt(np.maximum(values, max(OBSERVABLE * values.max(initial=0.0), np.finfo(float).tiny)))
+    roots = np.sqrt(np.maximum(values, max(OBSERVABLE * float(values.max(initial=0.0)), float(np.finfo(float).tiny))))
     back = vectors / roots
     return Pair(_orthonormal(np.concatenate([C @ back, (roots[:, None] * vectors.T) @ A @ back])), radius)
 
