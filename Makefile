@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # Folders too, so that a file that was removed is noticed.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test test-oldest tests-alone test-sets coverage fuzz sanitize lint style docs paper compare dist dev lock review clean
+.PHONY: help demo test test-oldest tests-alone test-sets coverage fuzz sanitize lint style docs benchmarks paper compare dist dev lock review clean
 .DELETE_ON_ERROR:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make lint    style and types only"
 	@echo "make docs    set up and build the documentation: site/index.html"
 	@echo "make paper   the tables and figures of the paper, with all baselines: docs/paper.md; QUICK=1 for minutes instead of hours"
+	@echo "make benchmarks  measure the numbers of the documentation, and write them into its pages; ONLY=clicks for some of them"
 	@echo "make compare BASE=v0.1.0  CPU seconds of a few fits and kernels, relative to another revision"
 	@echo "make dist    the sources as one file, and a wheel that is built from it: dist/"
 	@echo "make dev     an environment with the locked versions of requirements/dev.txt; make lock resolves them again"
@@ -115,6 +116,11 @@ docs: $(VENV)/.docs
 paper: $(VENV)/.plot
 	@PYTHONPATH=benchmarks $(BIN)/python -m paper $(ONLY) $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS))
 
+# An hour and a half; it may be stopped at any time, and continues from there. ONLY="clicks panels": some of the studies.
+# AGAIN=1: also those that are stored at this commit. The kernels are compiled for all instruction sets, which one table needs.
+benchmarks: $(VENV)/.built-all $(VENV)/.bench
+	@PYTHONPATH=benchmarks $(BIN)/python -m measured $(ONLY) $(if $(AGAIN),--again)
+
 # About two minutes, and as much to compile BASE if its C++ differs. LIMIT: the largest ratio that is not an error.
 compare: $(VENV)/.cli
 	@[ -n "$(BASE)" ] || { echo "name a revision: make compare BASE=HEAD~1"; exit 2; }
@@ -131,7 +137,7 @@ dist: $(VENV)/.made
 dev: $(VENV)/.built
 	@echo "installing requirements/dev.txt"
 	@$(PIP) install --no-compile --require-hashes -r requirements/dev.txt
-	@touch $(EXTRAS)
+	@touch $(filter-out %/.bench,$(EXTRAS))
 
 lock: $(VENV)/.made
 	@$(PIP) install uv
@@ -179,7 +185,7 @@ $(VENV)/.built-all: $(VENV)/.made $(SOURCES)
 # Byte code is written at the first import, as most modules are never imported; so it must not be forbidden.
 export PYTHONDONTWRITEBYTECODE :=
 # The documentation is among them, because its build runs the examples.
-EXTRAS := $(addprefix $(VENV)/.,cli plot test lint docs)
+EXTRAS := $(addprefix $(VENV)/.,cli plot test lint docs bench)
 $(EXTRAS): $(VENV)/$(if $(RSLM_INSTRUCTION_SET),.built-all,.built) $(if $(OLDEST),$(VENV)/oldest.txt)
 $(EXTRAS):
 	@echo "installing what rslm[$(@F:.%=%)] needs"

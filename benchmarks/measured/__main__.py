@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -55,7 +56,7 @@ def measured(study: Study, command: Command, again: bool) -> bool:
     began = time.perf_counter()
     # One thread for BLAS, as in the tests: the kernels have their own threads.
     ended = subprocess.run(
-        [sys.executable, *command.line.split()[1:]], cwd=ROOT, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        [sys.executable, *shlex.split(command.line)[1:]], cwd=ROOT, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     )
     print(f"{study.name}: {time.perf_counter() - began:.0f} s", flush=True)
     there = [report for report in command.reports if written(report).exists()]

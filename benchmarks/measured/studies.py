@@ -48,7 +48,7 @@ STUDIES = (
     study(
         "panels",
         ("panels.py compare 30", 3, ("panels_compare",)),
-        ("panels.py coverage 200 factors bootstrap", 4, ("panels_coverage",)),
+        ("panels.py coverage 100 factors 'weak factors' bootstrap", 4, ("panels_coverage",)),
     ),
     study(
         "series",
