@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from common import ROOT
 from measured.pages import PLACE, filled, pages, places
 from measured.store import find

@@ -3,8 +3,9 @@
 import json
 import sys
 
-import measured.__main__ as run
 import pytest
+
+import measured.__main__ as run
 from measured import store
 from measured.studies import Command, Study
 
@@ -71,7 +72,7 @@ def test_what_fails_is_named_and_the_pages_are_written(place, monkeypatch):
     written = []
     monkeypatch.setattr(run, "write", lambda: written.append(True) or [])
     monkeypatch.setattr(sys, "argv", ["measured"])
-    with pytest.raises(SystemExit, match="failed: python write.py"):
+    with pytest.raises(SystemExit, match=r"failed: python write\.py"):
         run.main()
     assert written
 

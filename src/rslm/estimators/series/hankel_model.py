@@ -27,6 +27,7 @@ from rslm.estimators.series.given import checked_series, root_mean_square
 from rslm.estimators.series.learned import Learned
 from rslm.estimators.series.likelihood import Scored
 from rslm.estimators.series.loss import checked_loss
+from rslm.estimators.series.multiplicative import is_multiplicative
 from rslm.estimators.series.settings import check_kind, check_limits, checked_sizes
 from rslm.estimators.series.shown import periods_in_words, series_picture
 from rslm.estimators.series.spikes import NORMAL
@@ -416,14 +417,23 @@ class HankelModel(Driven, Estimator):
             )
         if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
             raise ValueError(f"steps must be a whole number ≥ 0; got {steps!r}")
-        return self._forecasters()
+        found = self._forecasters()
+        if found and hasattr(self, "residuals_") and any(map(is_multiplicative, self._left() + self._learned.signal)):
+            warn_caller(
+                "the swings of the series grow with its level, and the forecast continues them at one size: fit "
+                "np.log(y), and take np.exp of the forecast and of its interval"
+            )
+        return found
+
+    def _left(self) -> Floats:
+        """The residuals, (channels, n), NaN where samples are missing or spikes."""
+        return np.where(self._learned.seen, np.atleast_2d(self.residuals_.T), np.nan)
 
     def _forecasters(self) -> list[Forecaster]:
         if self._found_forecasters is None:
-            left = np.where(self._learned.seen, np.atleast_2d(self.residuals_.T), np.nan)
             with single_threaded_blas():
                 real = not self._learned.modes.is_complex
-                self._found_forecasters = forecasters(self._learned, left, self.autoregression_) if real else []
+                self._found_forecasters = forecasters(self._learned, self._left(), self.autoregression_) if real else []
         return self._found_forecasters
 
     def score(self, y: ArrayLike) -> float:

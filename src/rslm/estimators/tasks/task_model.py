@@ -240,9 +240,7 @@ class TaskModel(Calibrated):
         self.path_, self.held_out_ = choice.path, choice.held_out
 
     @staticmethod
-    def _models(
-        found: Progress | Result, middles: Floats, scale: float, centre: Floats | None
-    ) -> dict[str, Floats]:
+    def _models(found: Progress | Result, middles: Floats, scale: float, centre: Floats | None) -> dict[str, Floats]:
         coef = scale * found.V @ found.U.T
         offsets = 0.0 if found.intercepts is None else scale * found.intercepts
         intercept = middles + offsets - (0.0 if centre is None else coef @ centre)
