@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,11 @@ CLEAR = 0.02  # growth is continued if noise is smaller than this: otherwise a t
 class Forecaster(Protocol):
     """Of one channel."""
 
+    @property
+    def grows(self) -> bool:
+        """Whether swings that grow are continued as such."""
+        ...
+
     def forecast(self, steps: int) -> Floats: ...
 
     def interval(self, steps: int, coverage: float) -> tuple[Floats, Floats]: ...
@@ -43,6 +48,7 @@ class Scaled:
 
     dynamics: Dynamics
     size: float
+    grows: ClassVar[bool] = False
 
     def forecast(self, steps: int) -> Floats:
         return self.size * self.dynamics.forecast(steps) if steps else np.zeros(0)
@@ -66,6 +72,7 @@ class Continued:
     channel: int
     coefficients: Floats  #: of the noise
     last: Floats  #: as many samples of the noise, the latest last
+    grows: ClassVar[bool] = True
 
     def forecast(self, steps: int) -> Floats:
         noise = np.append(self.last, np.zeros(steps))

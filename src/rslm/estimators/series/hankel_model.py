@@ -418,7 +418,12 @@ class HankelModel(Driven, Estimator):
         if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
             raise ValueError(f"steps must be a whole number ≥ 0; got {steps!r}")
         found = self._forecasters()
-        if found and hasattr(self, "residuals_") and any(map(is_multiplicative, self._left() + self._learned.signal)):
+        at_one_size = [not one.grows for one in found]
+        if (
+            any(at_one_size)
+            and hasattr(self, "residuals_")
+            and any(map(is_multiplicative, (self._left() + self._learned.signal)[at_one_size]))
+        ):
             warn_caller(
                 "the swings of the series grow with its level, and the forecast continues them at one size: fit "
                 "np.log(y), and take np.exp of the forecast and of its interval"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rslm.runtime.types import Floats
 
-BLOCKS = 8  # of consecutive samples, in each of which level and swings are measured
-SHORTEST = 6  # samples of a block
+BLOCKS = 6  # of consecutive samples, in each of which level and swings are measured
+SHORTEST = 8  # samples of a block
 LEAST = 0.005  # swings relative to the level: smaller ones may be those of a curve
 RISE = 1.5  # of the level, below which nothing can be said
 STEEP, CLEAR = 0.5, 0.9  # slope and correlation of the logarithms of swings and levels: a product has a slope of 1
@@ -26,7 +27,7 @@ def is_multiplicative(y: Floats) -> bool:
     return bool(x @ s > STEEP * (x @ x) and (x @ s) ** 2 > CLEAR**2 * (x @ x) * (s @ s))
 
 
-def _level_and_swing(at: Floats, y: Floats) -> tuple[float, float]:
+def _level_and_swing(at: NDArray[np.intp], y: Floats) -> tuple[float, float]:
     """The mean, and the standard deviation around a parabola."""
     parabola = np.polynomial.Polynomial.fit(at, y, 2)
     return float(y.mean()), float(np.std(y - parabola(at)))
