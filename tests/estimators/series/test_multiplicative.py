@@ -38,7 +38,7 @@ def test_others_are_not(y):
 
 
 def test_its_forecast_warns_and_that_of_the_logarithm_does_not():
-    y = np.exp(4.0 + 0.01 * T + 0.2 * SEASON + noise(0.03))
+    y = np.exp(4.0 + 0.01 * T + 0.2 * SEASON + noise(0.1))
     model = HankelModel().fit(y)
     with pytest.warns(UserWarning, match=r"fit np\.log\(y\)"):
         model.forecast(3)
