@@ -21,7 +21,12 @@ TASKS = {
     "school": "School, 139 tasks",
     "parkinsons": "Parkinsons, 42 tasks",
     "parkinsons-voice": "Parkinsons, without the other score as a feature",
-    "digits": "digits, share of wrong classes",
+    "rank-3": "generated, coefficients of rank 3",
+    "rank-3-same-rows": "the same, all targets in the same rows",
+    "unrelated": "generated, unrelated tasks",
+    "identical": "generated, identical tasks",
+    "digits-200": "digits, 200 rows: share of wrong classes",
+    "digits-900": "digits, 900 rows: share of wrong classes",
 }
 BASELINES = "mean", "effects", "effects-scaled"
 
@@ -32,18 +37,18 @@ def best_other(row: Row) -> tuple[str, float]:
     return name, others[name]
 
 
-def line(title: str, row: Row, with_effects: bool, digits: int) -> list[str]:
+def line(title: str, row: Row, effects: str | None, digits: int) -> list[str]:
     name, other = best_other(row)
     form = fixed(digits)
     cells = [(row["rslm"], form(row["rslm"])), (other, form(other))]
     ours, theirs = bold_least(cells)
-    return [title, ours, *([form(row["effects"])] if with_effects else []), f"{theirs} {name}"]
+    return [title, ours, *([] if effects is None else [form(row[effects])]), f"{theirs} {name}"]
 
 
 def ratings() -> str:
     report = find("first_fit_ratings")
     rows = {row["data"]: row for row in report.rows}
-    lines = [line(title, rows[key], True, 3) for key, title in RATINGS.items() if key in rows]
+    lines = [line(title, rows[key], "effects", 3) for key, title in RATINGS.items() if key in rows]
     return with_circumstances(
         table(["test RMSE", "`MatrixCompletion()`", "effects alone", "best other"], lines), report
     )
@@ -53,7 +58,7 @@ def tables() -> str:
     report = find("first_fit_tables")
     rows = {row["data"]: row for row in report.rows}
     lines = [
-        line(f"{title}, {percent} % removed", rows[f"{key}-{percent}%"], True, 3)
+        line(f"{title}, {percent} % removed", rows[f"{key}-{percent}%"], "effects-scaled", 3)
         for key, title in TABLES.items()
         for percent in (10, 30, 50)
         if f"{key}-{percent}%" in rows
@@ -64,7 +69,7 @@ def tables() -> str:
 
 def tasks() -> str:
     report = find("first_fit_tasks")
-    lines = [line(TASKS.get(row["data"], row["data"]), row, False, 4) for row in report.rows]
+    lines = [line(TASKS.get(row["data"], row["data"]), row, None, 4) for row in report.rows]
     return with_circumstances(table(["error relative to variance", "rslm", "best other"], lines), report)
 
 
