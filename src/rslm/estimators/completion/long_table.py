@@ -32,7 +32,7 @@ def check_wide(X: Any) -> None:
 
 def _looks_long(X: Any) -> bool:
     """Whether the first two of three or four columns are whole numbers that occur repeatedly, but in no pair twice."""
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or not 3 <= shape[1] <= MOST_IN_TRIPLETS or shape[0] < FEW:
         return False
     table = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X)
