@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import Labels, ObservedMatrix
+from rslm.data.labels import Ids, hashable, show_id
 from rslm.estimators.base import Estimator
 from rslm.estimators.choices import checked_data
 from rslm.estimators.completion.long_table import check_wide
@@ -32,6 +33,9 @@ class ObservedInput(Estimator):
         if isinstance(X, str | os.PathLike):
             column = sample_weight if isinstance(sample_weight, str) else None
             X, sample_weight = ObservedMatrix.read(X, weights=column), None if column is not None else sample_weight
+        if isinstance(X, ObservedMatrix) and not fitting:  # weights are in the order of its entries
+            X = X if sample_weight is None else with_sample_weight(X, sample_weight)
+            return self._unweighted(columns_by_id(X, self._cols), fitting)
         data = self._unweighted(X, fitting)
         return data if sample_weight is None else with_sample_weight(data, sample_weight)
 
@@ -41,8 +45,6 @@ class ObservedInput(Estimator):
                 self._set_n_features(X.shape[1])
             elif X.shape[1] != self.n_features_in_:
                 raise ValueError(f"X has {X.shape[1]} features, but fit was given {self.n_features_in_}")
-            elif X.col_ids is not None and not self._cols.same(X.col_ids):
-                raise ValueError("X has other column ids than fit was given, or in another order")
             return X
         if fitting:
             check_wide(X)
@@ -100,6 +102,13 @@ def columns_by_id(X: Any, columns: Labels) -> Any:
     """An ObservedMatrix with ids of columns, arranged like the columns of a fit with ids; everything else as it is."""
     if not isinstance(X, ObservedMatrix) or X.col_ids is None or columns.ids is None or columns.same(X.col_ids):
         return X
+    unknown = _unknown(X.col_ids, columns)
+    if len(unknown):
+        raise ValueError(
+            f"{len(unknown)} of {X.shape[1]} columns of X are unknown to the model, the first is "
+            f"{show_id(X.col_ids, unknown[0])}, and note that 1 and '1' are different ids. Leave their entries out, as "
+            "rslm.evaluate.align(X, model) does; parts that rslm.data.holdout makes of one matrix have the same columns"
+        )
     index = columns.positions(X.col_ids)[X.index].astype(np.int32)
     order = np.lexsort((index, X.rows_of_entries()))
     return replace(
@@ -110,6 +119,26 @@ def columns_by_id(X: Any, columns: Labels) -> Any:
         shape=(X.shape[0], columns.count),
         col_ids=columns.ids,
     )
+
+
+def check_rows_alike(data: ObservedMatrix, rows: Labels) -> None:
+    """An error if some rows are those of a fit with ids and others are not: are known ones scored as new ones?"""
+    if data.row_ids is None or rows.ids is None:
+        return
+    unknown = _unknown(data.row_ids, rows)
+    if 0 < len(unknown) < data.shape[0]:
+        raise ValueError(
+            f"{len(unknown)} of {data.shape[0]} rows of X are unknown to the model, the first is "
+            f"{show_id(data.row_ids, unknown[0])}, and the others are rows of its fit. Leave unknown ones out, as "
+            "rslm.evaluate.align(X, model) does, or score them apart, as new samples"
+        )
+
+
+def _unknown(ids: Ids, labels: Labels) -> list[int]:
+    """The positions of ids that are none of the labels."""
+    assert labels.ids is not None
+    known = set(hashable(labels.ids))
+    return [at for at, name in enumerate(hashable(ids)) if name not in known]
 
 
 def refuse_sparse(X: Any, instead: str) -> None:

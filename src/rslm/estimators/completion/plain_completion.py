@@ -102,9 +102,14 @@ class PlainCompletion(Completion):
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """R² of the prediction on the observed entries of X; for a loss of two classes the fraction of correct ones.
 
+        If `fit` has divided the features by their standard deviations, see `scale`, errors are relative to these, and
+        to the errors of the mean of each feature in `fit`: 0 means that nothing is known beyond the means. Otherwise it
+        is R² of all entries together, about their common mean.
+
         Row ids decide whether X holds the fitted samples. Without ids, an X of the shape that `fit` was given holds the
         fitted samples, unless its entries contradict those of `fit`. Any other X holds new samples: each of their
-        entries is predicted from the other entries of its sample.
+        entries is predicted from the other entries of its sample. The columns of an ObservedMatrix are found by their
+        ids if `fit` was given ids.
 
         Parameters
         ----------
