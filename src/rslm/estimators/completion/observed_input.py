@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ class ObservedInput(Estimator):
 
     _rows: Labels
     _cols: Labels
+
+    _instead_of_text: ClassVar[str] = (
+        "If every line is one entry, use ObservedMatrix.from_ratings(rows, columns, values); otherwise encode the "
+        "column as numbers, or leave it out, for example by scikit-learn's ColumnTransformer."
+    )
 
     def _observed(self, X: Any, *, fitting: bool, sample_weight: Any = None) -> ObservedMatrix:
         """X as observed entries with their weights; a new X must have the features that `fit` was given."""
@@ -121,15 +126,18 @@ def columns_by_id(X: Any, columns: Labels) -> Any:
     )
 
 
-def check_rows_alike(data: ObservedMatrix, rows: Labels) -> None:
-    """An error if some rows are those of a fit with ids and others are not: are known ones scored as new ones?"""
-    if data.row_ids is None or rows.ids is None:
+def check_rows_alike(X: Any, rows: Labels) -> None:
+    """An error if some rows of an ObservedMatrix are those of a fit with ids and others are not.
+
+    Otherwise a single unknown row would make new samples of all.
+    """
+    if not isinstance(X, ObservedMatrix) or X.row_ids is None or rows.ids is None:
         return
-    unknown = _unknown(data.row_ids, rows)
-    if 0 < len(unknown) < data.shape[0]:
+    unknown = _unknown(X.row_ids, rows)
+    if 0 < len(unknown) < X.shape[0]:
         raise ValueError(
-            f"{len(unknown)} of {data.shape[0]} rows of X are unknown to the model, the first is "
-            f"{show_id(data.row_ids, unknown[0])}, and the others are rows of its fit. Leave unknown ones out, as "
+            f"{len(unknown)} of {X.shape[0]} rows of X are unknown to the model, the first is "
+            f"{show_id(X.row_ids, unknown[0])}, and the others are rows of its fit. Leave unknown ones out, as "
             "rslm.evaluate.align(X, model) does, or score them apart, as new samples"
         )
 

@@ -18,6 +18,7 @@ from rslm.estimators.completion.completion import Completion
 from rslm.estimators.completion.fold_in import Offsets, Subspace
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.ridges import Ridges
+from rslm.estimators.completion.unobserved import unobserved
 from rslm.estimators.persistence import Form
 from rslm.estimators.warn import warn_caller
 from rslm.runtime.threads import thread_count
@@ -39,26 +40,22 @@ class PlainCompletion(Completion):
 
     def _warn_of_unobserved(self, layout: Layout) -> None:
         data, alike = layout.data, layout.alike
-        samples, features = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
-        if not (samples or features):
+        lacking = unobserved(data, getattr(self, "feature_names_in_", None))
+        if not lacking:
             return
+        samples, features = bool((data.row_counts() == 0).any()), bool((data.col_counts() == 0).any())
         if layout.ridges is not None:
-            warn_caller(
-                f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed "
-                "entry; they are predicted by the mean and the effects of the other side"
+            consequence = "they are predicted by the mean of all entries and the effects of the other side"
+        elif (alike[0] or not samples) and (alike[1] or not features):
+            consequence = "they are predicted like an average one"
+        else:
+            consequence = (
+                "if they have their own bounds, only these are known about them; the others are predicted like an "
+                "average one"
             )
-            return
-        average = (alike[0] or not samples) and (alike[1] or not features)
-        consequence = (
-            "they are predicted like an average one"
-            if average
-            else "if they have their own bounds, only these are known about them; the others are predicted "
-            "like an average one"
-        )
-        warn_caller(
-            f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed entry; "
-            + consequence
-        )
+        if features and getattr(self, "keep_empty_features", False):
+            consequence += ". With keep_empty_features=False, transform leaves such features out"
+        warn_caller(f"{lacking} have no observed entry; {consequence}")
 
     def _advice(self) -> dict[Outcome, str]:
         advice = super()._advice()

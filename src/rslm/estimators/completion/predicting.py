@@ -119,8 +119,7 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
         """R², or the fraction of correct classes, on the observed entries of X, weighted if they have weights."""
         check_is_fitted(self)
         data = self._observed(X, fitting=False, sample_weight=sample_weight)._not_empty(allow_empty=False)
-        if isinstance(X, ObservedMatrix):
-            check_rows_alike(data, self._rows)
+        check_rows_alike(X, self._rows)
         rows = self._fitted_rows(data) if row_features is None else None
         prediction = self._left_out(data, row_features) if rows is None else self._predicted(data, self._left[rows])
         y, n, weights = data.values, len(data), data.weights
