@@ -29,8 +29,11 @@ class ObservedInput(Estimator):
         "column as numbers, or leave it out, for example by scikit-learn's ColumnTransformer."
     )
 
-    def _observed(self, X: Any, *, fitting: bool, sample_weight: Any = None) -> ObservedMatrix:
-        """X as observed entries with their weights; a new X must have the features that `fit` was given."""
+    def _observed(self, X: Any, *, fitting: bool, sample_weight: Any = None, by_ids: bool = False) -> ObservedMatrix:
+        """X as observed entries with their weights; a new X must have the features that `fit` was given.
+
+        With `by_ids`, an ObservedMatrix with ids may have some of them only, in any order.
+        """
         if on_cluster(X):
             raise TypeError(
                 f"{type(X).__name__} is on the workers of a cluster; give its client too: fit(X, client=client)"
@@ -38,9 +41,9 @@ class ObservedInput(Estimator):
         if isinstance(X, str | os.PathLike):
             column = sample_weight if isinstance(sample_weight, str) else None
             X, sample_weight = ObservedMatrix.read(X, weights=column), None if column is not None else sample_weight
-        if isinstance(X, ObservedMatrix) and not fitting:  # weights are in the order of its entries
-            X = X if sample_weight is None else with_sample_weight(X, sample_weight)
-            return self._unweighted(columns_by_id(X, self._cols), fitting)
+        if by_ids and isinstance(X, ObservedMatrix):  # the weights are in the order of its entries, and move with them
+            X = columns_by_id(X if sample_weight is None else with_sample_weight(X, sample_weight), self._cols)
+            sample_weight = None
         data = self._unweighted(X, fitting)
         return data if sample_weight is None else with_sample_weight(data, sample_weight)
 
@@ -49,7 +52,11 @@ class ObservedInput(Estimator):
             if fitting:
                 self._set_n_features(X.shape[1])
             elif X.shape[1] != self.n_features_in_:
-                raise ValueError(f"X has {X.shape[1]} features, but fit was given {self.n_features_in_}")
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but fit was given {self.n_features_in_}{self._arranged(X)}"
+                )
+            elif X.col_ids is not None and not self._cols.same(X.col_ids):
+                raise ValueError(f"X has other column ids than fit was given, or in another order{self._arranged(X)}")
             return X
         if fitting:
             check_wide(X)
@@ -57,6 +64,11 @@ class ObservedInput(Estimator):
         checked = checked_data(self, X, reset=fitting, accept_sparse=True, dtype=kinds, ensure_all_finite=False)
         table = X if hasattr(X, "columns") else checked  # a table has ids
         return ObservedMatrix.from_any(table, allow_empty=not fitting)
+
+    def _arranged(self, X: ObservedMatrix) -> str:
+        """How X gets the columns of the fit, if both have ids."""
+        both = X.col_ids is not None and self._cols.ids is not None
+        return "; X.with_columns(model.col_ids_) has the columns of the fit, in their order" if both else ""
 
     def _set_n_features(self, n: int) -> None:
         """Of data that have no feature names."""

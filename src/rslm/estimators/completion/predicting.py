@@ -118,7 +118,7 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
     def _scored(self, X: Any, sample_weight: Any = None, row_features: Any = None) -> float:
         """R², or the fraction of correct classes, on the observed entries of X, weighted if they have weights."""
         check_is_fitted(self)
-        data = self._observed(X, fitting=False, sample_weight=sample_weight)._not_empty(allow_empty=False)
+        data = self._observed(X, fitting=False, sample_weight=sample_weight, by_ids=True)._not_empty(allow_empty=False)
         check_rows_alike(X, self._rows)
         rows = self._fitted_rows(data) if row_features is None else None
         prediction = self._left_out(data, row_features) if rows is None else self._predicted(data, self._left[rows])
@@ -179,7 +179,7 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
         Certificate
         """
         check_is_fitted(self)
-        data = self._observed(X, fitting=False, sample_weight=sample_weight)._not_empty(allow_empty=False)
+        data = self._observed(X, fitting=False, sample_weight=sample_weight, by_ids=True)._not_empty(allow_empty=False)
         C, weighting = self._subspace.C, self._subspace.weighting
         parts = self._checked_loss(), C, weighting, self._box
         units = self._subspace.units if self._ridges is not None else None
