@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import cross_val_score, train_test_split
 
 import rslm
 from rslm import MatrixCompletion, ObservedMatrix
@@ -70,7 +70,9 @@ def test_held_out_ratings_are_found_by_their_ids():
     assert model.score(held) == pytest.approx(expected, rel=1e-9)
     weights = np.arange(1.0, len(held) + 1.0)
     assert model.score(held, sample_weight=weights) == pytest.approx(model.score(held.weighted(weights)), rel=1e-12)
-    assert model.transform(held).shape == (held.shape[0], model.n_features_in_)
+    with pytest.raises(ValueError, match=r"X\.with_columns\(model\.col_ids_\) has the columns"):
+        model.transform(held)  # whose result has columns by position
+    assert model.transform(held.with_columns(model.col_ids_)).shape == (held.shape[0], model.n_features_in_)
 
 
 def test_unknown_ids_are_named():
@@ -82,3 +84,13 @@ def test_unknown_ids_are_named():
     with pytest.raises(ValueError, match=r"5 of 40 rows of X are unknown.*first is 135.*align.*apart"):
         model.score(matrix(given[given["item"] < 520]))
     assert model.score(align(matrix(given), model)) == pytest.approx(model.score(matrix(known)), rel=1e-9)
+
+
+def test_scikit_learn_splits_the_rows_of_observed_matrices():
+    X = matrix(ratings())
+    model = MatrixCompletion(2, 10.0, random_state=0)
+    dense = cross_val_score(model, X.to_dense(), cv=3)
+    np.testing.assert_allclose(cross_val_score(model, X, cv=3), dense)
+    np.testing.assert_allclose(cross_val_score(model, X.to_csr(), cv=3), dense)
+    train, test = train_test_split(X, random_state=0)
+    assert len(train) + len(test) == X.shape[0]
