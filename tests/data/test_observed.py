@@ -465,7 +465,14 @@ class TestArrays:
     def test_numpy_makes_a_dense_array(self) -> None:
         data = ObservedMatrix.from_any(DENSE)
         np.testing.assert_array_equal(np.asarray(data), DENSE)
-        np.testing.assert_array_equal(np.asarray(data) > 1.5, DENSE > 1.5)
+        for got, expected in (
+            (data > 1.5, DENSE > 1.5),
+            (data >= 2, DENSE >= 2),
+            (data < 1.5, DENSE < 1.5),
+            (data <= 2, DENSE <= 2),
+            (np.float64(1.5) < data, DENSE > 1.5),
+        ):
+            np.testing.assert_array_equal(got, expected)
         assert np.asarray(data, dtype=np.float32).dtype == np.float32
         if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
             with pytest.raises(ValueError, match="only by a copy"):

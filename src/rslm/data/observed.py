@@ -316,6 +316,20 @@ class ObservedMatrix:
             )
         return self.to_dense().astype(dtype or self.values.dtype, copy=False)
 
+    # Comparisons with numbers are dense arrays, False where nothing is observed: `outlier_scores_ > 10`.
+
+    def __gt__(self, other: Any) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(self) > other)
+
+    def __ge__(self, other: Any) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(self) >= other)
+
+    def __lt__(self, other: Any) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(self) < other)
+
+    def __le__(self, other: Any) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(self) <= other)
+
     def with_columns(self, ids: Ids) -> Self:
         """The same entries in a matrix with these columns, which must include all columns of this one.
 
