@@ -459,3 +459,26 @@ def test_sparse_matrices_that_point_beyond_their_arrays_are_refused(format, arra
     getattr(X, array)[1 if array == "indptr" else 0] = value
     with pytest.raises(ValueError, match=r"of shape \(4, 5\) whose indptr or indices point beyond its arrays"):
         ObservedMatrix.from_any(X)
+
+
+class TestArrays:
+    def test_numpy_makes_a_dense_array(self) -> None:
+        data = ObservedMatrix.from_any(DENSE)
+        np.testing.assert_array_equal(np.asarray(data), DENSE)
+        for got, expected in (
+            (data > 1.5, DENSE > 1.5),
+            (data >= 2, DENSE >= 2),
+            (data < 1.5, DENSE < 1.5),
+            (data <= 2, DENSE <= 2),
+            (np.float64(1.5) < data, DENSE > 1.5),
+        ):
+            np.testing.assert_array_equal(got, expected)
+        assert np.asarray(data, dtype=np.float32).dtype == np.float32
+        if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+            with pytest.raises(ValueError, match="only by a copy"):
+                np.array(data, copy=False)
+
+    def test_an_array_that_would_be_very_large_is_refused(self) -> None:
+        wide = ObservedMatrix.from_triplets([0], [1], [2.0], shape=(2_000_000, 2_000_000))
+        with pytest.raises(ValueError, match=says("4e+12 entries", "X.to_csr()", "rslm.data.holdout", "X.to_dense()")):
+            np.asarray(wide)

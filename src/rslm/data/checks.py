@@ -72,10 +72,12 @@ def checked_shape(given: tuple[int, ...]) -> tuple[int, int]:
 
 def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 2:
-        raise ValueError(
-            f"Expected a matrix of two dimensions (n_samples × n_features), got shape {shape}. Reshape your data: "
-            "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one sample."
-        )
+        advice = "Give one row for every sample."
+        if len(shape) == 1:
+            advice = "Reshape your data: X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one sample."
+        elif len(shape) > 2:
+            advice = "Choose one matrix of it, or make a row of every X[i]: X.reshape(len(X), -1)."
+        raise ValueError(f"Expected a matrix of two dimensions (n_samples × n_features), got shape {shape}. {advice}")
     return checked_shape(shape)
 
 

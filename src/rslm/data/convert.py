@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -62,11 +63,16 @@ def canonical(
 
     right = np.isfinite(values) if finite else np.ones(0, dtype=np.bool_)
     if not right.all():
-        at = int(np.argmin(right))
+        at, some_nan = int(np.argmin(right)), bool(np.isnan(values).any())  # none in what was dense
+        advice = (
+            "Leave entries without a value out (NaN means missing only in a dense array or DataFrame) and replace "
+            "infinite ones."
+            if some_nan
+            else "Replace infinite values, or leave them out as missing: NaN in a dense array or DataFrame."
+        )
         raise ValueError(
-            f"{len(values) - np.count_nonzero(right)} of {len(values)} values are NaN or infinite: the first is "
-            f"{values[at]} at {place(at)}. Leave entries without a value out (NaN means missing only in a dense "
-            "array or DataFrame) and replace infinite ones."
+            f"{len(values) - np.count_nonzero(right)} of {len(values)} values are {'NaN or ' if some_nan else ''}"
+            f"infinite: the first is {values[at]} at {place(at)}. {advice}"
         )
     again = repeats(indptr, index)
     if not again.any():
@@ -152,6 +158,11 @@ def to_array(X: Any, what: str = "X") -> NDArray[Any]:
         raise ValueError(
             f"the rows of {what} have different lengths; give rows of equal length, NaN for missing"
         ) from None
+    if array.ndim == 0 and array.dtype.kind == "O":
+        raise TypeError(
+            f"{what} is a {type(X).__name__}, but a matrix of samples × features is needed: an array, a DataFrame or a "
+            "scipy.sparse matrix. Convert it first, a dict of columns by pd.DataFrame, a generator of rows by list."
+        )
     if array.dtype.kind != "O" or array.ndim != 2:
         return array
     text = next((value for value in array.flat if isinstance(value, str)), None)
@@ -163,19 +174,18 @@ def to_array(X: Any, what: str = "X") -> NDArray[Any]:
         raise TypeError(f"{what} has dtype object and contains values that are not real numbers: {error}.") from None
 
 
-def as_numbers(X: Any) -> Any:
-    """X in a form that scikit-learn's checks accept; anything but a matrix of numbers is an error with our message."""
+def as_numbers(X: Any, instead: str = "Encode it as numbers, or leave it out.") -> Any:
+    """X in a form that scikit-learn's checks accept; anything but a matrix of numbers is an error with our message.
+
+    `instead` says what to do with a column of text or dates.
+    """
     if X is None:
         raise TypeError("X is None, but a matrix of samples × features is needed")
     if hasattr(X, "columns"):
         for k, name in enumerate(X.columns if hasattr(X, "iloc") else ()):
-            column = X.iloc[:, k]
-            text = None if column.dtype.kind in "fiub" else next((v for v in column if isinstance(v, str)), None)
-            if text is not None:
-                raise TypeError(
-                    f"Column {name!r} of X contains the text {text!r}, but real numbers are needed. For a table with "
-                    "one entry per line, use ObservedMatrix.from_ratings(rows, columns, values)"
-                )
+            wrong = _not_numbers(X.iloc[:, k])
+            if wrong:
+                raise TypeError(f"Column {name!r} of X {wrong}, but real numbers are needed. {instead}")
         return X
     if not sparse.issparse(X):
         X = to_array(X)
@@ -185,6 +195,18 @@ def as_numbers(X: Any) -> Any:
         raise TypeError(f"X has dtype {X.dtype}, but real numbers are needed; convert it with X.astype(float)")
     matrix_shape(X.shape)
     return X
+
+
+def _not_numbers(column: Any) -> str:
+    """What a column of pandas has that is no number: text, dates or durations; "" if there is nothing such."""
+    if column.dtype.kind in "fiubc":  # complex numbers are refused with the whole matrix
+        return ""
+    if column.dtype.kind in "Mm":
+        return f"has dtype {column.dtype}"
+    text = next((value for value in column if isinstance(value, str | date | timedelta)), None)
+    if text is None:
+        return ""
+    return f"contains the text {text!r}" if isinstance(text, str) else f"contains {text}, a {type(text).__name__}"
 
 
 def table_to_array(table: Any, what: str = "X") -> NDArray[Any]:

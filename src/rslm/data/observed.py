@@ -29,6 +29,7 @@ from rslm.kernels.scratch import scratch_like
 from rslm.runtime.types import Floats, Indices32, Indices64
 
 BLOCK = 1 << 22  # entries processed at a time
+LARGEST_ARRAY = 10**8  # entries of a dense array that is made unasked
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -302,6 +303,32 @@ class ObservedMatrix:
         dense = np.full(self.shape, np.nan, dtype=self.values.dtype)
         dense[self.rows_of_entries(), self.index] = self.values
         return dense
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """As `to_dense`, for NumPy and scikit-learn, unless the array would be very large."""
+        if copy is False:
+            raise ValueError("an ObservedMatrix becomes an array only by a copy; leave copy=False out")
+        if self.shape[0] * self.shape[1] > LARGEST_ARRAY:
+            raise ValueError(
+                f"{self!r} would be a dense array of {self.shape[0] * self.shape[1]:.2g} entries; give X.to_csr() to "
+                "split rows or to cross-validate, rslm.data.holdout(X, 0.1) splits entries, and X.to_dense() makes the "
+                "array if there is memory for it"
+            )
+        return self.to_dense().astype(dtype or self.values.dtype, copy=False)
+
+    # Comparisons with numbers are dense arrays, False where nothing is observed: `outlier_scores_ > 10`.
+
+    def __gt__(self, other: Any) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(self) > other)
+
+    def __ge__(self, other: Any) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(self) >= other)
+
+    def __lt__(self, other: Any) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(self) < other)
+
+    def __le__(self, other: Any) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(self) <= other)
 
     def with_columns(self, ids: Ids) -> Self:
         """The same entries in a matrix with these columns, which must include all columns of this one.

@@ -45,6 +45,8 @@ class Estimator(Shown, CallbackSupportMixin, BaseEstimator, ABC):  # type: ignor
 
     #: Further attributes that the file holds as they are.
     _facts: ClassVar[tuple[str, ...]] = ("rank_", "n_features_in_")
+    #: What to do with a column of X that holds text or dates.
+    _instead_of_text: ClassVar[str] = "Encode it as numbers, or leave it out."
     #: Parameters that a file holds in a form of their own.
     _forms: ClassVar[dict[str, persistence.Form]] = {"loss": persistence.LOSS_FORM}
 

@@ -70,7 +70,7 @@ def as_seed(random_state: Seed) -> int | np.random.Generator:
 def checked_data(estimator: Any, X: Any, *targets: Any, **how: Any) -> Any:
     """Data by scikit-learn's rules, with messages of our own where X is no matrix of numbers."""
     with np.errstate(invalid="ignore", over="ignore"):  # of the sums by which scikit-learn finds what is not finite
-        checked = validate_data(estimator, as_numbers(X), *targets, **how)
+        checked = validate_data(estimator, as_numbers(X, estimator._instead_of_text), *targets, **how)
     if how.get("ensure_all_finite", True):  # features, which are multiplied
         checked_features(checked[0] if targets else checked)
     return checked

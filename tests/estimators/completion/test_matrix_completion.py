@@ -779,7 +779,11 @@ def test_rows_and_columns_without_entries(turn, weighting):
     holes[[3, 8]], holes[:, 5] = nan, nan
     holes = holes.T if turn else holes
     samples, features = (1, 2) if turn else (2, 1)
-    expected = rf"{samples} of {holes.shape[0]} samples and {features} of {holes.shape[1]} features have no observed"
+    rows, cols = ("row 5", "columns 3, 8") if turn else ("rows 3, 8", "column 5")
+    expected = (
+        rf"{samples} of {holes.shape[0]} samples \({rows}\) and {features} of {holes.shape[1]} features \({cols}\) "
+        "have no observed"
+    )
     with pytest.warns(UserWarning, match=expected) as caught:
         m = model(weighting=weighting).fit(holes)
     assert len(caught) == 1

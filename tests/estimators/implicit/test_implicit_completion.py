@@ -220,7 +220,7 @@ def test_items_of_new_users_are_found_by_id():
     assert new.shape == (2, 4)
     for one, other in zip(model.recommend_for(new, 5), wanted, strict=True):
         np.testing.assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="Unknown column id 'item 99'"):
+    with pytest.raises(ValueError, match="1 of 1 columns of X are unknown to the model, the first is 'item 99'"):
         model.recommend_for(ObservedMatrix.from_ratings(["a"], ["item 99"], [1.0]))
 
 

@@ -1,6 +1,9 @@
 """Intervals of tasks: they cover, noisy and small tasks have wider ones, and a file keeps them."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -246,3 +249,17 @@ def test_data_without_noise():
     model = MultiTaskRegressor(random_state=0).fit(X, y, tasks)
     lower, upper = model.predict_interval(X, tasks)
     assert np.abs(upper - lower).max() < 1e-3 * np.ptp(y)  # held-out rows are predicted to the accuracy of the search
+
+
+def test_intervals_of_tables_say_nothing_of_feature_names():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((60, 3)), columns=["a", "b", "c"])
+    Y = X.to_numpy() @ rng.standard_normal((3, 2)) + 0.1 * rng.standard_normal((60, 2))
+    for model, y in (MultiTaskRegressor(rank=1, C=10.0), Y[:, 0]), (ReducedRankRegressor(rank=1, C=10.0), Y):
+        model.fit(X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            lower, upper = model.calibrate(X, y).predict_interval(X)
+        assert (lower < upper).all()
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict_interval(X[["b", "a", "c"]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from rslm.data import Labels, ObservedMatrix
+from rslm.data.labels import Ids, hashable, show_id
 from rslm.estimators.base import Estimator
 from rslm.estimators.choices import checked_data
 from rslm.estimators.completion.long_table import check_wide
@@ -23,8 +24,16 @@ class ObservedInput(Estimator):
     _rows: Labels
     _cols: Labels
 
-    def _observed(self, X: Any, *, fitting: bool, sample_weight: Any = None) -> ObservedMatrix:
-        """X as observed entries with their weights; a new X must have the features that `fit` was given."""
+    _instead_of_text: ClassVar[str] = (
+        "If every line is one entry, use ObservedMatrix.from_ratings(rows, columns, values); otherwise encode the "
+        "column as numbers, or leave it out, for example by scikit-learn's ColumnTransformer."
+    )
+
+    def _observed(self, X: Any, *, fitting: bool, sample_weight: Any = None, by_ids: bool = False) -> ObservedMatrix:
+        """X as observed entries with their weights; a new X must have the features that `fit` was given.
+
+        With `by_ids`, an ObservedMatrix with ids may have some of them only, in any order.
+        """
         if on_cluster(X):
             raise TypeError(
                 f"{type(X).__name__} is on the workers of a cluster; give its client too: fit(X, client=client)"
@@ -32,6 +41,9 @@ class ObservedInput(Estimator):
         if isinstance(X, str | os.PathLike):
             column = sample_weight if isinstance(sample_weight, str) else None
             X, sample_weight = ObservedMatrix.read(X, weights=column), None if column is not None else sample_weight
+        if by_ids and isinstance(X, ObservedMatrix):  # the weights are in the order of its entries, and move with them
+            X = columns_by_id(X if sample_weight is None else with_sample_weight(X, sample_weight), self._cols)
+            sample_weight = None
         data = self._unweighted(X, fitting)
         return data if sample_weight is None else with_sample_weight(data, sample_weight)
 
@@ -40,9 +52,11 @@ class ObservedInput(Estimator):
             if fitting:
                 self._set_n_features(X.shape[1])
             elif X.shape[1] != self.n_features_in_:
-                raise ValueError(f"X has {X.shape[1]} features, but fit was given {self.n_features_in_}")
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but fit was given {self.n_features_in_}{self._arranged(X)}"
+                )
             elif X.col_ids is not None and not self._cols.same(X.col_ids):
-                raise ValueError("X has other column ids than fit was given, or in another order")
+                raise ValueError(f"X has other column ids than fit was given, or in another order{self._arranged(X)}")
             return X
         if fitting:
             check_wide(X)
@@ -50,6 +64,11 @@ class ObservedInput(Estimator):
         checked = checked_data(self, X, reset=fitting, accept_sparse=True, dtype=kinds, ensure_all_finite=False)
         table = X if hasattr(X, "columns") else checked  # a table has ids
         return ObservedMatrix.from_any(table, allow_empty=not fitting)
+
+    def _arranged(self, X: ObservedMatrix) -> str:
+        """How X gets the columns of the fit, if both have ids."""
+        both = X.col_ids is not None and self._cols.ids is not None
+        return "; X.with_columns(model.col_ids_) has the columns of the fit, in their order" if both else ""
 
     def _set_n_features(self, n: int) -> None:
         """Of data that have no feature names."""
@@ -100,6 +119,13 @@ def columns_by_id(X: Any, columns: Labels) -> Any:
     """An ObservedMatrix with ids of columns, arranged like the columns of a fit with ids; everything else as it is."""
     if not isinstance(X, ObservedMatrix) or X.col_ids is None or columns.ids is None or columns.same(X.col_ids):
         return X
+    unknown = _unknown(X.col_ids, columns)
+    if len(unknown):
+        raise ValueError(
+            f"{len(unknown)} of {X.shape[1]} columns of X are unknown to the model, the first is "
+            f"{show_id(X.col_ids, unknown[0])}, and note that 1 and '1' are different ids. Leave their entries out, as "
+            "rslm.evaluate.align(X, model) does; parts that rslm.data.holdout makes of one matrix have the same columns"
+        )
     index = columns.positions(X.col_ids)[X.index].astype(np.int32)
     order = np.lexsort((index, X.rows_of_entries()))
     return replace(
@@ -110,6 +136,29 @@ def columns_by_id(X: Any, columns: Labels) -> Any:
         shape=(X.shape[0], columns.count),
         col_ids=columns.ids,
     )
+
+
+def check_rows_alike(X: Any, rows: Labels) -> None:
+    """An error if some rows of an ObservedMatrix are those of a fit with ids and others are not.
+
+    Otherwise a single unknown row would make new samples of all.
+    """
+    if not isinstance(X, ObservedMatrix) or X.row_ids is None or rows.ids is None:
+        return
+    unknown = _unknown(X.row_ids, rows)
+    if 0 < len(unknown) < X.shape[0]:
+        raise ValueError(
+            f"{len(unknown)} of {X.shape[0]} rows of X are unknown to the model, the first is "
+            f"{show_id(X.row_ids, unknown[0])}, and the others are rows of its fit. Leave unknown ones out, as "
+            "rslm.evaluate.align(X, model) does, or score them apart, as new samples"
+        )
+
+
+def _unknown(ids: Ids, labels: Labels) -> list[int]:
+    """The positions of ids that are none of the labels."""
+    assert labels.ids is not None
+    known = set(hashable(labels.ids))
+    return [at for at, name in enumerate(hashable(ids)) if name not in known]
 
 
 def refuse_sparse(X: Any, instead: str) -> None:

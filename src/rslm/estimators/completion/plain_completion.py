@@ -18,6 +18,7 @@ from rslm.estimators.completion.completion import Completion
 from rslm.estimators.completion.fold_in import Offsets, Subspace
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.ridges import Ridges
+from rslm.estimators.completion.unobserved import unobserved
 from rslm.estimators.persistence import Form
 from rslm.estimators.warn import warn_caller
 from rslm.runtime.threads import thread_count
@@ -39,26 +40,22 @@ class PlainCompletion(Completion):
 
     def _warn_of_unobserved(self, layout: Layout) -> None:
         data, alike = layout.data, layout.alike
-        samples, features = int((data.row_counts() == 0).sum()), int((data.col_counts() == 0).sum())
-        if not (samples or features):
+        lacking = unobserved(data, getattr(self, "feature_names_in_", None))
+        if not lacking:
             return
+        samples, features = bool((data.row_counts() == 0).any()), bool((data.col_counts() == 0).any())
         if layout.ridges is not None:
-            warn_caller(
-                f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed "
-                "entry; they are predicted by the mean and the effects of the other side"
+            consequence = "they are predicted by the mean of all entries and the effects of the other side"
+        elif (alike[0] or not samples) and (alike[1] or not features):
+            consequence = "they are predicted like an average one"
+        else:
+            consequence = (
+                "if they have their own bounds, only these are known about them; the others are predicted like an "
+                "average one"
             )
-            return
-        average = (alike[0] or not samples) and (alike[1] or not features)
-        consequence = (
-            "they are predicted like an average one"
-            if average
-            else "if they have their own bounds, only these are known about them; the others are predicted "
-            "like an average one"
-        )
-        warn_caller(
-            f"{samples} of {data.shape[0]} samples and {features} of {data.shape[1]} features have no observed entry; "
-            + consequence
-        )
+        if features and getattr(self, "keep_empty_features", False):
+            consequence += ". With keep_empty_features=False, transform leaves such features out"
+        warn_caller(f"{lacking} have no observed entry; {consequence}")
 
     def _advice(self) -> dict[Outcome, str]:
         advice = super()._advice()
@@ -102,9 +99,14 @@ class PlainCompletion(Completion):
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """R² of the prediction on the observed entries of X; for a loss of two classes the fraction of correct ones.
 
+        If `fit` has divided the features by their standard deviations, see `scale`, errors are relative to these, and
+        to the errors of the mean of each feature in `fit`: 0 means that nothing is known beyond the means. Otherwise it
+        is R² of all entries together, about their common mean.
+
         Row ids decide whether X holds the fitted samples. Without ids, an X of the shape that `fit` was given holds the
         fitted samples, unless its entries contradict those of `fit`. Any other X holds new samples: each of their
-        entries is predicted from the other entries of its sample.
+        entries is predicted from the other entries of its sample. The columns of an ObservedMatrix are found by their
+        ids if `fit` was given ids.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ from rslm.estimators.choices import as_loss
 from rslm.estimators.completion.bounds import clipped
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
-from rslm.estimators.completion.observed_input import ObservedInput, refuse_sparse
+from rslm.estimators.completion.observed_input import ObservedInput, check_rows_alike, refuse_sparse
 from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.scaling import extreme_scale
 from rslm.evaluation.dual import sum_in_blocks
@@ -45,6 +45,7 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
     _rounding: float  # of the kinks of the loss
     _box: Box | None = None
     _ridges: Ridges | None = None  # of the effects; None where there are none
+    _in_deviations: bool = False  # whether features have units of their own, so that errors are relative to them
 
     @abstractmethod
     def _folded(self, data: ObservedMatrix, row_features: Any = None) -> tuple[Floats, Floats]:
@@ -117,7 +118,8 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
     def _scored(self, X: Any, sample_weight: Any = None, row_features: Any = None) -> float:
         """R², or the fraction of correct classes, on the observed entries of X, weighted if they have weights."""
         check_is_fitted(self)
-        data = self._observed(X, fitting=False, sample_weight=sample_weight)._not_empty(allow_empty=False)
+        data = self._observed(X, fitting=False, sample_weight=sample_weight, by_ids=True)._not_empty(allow_empty=False)
+        check_rows_alike(X, self._rows)
         rows = self._fitted_rows(data) if row_features is None else None
         prediction = self._left_out(data, row_features) if rows is None else self._predicted(data, self._left[rows])
         y, n, weights = data.values, len(data), data.weights
@@ -129,12 +131,27 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
         count = float(n) if weights is None else total_of(lambda at: np.ones(len(y[at])))
         if self.classes_ is not None:
             return total_of(lambda at: (prediction[at] > 0) == (y[at] > 0)) / count
-        targets = self._checked_loss().targets
+        targets, centre = self._checked_loss().targets, None
+        if self._in_deviations:
+            y, prediction, centre = self._in_units(data, y, prediction)
         scale = extreme_scale(np.array([y.max(), y.min(), prediction.max(), prediction.min()], dtype=np.float64))
-        mean = total_of(lambda at: targets(y[at]) / scale) / count
+        mean = total_of(lambda at: targets(y[at]) / scale) / count if centre is None else 0.0
+
+        def about(at: slice) -> Floats:
+            return np.asarray(mean if centre is None else centre[at] / scale)
+
         left = total_of(lambda at: ((targets(y[at]) - prediction[at]) / scale) ** 2)
-        total = total_of(lambda at: (targets(y[at]).astype(np.float64) / scale - mean) ** 2)
+        total = total_of(lambda at: (targets(y[at]).astype(np.float64) / scale - about(at)) ** 2)
         return 1.0 - left / total if total > 0 else float(left == 0)
+
+    def _in_units(self, data: ObservedMatrix, *of_entries: Floats) -> list[Floats]:
+        """Numbers of all entries and the means of their features, divided by the units of the features.
+
+        The means are those of the fit: some features may have a single entry in `data`.
+        """
+        units = self._subspace.units
+        means = (self._left.mean(axis=0) @ self._right.T) / units
+        return [*(np.asarray(numbers / units[data.index]) for numbers in of_entries), means[data.index]]
 
     def _predicted(self, data: ObservedMatrix, row_factors: Floats) -> Floats:
         """The predictions of the observed entries of samples with these factors and effects."""
@@ -162,7 +179,7 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
         Certificate
         """
         check_is_fitted(self)
-        data = self._observed(X, fitting=False, sample_weight=sample_weight)._not_empty(allow_empty=False)
+        data = self._observed(X, fitting=False, sample_weight=sample_weight, by_ids=True)._not_empty(allow_empty=False)
         C, weighting = self._subspace.C, self._subspace.weighting
         parts = self._checked_loss(), C, weighting, self._box
         units = self._subspace.units if self._ridges is not None else None

@@ -113,6 +113,7 @@ class PartialFit(PlainCompletion):
         C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C
         layout: Layout = FirstSamples(data, loss, C, 0.0, left="features", ridges=ridges, units=units)
         self.path_, self.held_out_, self._intervals = None, None, None
+        self._in_deviations = units is not None
         if asked.C is None and ridges is not None:
             seed = int(as_generator(self.random_state).integers(2**31))
             given = Asked(rank, None, 0.0, fixed=True)

@@ -8,10 +8,12 @@ import numpy as np
 
 from rslm.data.labels import as_ids, number_ids, show_id
 from rslm.estimators.panel.panel import Panel
-from rslm.estimators.panel.periods import check_regular, number_periods
+from rslm.estimators.panel.periods import are_dates, check_regular, number_periods
 from rslm.estimators.panel.two_way import Flags, TwoWay
+from rslm.estimators.warn import warn_caller
 from rslm.runtime.types import Floats
 
+FOR_LONG = "For a long table, give unit=, time=, outcome= and treated= as names of its columns"
 NOTHING = 1e-9  # of a covariate's size: what rounding leaves of one that unit and period effects explain
 
 
@@ -49,16 +51,22 @@ def _determined(panel: Panel, names: list[Any] | None) -> Panel:
 
 
 def _wide(outcomes: Any, treated: Any, covariates: Any) -> Panel:
-    values = _numbers(outcomes, "outcomes")
+    try:
+        values = _numbers(outcomes, "outcomes")
+    except ValueError as error:
+        raise ValueError(f"{error}. {FOR_LONG}") from None
     if values.ndim != 2:
-        raise ValueError(
-            f"outcomes must have two dimensions, units × periods; got shape {values.shape}. For a long table, give "
-            "unit=, time=, outcome= and treated= as names of its columns"
-        )
+        raise ValueError(f"outcomes must have two dimensions, units × periods; got shape {values.shape}. {FOR_LONG}")
     units = _ids(outcomes.index) if hasattr(outcomes, "index") and hasattr(outcomes, "columns") else None
     periods = _ids(outcomes.columns) if hasattr(outcomes, "columns") else None
     if periods is not None:
         check_regular(periods, "columns of outcomes")
+    if units is not None and periods is not None and are_dates(units) and not are_dates(periods):
+        warn_caller(
+            f"outcomes has dates in its index, such as {show_id(units, 0)}, but none in its columns, such as "
+            f"{show_id(periods, 0)}; rows are taken for units, and columns for periods. If rows are periods, give "
+            "outcomes.T and treated.T"
+        )
     if treated is None or isinstance(treated, str):
         raise ValueError(
             f"treated must be a mask of the shape of outcomes, {values.shape}, True where a unit has the treatment; "

@@ -54,6 +54,13 @@ def check_regular(periods: Ids, what: str) -> None:
         )
 
 
+def are_dates(ids: Ids) -> bool:
+    """Whether ids are dates or periods of a calendar."""
+    if ids.dtype.kind in "MO":
+        return ids.dtype.kind == "M" or all(isinstance(day, date) or type(day).__name__ == "Period" for day in ids)
+    return False
+
+
 def _counted(periods: Ids) -> Indices64 | None:
     """Whole numbers that grow by the same amount from each period to the next; None if that cannot be said."""
     if periods.dtype.kind in "iu":

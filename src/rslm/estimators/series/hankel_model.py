@@ -20,6 +20,7 @@ from rslm.estimators.persistence import loss_from_plain, loss_to_plain, storable
 from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.series.bound import excess_bound
 from rslm.estimators.series.components import Component, components_of
+from rslm.estimators.series.dates import check_dates
 from rslm.estimators.series.driven import Driven
 from rslm.estimators.series.fitting import Found, found_by_likelihood, found_by_trace_norm, learned, prepared
 from rslm.estimators.series.forecasting import Forecaster, forecasters, from_arrays, to_arrays
@@ -172,7 +173,8 @@ class HankelModel(Driven, Estimator):
         ----------
         y : array of shape (n,) or (n, channels)
             Samples at equal distances in time, real or complex; NaN is missing. Channels share their poles, and each
-            has its own amplitudes and noise.
+            has its own amplitudes and noise. Dates in the index of a pandas Series or DataFrame must be in order and
+            evenly spaced, by the clock or by the calendar.
         u : array of shape (n,) or (n, inputs), optional
             Inputs that y follows, all known. Then a linear system with these inputs is found instead of a sum of
             exponentials: `state_space_`, `impulse_response_` and `simulate` describe it, and `signal_` is what it
@@ -186,6 +188,8 @@ class HankelModel(Driven, Estimator):
                 f"checkpoint={os.fspath(checkpoint)!r} needs both rank and C, because only then a fit is a single "
                 f"problem; got rank={self.rank!r} and C={self.C!r}"
             )
+        check_dates(y, "y")
+        check_dates(u, "u")
         Y, flat = checked_series(y)
         window, largest = checked_sizes(Y, self.rank, self.window, self._given_C is not None)
         loss = checked_loss(self.loss, Y)

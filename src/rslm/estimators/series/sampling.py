@@ -16,12 +16,14 @@ MOST_ABSENT = 100  # steps for every sample: a grid with more would be almost em
 class UnevenTimesError(ValueError):
     """Times are not evenly spaced. `positions` are the places of the samples on an even grid, or None if there is none.
 
-    Samples y are placed by ``grid = np.full(positions[-1] + 1, np.nan); grid[positions] = y``.
+    Samples y are placed by ``grid = np.full(positions[-1] + 1, np.nan); grid[positions] = y``. The first step that is
+    not the usual one is that from times[at] to times[at + 1].
     """
 
-    def __init__(self, message: str, positions: Indices64 | None) -> None:
+    def __init__(self, message: str, positions: Indices64 | None, at: int) -> None:
         super().__init__(message)
         self.positions = positions
+        self.at = at
 
 
 def check_even(times: ArrayLike) -> float | np.timedelta64:
@@ -48,13 +50,14 @@ def check_even(times: ArrayLike) -> float | np.timedelta64:
     positions = _places(since, steps)
     if positions is None:
         raise UnevenTimesError(
-            f"{where}. Interpolate the samples at evenly spaced times, or average them in bins", None
+            f"{where}. Interpolate the samples at evenly spaced times, or average them in bins", None, k
         )
     size = int(positions[-1]) + 1
     raise UnevenTimesError(
         f"{where}. All steps are multiples of the least one, so samples are absent, {size - len(given)} of them: put "
         f"NaN in their places, grid = np.full({size}, np.nan); grid[error.positions] = y",
         positions,
+        k,
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
@@ -20,6 +19,7 @@ from rslm.data.labels import show_id
 from rslm.estimators.choices import as_loss, checked_data, has_probabilities
 from rslm.estimators.persistence import ids_from_array, ids_to_array, storable
 from rslm.estimators.scikit_learn import with_callbacks
+from rslm.estimators.tasks.coupling import against_the_rest, probabilities
 from rslm.estimators.tasks.named_tasks import NamedTasks, stacked, with_targets, with_weight
 from rslm.estimators.tasks.units import Units
 from rslm.measurements import Tasks
@@ -192,8 +192,8 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
     def decision_function(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """Decision values: positive for the second class, (n,).
 
-        With more than two classes, the number of classes to which each is preferred, (n, n_classes): every pair of
-        classes shares a total of 1 by the logistic function.
+        With more than two classes, the log-odds of each class against all others, (n, n_classes), which follow from
+        the decision values f of its pairs: −log Σ exp(−f).
 
         Parameters
         ----------
@@ -209,10 +209,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         if tasks is not None:
             raise ValueError("this model was fitted without tasks, so it has none to predict for")
         X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        share = np.asarray(expit(X @ self.coef_.T + self.intercept_))
-        first, second = self._pairs()
-        which = np.arange(len(self.classes_))
-        return np.asarray(share @ (second[:, None] == which) + (1.0 - share) @ (first[:, None] == which))
+        return against_the_rest(np.asarray(X @ self.coef_.T + self.intercept_), *self._pairs())
 
     def predict(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> NDArray[Any]:
         """The classes of rows of X.
@@ -226,7 +223,9 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, tasks: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
-        """The probability of each class; with more than two classes in proportion to `decision_function`.
+        """The probability of each class, (n, n_classes).
+
+        With more than two classes, the log-odds of `decision_function` as probabilities, divided by their sum.
 
         Parameters
         ----------
@@ -234,7 +233,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         """
         side = self.decision_function(X, tasks, unseen=unseen)
         if self._by_pairs:
-            return np.asarray(side / side.sum(axis=1, keepdims=True))
+            return probabilities(side)
         p = as_loss(self.loss).probability(side)
         return np.stack([1.0 - p, p], axis=1)
 

@@ -204,8 +204,9 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         lower, upper : arrays of shape (n,)
         """
         check_is_fitted(self)
+        middle = self._linear(X, tasks, "error")  # checks X, with its feature names
         X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        middle, where = self._linear(X, tasks, "error"), self._positions(tasks, X.shape[0], "error")
+        where = self._positions(tasks, X.shape[0], "error")
         reach = self._reach(X, np.arange(len(where)), where, coverage)
         return middle - reach, middle + reach
 
@@ -219,9 +220,10 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         tasks : as in `predict`
         """
         check_is_fitted(self)
+        found = self._linear(X, tasks, "error")  # checks X, with its feature names
         X, y = checked_data(self, X, y, reset=False, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         where = self._positions(tasks, len(y), "error")
-        self._calibrate(X, np.arange(len(y)), where, y - self._linear(X, tasks, "error"))
+        self._calibrate(X, np.arange(len(y)), where, y - found)
         return self
 
     def score(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,11 @@ class NamedTasks(TaskModel):
     """Linear models with the labels of their tasks."""
 
     tasks_: NDArray[Any]
+
+    _instead_of_text: ClassVar[str] = (
+        "If it says to which task a row belongs, give it as tasks=, without it in X; otherwise encode it as numbers, "
+        "or leave it out."
+    )
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by their names.

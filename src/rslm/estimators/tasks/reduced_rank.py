@@ -188,8 +188,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         lower, upper : arrays of the shape of the predictions
         """
         check_is_fitted(self)
+        middle = self.predict(X)  # checks X, with its feature names
         X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        middle = self.predict(X)
         rows, targets = np.indices((X.shape[0], len(self.coef_))).reshape(2, -1)
         reach = self._reach(X, rows, targets, coverage).reshape(middle.shape)
         return middle - reach, middle + reach
@@ -204,8 +204,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
             NaN is missing.
         """
         check_is_fitted(self)
+        found = self.predict(X).reshape(-1, len(self.coef_))  # checks X, with its feature names
         X = checked_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        found = self.predict(X).reshape(-1, len(self.coef_))
         Y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="y")
         if Y.reshape(len(Y), -1).shape != found.shape:
             raise ValueError(f"y must have shape {found.shape}, a row for every row of X; got {Y.shape}")
