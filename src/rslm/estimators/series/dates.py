@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def check_dates(samples: Any, what: str) -> None:
             f"the dates in the index of {what} are not in order: {index[k + 1]} follows {index[k]}. Sort them: "
             f"{what}.sort_index()"
         )
-    if not of_periods and (index.freq is not None or (len(index) >= LEAST_DATES and index.inferred_freq is not None)):
+    if not of_periods and (index.freq is not None or _inferred(index) is not None):
         return  # also business days, quarters and all else of the calendar
     try:
         check_even(np.asarray(index.astype("int64")) if of_periods else _times(index))
@@ -43,10 +44,20 @@ def check_dates(samples: Any, what: str) -> None:
         raise ValueError(_message(index, error, what, of_periods)) from None
 
 
+def _inferred(index: Any) -> str | None:
+    """The frequency that pandas finds, by name; None if it finds none."""
+    if len(index) < LEAST_DATES:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it will be an object instead of its name, which is taken from both
+        found = index.inferred_freq
+    return None if found is None else str(getattr(found, "freqstr", found))
+
+
 def _of_business(index: Any) -> bool:
     """Whether these are days of business: some follow one another, and none is on a weekend."""
     steps = np.diff(index.to_numpy(dtype="datetime64[ns]"))
-    return bool(index.dayofweek.max() <= FRIDAY and steps.min() == np.timedelta64(1, "D"))
+    return bool(index.day_of_week.max() <= FRIDAY and steps.min() == np.timedelta64(1, "D"))
 
 
 def _times(index: Any) -> Any:
@@ -85,6 +96,6 @@ def _frequency(index: Any, steps: Indices64) -> str:
     starts, ends = np.append(0, breaks), np.append(breaks, len(index))
     longest = int(np.argmax(ends - starts))
     stretch = index[starts[longest] : ends[longest]]
-    found = stretch.inferred_freq if len(stretch) >= LEAST_DATES else None
+    found = _inferred(stretch)
     least = np.diff(index.to_numpy(dtype="datetime64[ns]")).min() / np.timedelta64(1, "s")
-    return f"{least:g}s" if found is None else str(found)
+    return f"{least:g}s" if found is None else found
