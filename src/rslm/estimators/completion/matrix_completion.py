@@ -237,8 +237,9 @@ class MatrixCompletion(Averaging):
             Weights that multiply the losses of the observed entries: an entry of weight 2 counts twice, one of weight 0
             is left out. An array or DataFrame of the shape of X, a scipy.sparse matrix with one weight for
             every observed entry, an array with one number for every observed entry, row by row, or one for every
-            sample; the name of a column, if X is the path of a table or a Dask DataFrame. Not where X has weights of
-            its own: an ObservedMatrix, or prepared data.
+            sample; the name of a column, if X is the path of a table or a Dask DataFrame. If the entries of X were
+            given in another order than row by row, use `weights` of `ObservedMatrix.from_ratings`. Not where X has
+            weights of its own: an ObservedMatrix, or prepared data.
         checkpoint : path, optional
             A file that is written from time to time during the fit. After an interruption of any kind, the same `fit`
             continues from it to bitwise the same answer; a `fit` that has converged returns at once. It also continues

@@ -87,7 +87,7 @@ def with_sample_weight(data: ObservedMatrix, sample_weight: Any) -> ObservedMatr
         return data.weighted(sample_weight)
     counts = data.row_counts()
     if len(data) != data.shape[0]:
-        return data.weighted(np.repeat(np.asarray(sample_weight), counts))
+        return data.weighted(data.with_values(np.repeat(np.asarray(sample_weight), counts)))
     if (counts != 1).any():
         raise ValueError(
             f"sample_weight has {len(data)} numbers, and X has as many samples as observed entries: which are "
