@@ -619,14 +619,26 @@ def test_nothing_is_left_to_recommend(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("first", ["who,what", "user 77,film 1", "99,98"])
-def test_a_first_pair_that_is_unknown_is_not_dropped(monkeypatch, ratings, first):
-    model, _ = completed(monkeypatch, ratings)
+def test_unknown_pairs_are_predicted_by_what_is_known(monkeypatch, capsys, ratings, first):
+    model, _ = completed(monkeypatch, ratings, "--interval", "0.5")
+    fitted = rslm.load(model)
     pairs = ratings.parent / "pairs.csv"
-    pairs.write_text(f"{first}\nuser 3,film 4\nuser 5,film 6\n")
-    said = run(monkeypatch, "predict", str(model), str(pairs))
-    assert "Unknown row id" in said
-    assert "add --header" in said
-    assert run(monkeypatch, "predict", str(model), str(pairs), "--header") == 0
+    pairs.write_text(f"{first}\nuser 3,film 4\nuser 5,nothing\n")
+    capsys.readouterr()
+    assert run(monkeypatch, "predict", str(model), str(pairs), "--interval", "0.5") == 0
+    said = capsys.readouterr()
+    assert "2 of 3 pairs have a row or a column that the model does not know, first" in said.err.replace("\n", " ")
+    lines = [line.split(",") for line in said.out.strip().splitlines()][1:]
+    wanted = fitted.predict(
+        [first.split(",")[0], "user 3", "user 5"], [first.split(",")[1], "film 4", "x"], unseen="mean"
+    )
+    np.testing.assert_allclose([float(line[2]) for line in lines], wanted, rtol=1e-5)
+    assert lines[2][3:] == ["", ""]  # no interval
+    assert float(lines[1][3]) < float(lines[1][2])
+    pairs.write_text("who,what\n1,2\n")
+    error = run(monkeypatch, "predict", str(model), str(pairs))
+    assert "no row and no column that the model knows: it has 40 rows, such as 'user 0'" in error
+    assert "different ids" not in error
 
 
 def test_ids_that_look_like_markup(monkeypatch, capsys, tmp_path):

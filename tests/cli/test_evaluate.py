@@ -105,6 +105,15 @@ def test_recommendations_of_a_model_without_known_entries(files, monkeypatch, ca
         assert ("--known DATA leaves them out" in " ".join(said.err.split())) == noted
 
 
+def test_a_file_without_values(files, tmp_path, monkeypatch, capsys):
+    lines = (tmp_path / "test.csv").read_text().splitlines()
+    (tmp_path / "pairs.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines))
+    error = run(monkeypatch, "evaluate", "model", "pairs.csv")
+    assert "pairs.csv has no values, only rows and columns, but the model predicts values" in error
+    assert run(monkeypatch, "evaluate", "model", "pairs.csv", "--ranking") == 0
+    assert run(monkeypatch, "evaluate", "model", "pairs.csv", "--events") == 0  # for models of counts
+
+
 def test_two_classes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     data = MADE.with_values((MADE.values > MADE.values.mean()).astype(float))

@@ -201,7 +201,7 @@ class TestRatings:
         data = ObservedMatrix.from_ratings(self.PEOPLE, self.FILMS, self.STARS)
         with pytest.raises(ValueError, match=says("row id 'zoe' at position 1", "2 of 3", "3 row ids", "'amy'")):
             data.row_of(["amy", "zoe", "kim"])
-        with pytest.raises(ValueError, match=says("column id '10'", "'1' are different")):
+        with pytest.raises(ValueError, match=says("column id '10'", "10 and '10' are different")):
             data.col_of(["10"])
 
     def test_positions_pass_through_when_there_are_no_ids(self) -> None:

@@ -47,7 +47,7 @@ def test_who_is_reordered():
 def test_flat_arrays_are_refused(made):
     X = made(TABLE)
     flat = np.ones(len(X))
-    with pytest.raises(ValueError, match="another order.*from_ratings.*with_values.*weights="):
+    with pytest.raises(ValueError, match=r"another order.*from_ratings.*with_values.*weights="):
         X.weighted(flat)
     with pytest.raises(ValueError, match="another order"):
         MatrixCompletion(2, 1.0).fit(X, sample_weight=flat)

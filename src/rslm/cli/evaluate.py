@@ -70,6 +70,11 @@ def evaluate(
         events=events,
     )
     console.print(f"{test}: {source.how}")
+    if source.events and not (events or ranking or implicit):
+        raise ValueError(
+            f"{test} has no values, only rows and columns, but the model predicts values; name their column with "
+            "--values, measure rankings with --ranking, or, for a model of counts of events, add --events"
+        )
     known_to_model = align(source.data, fitted)
     held_out = known_to_model if fitted.known_ is None else unseen(known_to_model, fitted.known_)
     unknown, seen = len(source.data) - len(known_to_model), len(known_to_model) - len(held_out)

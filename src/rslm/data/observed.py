@@ -140,8 +140,8 @@ class ObservedMatrix:
         if weights is None:
             found = compress(rows, cols, values, shape, duplicates, row_ids, col_ids)
             return cls(*found, shape, row_ids, col_ids, reordered=moved)
-        *found, own = compress_weighted(rows, cols, values, weights, shape, duplicates, row_ids, col_ids)
-        return cls(*found, shape, row_ids, col_ids, none_if_ones(own), reordered=moved)
+        weighted = compress_weighted(rows, cols, values, weights, shape, duplicates, row_ids, col_ids)
+        return cls(*weighted[:3], shape, row_ids, col_ids, none_if_ones(weighted[3]), reordered=moved)
 
     @classmethod
     def from_any(cls, X: Any, *, allow_empty: bool = False) -> ObservedMatrix:

@@ -122,7 +122,7 @@ def test_a_fit_is_not_discarded_by_a_stream(tmp_path):
     factors = model.col_factors_.copy()
     model.save(tmp_path / "m")
     for fitted in (model, rslm.load(tmp_path / "m"), streamed().fit(MADE)):
-        with pytest.raises(ValueError, match="fitted by fit.*warm_start=True.*new model"):
+        with pytest.raises(ValueError, match=r"fitted by fit.*warm_start=True.*new model"):
             fitted.partial_fit(part(MADE, 0, 600))
     np.testing.assert_array_equal(model.col_factors_, factors)
     assert clone(model).partial_fit(part(MADE, 0, 600)).n_iter_ == 2  # a new stream

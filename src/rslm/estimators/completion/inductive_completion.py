@@ -289,7 +289,13 @@ class InductiveCompletion(Completion):
         self.residuals_ = self._residuals(data)
 
     def predict(
-        self, rows: Any, cols: ArrayLike | None = None, *, row_features: Any = None, column_features: Any = None
+        self,
+        rows: Any,
+        cols: ArrayLike | None = None,
+        *,
+        row_features: Any = None,
+        column_features: Any = None,
+        unseen: str = "error",
     ) -> Floats:
         """Predict the entries (rows[k], cols[k]).
 
@@ -301,11 +307,16 @@ class InductiveCompletion(Completion):
         row_features : array, DataFrame or scipy.sparse matrix, optional
             Features of new rows: `rows` are then positions in this table, or labels of its index.
         column_features : the same for `cols`, optional
+        unseen : {"error", "mean"}
+            Whether a row or column that `fit` has not seen, and whose features are not given, is an error, or predicted
+            like an average one.
         """
         check_is_fitted(self)
         if cols is None:
             return self._reconstructed(self._dense_samples(rows), row_features)
-        return self._entries(*self._factors(0, rows, row_features), *self._factors(1, cols, column_features))
+        left = self._of_rows(rows, unseen) if row_features is None else self._by_table(0, rows, row_features)
+        right = self._of_columns(cols, unseen) if column_features is None else self._by_table(1, cols, column_features)
+        return self._entries(*left, *right)
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(
@@ -388,11 +399,9 @@ class InductiveCompletion(Completion):
             return np.asarray(self._bases[known])
         return np.tile(self._bases.mean(axis=0), (data.shape[0], 1))
 
-    def _factors(self, side: int, wanted: Any, features: Any) -> tuple[Floats, Any]:
-        """Factors and effects of one side, and positions in them."""
-        labels, factors = ((self._rows, self._left), (self._cols, self._right))[side]
-        if features is None:
-            return factors, labels.positions(wanted)
+    def _by_table(self, side: int, wanted: Any, features: Any) -> tuple[Floats, Any]:
+        """Factors and effects of one side from its features, and positions in them."""
+        labels = (self._rows, self._cols)[side]
         ids = features.index.to_numpy() if hasattr(features, "index") and hasattr(features, "iloc") else None
         table = as_features(f"{labels.kind}_features", features, None, None)
         factors, n = self._by_features(side, features, table), table.shape[0]

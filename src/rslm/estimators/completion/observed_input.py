@@ -41,15 +41,23 @@ class ObservedInput(Estimator):
                 self._set_n_features(X.shape[1])
             elif X.shape[1] != self.n_features_in_:
                 raise ValueError(f"X has {X.shape[1]} features, but fit was given {self.n_features_in_}")
-            elif X.col_ids is not None and not self._cols.same(X.col_ids):
-                raise ValueError("X has other column ids than fit was given, or in another order")
+            else:
+                self._check_columns(X)
             return X
         if fitting:
             check_wide(X)
         kinds = [np.float64, np.float32]
         checked = checked_data(self, X, reset=fitting, accept_sparse=True, dtype=kinds, ensure_all_finite=False)
         table = X if hasattr(X, "columns") else checked  # a table has ids
-        return ObservedMatrix.from_any(table, allow_empty=not fitting)
+        data = ObservedMatrix.from_any(table, allow_empty=not fitting)
+        if not fitting:
+            self._check_columns(data)
+        return data
+
+    def _check_columns(self, data: ObservedMatrix) -> None:
+        """An error if columns have other ids than those of `fit`; without ids they are taken by position."""
+        if data.col_ids is not None and not self._cols.same(data.col_ids):
+            raise ValueError("X has other column ids than fit was given, or in another order")
 
     def _set_n_features(self, n: int) -> None:
         """Of data that have no feature names."""

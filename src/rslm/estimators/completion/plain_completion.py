@@ -69,13 +69,16 @@ class PlainCompletion(Completion):
             )
         return advice
 
-    def predict(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+    def predict(self, rows: Any, cols: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """Predict the entries (rows[k], cols[k]).
 
         Parameters
         ----------
         rows, cols : arrays of one length
             Positions, or ids where `fit` was given ids. Without `cols`, `rows` is a dense matrix X of samples.
+        unseen : {"error", "mean"}
+            Whether a row or column that `fit` has not seen is an error, or predicted without effect and factors: by
+            intercept_ and the effect of the other side. Without effects, it has the average factors.
 
         Returns
         -------
@@ -86,18 +89,17 @@ class PlainCompletion(Completion):
         check_is_fitted(self)
         if cols is None:
             return self._reconstructed(self._dense_samples(rows))
-        i, j = self._rows.positions(rows), self._cols.positions(cols)
-        return self._entries(self._left, i, self._right, j)
+        return self._entries(*self._of_rows(rows, unseen), *self._of_columns(cols, unseen))
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+    def predict_proba(self, rows: Any, cols: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """The probability of the second class, 1, for the entries whose decision values `predict` gives.
 
         Parameters
         ----------
-        rows, cols : as in `predict`
+        rows, cols, unseen : as in `predict`
         """
-        return self._checked_loss().probability(self.predict(rows, cols))
+        return self._checked_loss().probability(self.predict(rows, cols, unseen=unseen))
 
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """R² of the prediction on the observed entries of X; for a loss of two classes the fraction of correct ones.
@@ -124,6 +126,8 @@ class PlainCompletion(Completion):
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
+            Of an ObservedMatrix with ids, where `fit` was given ids too, columns are found by id, so that it needs only
+            those that have an entry.
         top : int, default=10
             Maximum number of columns for each sample.
 
