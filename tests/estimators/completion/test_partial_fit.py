@@ -125,7 +125,8 @@ def test_a_fit_is_not_discarded_by_a_stream(tmp_path):
         with pytest.raises(ValueError, match=r"fitted by fit.*warm_start=True.*new model"):
             fitted.partial_fit(part(MADE, 0, 600))
     np.testing.assert_array_equal(model.col_factors_, factors)
-    assert clone(model).partial_fit(part(MADE, 0, 600)).n_iter_ == 2  # a new stream
+    assert clone(model).partial_fit(part(MADE, 0, 600), None).n_iter_ == 2  # a new stream; y is ignored everywhere
+    assert model.score(MADE, None) == model.score(MADE)
 
 
 def test_samples_without_an_entry():

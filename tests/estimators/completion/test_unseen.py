@@ -109,3 +109,12 @@ def test_columns_of_a_table_are_those_of_fit():
             with pytest.raises(ValueError, match="other column ids than fit was given, or in another order"):
                 use(other)
         fitted.transform(table.to_numpy())  # by position
+
+
+def test_ones_are_better_off_elsewhere():
+    ones = X.with_values(np.ones(len(X)))
+    for given in (ones, ones.to_csr()):
+        with pytest.warns(UserWarning, match="all observed values are 1.*use ImplicitCompletion"):
+            MatrixCompletion(**OPTIONS).fit(given)
+    MatrixCompletion(**OPTIONS).fit(ones.to_dense())  # NaN is missing, not zero
+    MatrixCompletion(**OPTIONS, loss="logistic").fit(X.with_values((X.values > 3.0) * 1.0))

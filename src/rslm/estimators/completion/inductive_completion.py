@@ -180,7 +180,7 @@ class InductiveCompletion(Completion):
         check_tol(self.tol)
         reporter = Reporter(self, X, several=asked.searches)
         with self._solving() as interrupt:
-            layout, rank, start = self._chosen(layout, asked, interrupt, began, reporter)
+            layout, rank, start, complete = self._chosen(layout, asked, interrupt, began, reporter)
             left = time_left(self.max_time, began)
             if rank == 0 and not asked.fixed:
                 self._fit_effects(X, layout, left, reporter)
@@ -189,6 +189,8 @@ class InductiveCompletion(Completion):
                 self._last = self._fit(X, layout, rank, start, left, checkpoint, reporter).U
         self.C_, self.weighting_ = float(layout.C), float(layout.weighting)
         self.feature_weight_ = float(layout.feature_weight)
+        if not complete:
+            self._warn_of_unfinished_search(self.path_)
         return self
 
     def _layout(
@@ -227,24 +229,25 @@ class InductiveCompletion(Completion):
 
     def _chosen(
         self, layout: InductiveLayout, asked: Asked, interrupt: Interrupt, began: float, reporter: Reporter
-    ) -> tuple[InductiveLayout, int, Floats | None]:
-        """The layout with all settings, the limit on the rank, and where to start."""
+    ) -> tuple[InductiveLayout, int, Floats | None, bool]:
+        """The layout with all settings, the limit on the rank, where to start, and whether the search has ended."""
         self.path_, self.held_out_, self._intervals = None, None, None
         shape = layout.sides[0].width, layout.sides[1].width
         rank = rank_limit(asked.rank, shape)
         if not asked.searches:
-            return layout, rank, None
+            return layout, rank, None, True
         if layout.loss.binary and layout.one_class:  # the mean predicts them all, and nothing can be compared
-            return layout, rank if asked.fixed or not layout.mean else 0, None
+            return layout, rank if asked.fixed or not layout.mean else 0, None, True
         seed = int(as_generator(self.random_state).integers(2**31))
         of_rows, of_columns = layout.encodings
         described = of_rows.given is not None, of_columns.given is not None
         folds = inductive_folds(layout.data, described, np.random.default_rng(seed))
         if not folds:
-            return layout, rank, None
+            return layout, rank, None, True
         limit = None if self.max_time is None else SEARCHING * self.max_time
         ridges = ridges_of(AUTO, layout.data, layout.loss, None)
         assert ridges is not None
+        stopped = stop_when(interrupt, limit, began)
         search = InductiveSearch(
             layout,
             folds,
@@ -256,22 +259,22 @@ class InductiveCompletion(Completion):
             largest_rank=min(shape),
             n_threads=thread_count(self.n_threads),
             seed=seed,
-            stopped=stop_when(interrupt, limit, began),
+            stopped=stopped,
             callback=lambda at: reporter.callback(lambda now: at.at(now) | {"_trying": True}, at.scale),
             interrupt=interrupt,
         )
         with interrupt.within(limit, began):
             found = search.run()
         if found is None:
-            return layout, rank, None
+            return layout, rank, None, False
         self.path_ = found.path.table()
         self.held_out_ = {"mean": found.of_mean, "effects": found.of_effects, "model": found.error}
         chosen = cast(InductiveLayout, found.setting.applied(layout, None))
         self._intervals = found.intervals
         if found.alone:
             self.held_out_["model"] = found.of_effects
-            return chosen, 0, None
-        return chosen, found.setting.rank, found.start
+            return chosen, 0, None, not stopped()
+        return chosen, found.setting.rank, found.start, not stopped()
 
     def _fit_effects(self, X: Any, layout: InductiveLayout, max_time: float | None, reporter: Reporter) -> None:
         """Mean, row effects and column effects, which predict as well as anything with features and factors."""

@@ -106,7 +106,8 @@ class MatrixCompletion(Averaging):
         gap is at most `tol`.
     max_time : float, optional
         Seconds after which the fit stops and keeps the best answer so far. `fit` returns within two more seconds, as it
-        does after Ctrl-C. The answer satisfies the bounds; if there was no time for a certificate, it says so.
+        does after Ctrl-C. The answer satisfies the bounds; if there was no time for a certificate, it says so. A search
+        for settings that was cut short is a ConvergenceWarning.
     warm_start : bool, default=False
         Whether `fit` starts from the subspace that the last `fit` or `partial_fit` has found, if the number of features
         and the rank are the same.
@@ -259,6 +260,7 @@ class MatrixCompletion(Averaging):
         check_average(self.average, self._checked_loss(), self.bounds, client)
         layout, start = self._layout(X, client, sample_weight, asked), None
         self._warn_of_beyond(layout)
+        self._warn_of_equal(X, layout)
         check_max_time(self.max_time)
         check_tol(self.tol)
         self._stream = None
@@ -283,6 +285,8 @@ class MatrixCompletion(Averaging):
                     self._average(layout, result, interrupt, time_left(self.max_time, began), reporter)
 
             self._fit(X, layout, limit, start, left, file, reporter, then)
+        if not chosen.complete:
+            self._warn_of_unfinished_search(chosen.path)
         return self
 
     def _chosen(

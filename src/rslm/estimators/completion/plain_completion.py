@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,6 +37,18 @@ class PlainCompletion(Completion):
         """Warn of observed values beyond the bounds."""
         if layout.box is not None and not layout.loss.binary:
             warn_of_beyond(layout.box, layout.data, layout.beyond(layout.box))
+
+    def _warn_of_equal(self, X: Any, layout: Layout) -> None:
+        """Warn of stored ones, where what is not stored is meant to be zero; NaN in a dense array is missing."""
+        stored = layout.at_hand and (isinstance(X, ObservedMatrix) or sparse.issparse(X))
+        if not stored or layout.loss.binary or layout.data.density == 1.0:
+            return
+        lowest, highest = layout.data.values.min(), layout.data.values.max()
+        if lowest == highest > 0:
+            warn_caller(
+                f"all observed values are {highest:g}, so that all predictions are; if what is missing was not taken, "
+                "clicked or bought, use ImplicitCompletion"
+            )
 
     def _warn_of_unobserved(self, layout: Layout) -> None:
         data, alike = layout.data, layout.alike

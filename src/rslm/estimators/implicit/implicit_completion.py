@@ -243,6 +243,8 @@ class ImplicitCompletion(ObservedInput):
                 data.cluster.forget()
             reporter.done()
         self._warn_if_not_converged()
+        if not found.complete:
+            self._warn_of_unfinished_search(found.path)
         self._warn_of_empty(data)
         if not result.V.any():
             warn_caller("the fit was stopped before it had an answer, so all scores are 0; raise max_time")
