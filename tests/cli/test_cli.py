@@ -727,3 +727,25 @@ def test_too_few_held_out_entries_are_not_blamed_on_the_pairs(monkeypatch, tmp_p
     said = str(run(monkeypatch, "predict", str(model), str(pairs), "--interval", "0.999"))
     assert "needs at least 999 held-out observations" in said
     assert "--header" not in said
+
+
+@pytest.mark.parametrize("delimiter", ["\\t", "tab", "\t"])
+def test_ways_to_write_a_tab(monkeypatch, capsys, ratings, delimiter):
+    table = ratings.parent / "ratings.txt"
+    table.write_text(ratings.read_text().replace(",", "\t"))
+    wishes = ["--delimiter", delimiter, "--rank", "2", "--C", "1"]
+    assert run(monkeypatch, "complete", str(table), *wishes) == 0
+    assert "separated by tab" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [["--C", "1"], ["--implicit"]])
+def test_a_rank_above_the_size_is_refused(monkeypatch, ratings, more):
+    if more == ["--implicit"]:
+        ratings.write_text(ratings.read_text().replace("-", ""))
+    error = run(monkeypatch, "complete", str(ratings), "--rank", "31", *more)
+    assert "rank must be a whole number from 1 to 30" in error
+
+
+def test_the_option_for_repeated_entries_is_named(monkeypatch, ratings):
+    ratings.write_text(ratings.read_text() + "user 1,film 1,3\n")
+    assert "--duplicates last" in run(monkeypatch, "complete", str(ratings))

@@ -85,7 +85,7 @@ def test_what_cannot_be_evaluated_is_left_out(files, tmp_path, monkeypatch, caps
         assert facts == found(monkeypatch, capsys, "model", "test.csv", *options)[0]
         said = " ".join(said.split())
         assert f"Left out: 2 of {len(TEST) + 3} entries, of rows or columns that the model does not know." in said
-        assert f"Left out: 1 of {len(TEST) + 3} entries, that it was fitted to." in said
+        assert f"Left out: 1 of {len(TEST) + 3} entries, that it was made from." in said
 
 
 def test_a_model_without_known_entries(files, monkeypatch, capsys):

@@ -282,7 +282,7 @@ class TestAny:
             kind = sparse.csr_array if format == "csr" else sparse.csc_array
             X = kind((np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 2))
         place = "row 1, column 0" if format == "csc" else "row 0, column 1"
-        with pytest.raises(ValueError, match=says("1 of 2 entries", place, "duplicates sum")):
+        with pytest.raises(ValueError, match=says("1 of 2 entries", place, "duplicates='sum'")):
             ObservedMatrix.from_any(X)
         assert X.nnz == 2
 

@@ -38,8 +38,9 @@ def evaluate(
 ) -> None:
     """Evaluate a model on entries that it was not fitted to: errors of its predictions, or metrics of its rankings.
 
-    Entries of rows and columns that the model does not know, and those that it was fitted to, are left out. A model of
-    what people took (rslm complete --implicit) is always measured by rankings, and repeated entries are summed for it.
+    Entries of rows and columns that the model does not know, and those that it was made from, are left out: all entries
+    that rslm complete was given, including those that it held out. A model of what people took (rslm complete
+    --implicit) is always measured by rankings, and repeated entries are summed for it.
 
     Example: rslm evaluate ratings.rslm test.csv --ranking --at 10 --at 100
     """
@@ -81,9 +82,9 @@ def evaluate(
     if not len(held_out):
         raise ValueError(
             f"{test} has nothing to evaluate on: of its {len(source.data)} entries, {unknown} are of rows or columns "
-            f"that the model does not know, and {seen} are among those that it was fitted to; give other entries"
+            f"that the model does not know, and {seen} are among the entries that it was made from; give other entries"
         )
-    for count, why in ((unknown, "of rows or columns that the model does not know"), (seen, "that it was fitted to")):
+    for count, why in ((unknown, "of rows or columns that the model does not know"), (seen, "that it was made from")):
         if count:
             console.print(f"Left out: {count} of {len(source.data)} entries, {why}.")
     facts: dict[str, Any] = {"entries": len(held_out)}

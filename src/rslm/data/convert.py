@@ -95,7 +95,7 @@ def canonical(
         raise ValueError(
             f"{np.count_nonzero(again)} of {len(index)} entries repeat an earlier one: the first is "
             f"{place(int(np.argmax(again)))}. Give every pair once, or choose how repeated "
-            "ones are merged: duplicates sum, mean or last."
+            "ones are merged: duplicates='sum', 'mean' or 'last' (--duplicates last on the command line)."
         )
     first = np.flatnonzero(np.concatenate([[True], ~again]))
     if duplicates == "last":

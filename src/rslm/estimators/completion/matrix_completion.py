@@ -121,7 +121,8 @@ class MatrixCompletion(Averaging):
     Attributes
     ----------
     row_factors_, col_factors_ : arrays (n_samples, rank) and (n_features, rank)
-        W = row_factors_ @ col_factors_.T.
+        W = row_factors_ @ col_factors_.T. They may have more columns than `rank_`, which does not count those that
+        are 0 up to rounding; features in units of their own add one, and `average` multiplies them.
     intercept_, row_effects_, col_effects_ : float, arrays (n_samples,) and (n_features,)
         A prediction is intercept_ + row_effects_[i] + col_effects_[j] + W[i, j]. A row without an observed entry is
         predicted by the other terms. Without effects, rows and columns without an entry have the average factor.

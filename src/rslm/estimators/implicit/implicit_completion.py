@@ -106,8 +106,9 @@ class ImplicitCompletion(ObservedInput):
     path_ : dict of arrays, or None
         rank, C, alpha0, weighting, score and seconds of all settings that were tried; None if all were given.
     held_out_ : dict or None
-        The metric on held-out items: of "popularity", the items that most users took, and of the "model". The latter is
-        the best of all trials, so it is slightly optimistic; hold out items of your own to measure it.
+        The `metric`, "ndcg@100" by default, on held-out items: of "popularity", the items that most users took, and of
+        the "model". The latter is the best of all trials, so it is slightly optimistic; hold out items of your own to
+        measure it.
     certificate_ : Certificate
         The objective and a lower bound on the objective of any matrix.
     history_ : dict of arrays
