@@ -34,7 +34,7 @@ class Labels:
         return at
 
     def places(self, wanted: Any) -> Indices64:
-        """The same, with −1 for ids that are unknown and for positions beyond the last."""
+        """The positions of the ids `wanted`, with −1 for ids that are unknown and for positions beyond the last."""
         if self.ids is None:
             given = integers(np.atleast_1d(wanted), f"{self.kind} positions").astype(np.int64, copy=False)
             if given.min(initial=0) < 0:
@@ -51,7 +51,7 @@ class Labels:
         return np.fromiter(map(self._table.get, names, repeat(-1)), np.int64, len(names))
 
     def refusal(self, wanted: Any, at: Indices64, advice: str = "leave unknown ones out") -> ValueError:
-        """The error for ids or positions of which some, where `at` is negative, are unknown."""
+        """The error for ids `wanted` of which some, where `at` is negative, are unknown; `advice` is what to do."""
         unknown = np.flatnonzero(at < 0)
         if self.ids is None:
             return ValueError(

@@ -122,8 +122,13 @@ def columns_by_id(X: Any, columns: Labels) -> Any:
 
 def refuse_sparse(X: Any, instead: str) -> None:
     """Raise an error if `predict` is given sparse data; `instead` says what to call."""
-    if sparse.issparse(X) or isinstance(X, ObservedMatrix):
+    if is_sparse(X):
         raise ValueError(f"predict(X) would give a dense result for sparse data; {instead}")
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X stores its observed entries only, and is no dense array with NaN for missing."""
+    return bool(sparse.issparse(X)) or isinstance(X, ObservedMatrix)
 
 
 def on_cluster(X: Any) -> bool:

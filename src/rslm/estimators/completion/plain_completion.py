@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +17,7 @@ from rslm.estimators.completion.bounds import as_box, from_plain, to_plain, warn
 from rslm.estimators.completion.completion import Completion
 from rslm.estimators.completion.fold_in import Offsets, Subspace
 from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.observed_input import is_sparse
 from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.persistence import Form
 from rslm.estimators.warn import warn_caller
@@ -40,8 +40,7 @@ class PlainCompletion(Completion):
 
     def _warn_of_equal(self, X: Any, layout: Layout) -> None:
         """Warn of stored ones, where what is not stored is meant to be zero; NaN in a dense array is missing."""
-        stored = layout.at_hand and (isinstance(X, ObservedMatrix) or sparse.issparse(X))
-        if not stored or layout.loss.binary or layout.data.density == 1.0:
+        if not (layout.at_hand and is_sparse(X)) or layout.loss.binary or layout.data.density == 1.0:
             return
         lowest, highest = layout.data.values.min(), layout.data.values.max()
         if lowest == highest > 0:
