@@ -619,14 +619,26 @@ def test_nothing_is_left_to_recommend(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("first", ["who,what", "user 77,film 1", "99,98"])
-def test_a_first_pair_that_is_unknown_is_not_dropped(monkeypatch, ratings, first):
-    model, _ = completed(monkeypatch, ratings)
+def test_unknown_pairs_are_predicted_by_what_is_known(monkeypatch, capsys, ratings, first):
+    model, _ = completed(monkeypatch, ratings, "--interval", "0.5")
+    fitted = rslm.load(model)
     pairs = ratings.parent / "pairs.csv"
-    pairs.write_text(f"{first}\nuser 3,film 4\nuser 5,film 6\n")
-    said = run(monkeypatch, "predict", str(model), str(pairs))
-    assert "Unknown row id" in said
-    assert "add --header" in said
-    assert run(monkeypatch, "predict", str(model), str(pairs), "--header") == 0
+    pairs.write_text(f"{first}\nuser 3,film 4\nuser 5,nothing\n")
+    capsys.readouterr()
+    assert run(monkeypatch, "predict", str(model), str(pairs), "--interval", "0.5") == 0
+    said = capsys.readouterr()
+    assert "2 of 3 pairs have a row or a column that the model does not know, first" in said.err.replace("\n", " ")
+    lines = [line.split(",") for line in said.out.strip().splitlines()][1:]
+    wanted = fitted.predict(
+        [first.split(",")[0], "user 3", "user 5"], [first.split(",")[1], "film 4", "x"], unseen="mean"
+    )
+    np.testing.assert_allclose([float(line[2]) for line in lines], wanted, rtol=1e-5)
+    assert lines[2][3:] == ["", ""]  # no interval
+    assert float(lines[1][3]) < float(lines[1][2])
+    pairs.write_text("who,what\n1,2\n")
+    error = run(monkeypatch, "predict", str(model), str(pairs))
+    assert "no row and no column that the model knows: it has 40 rows, such as 'user 0'" in error
+    assert "different ids" not in error
 
 
 def test_ids_that_look_like_markup(monkeypatch, capsys, tmp_path):
@@ -715,3 +727,25 @@ def test_too_few_held_out_entries_are_not_blamed_on_the_pairs(monkeypatch, tmp_p
     said = str(run(monkeypatch, "predict", str(model), str(pairs), "--interval", "0.999"))
     assert "needs at least 999 held-out observations" in said
     assert "--header" not in said
+
+
+@pytest.mark.parametrize("delimiter", ["\\t", "tab", "\t"])
+def test_ways_to_write_a_tab(monkeypatch, capsys, ratings, delimiter):
+    table = ratings.parent / "ratings.txt"
+    table.write_text(ratings.read_text().replace(",", "\t"))
+    wishes = ["--delimiter", delimiter, "--rank", "2", "--C", "1"]
+    assert run(monkeypatch, "complete", str(table), *wishes) == 0
+    assert "separated by tab" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [["--C", "1"], ["--implicit"]])
+def test_a_rank_above_the_size_is_refused(monkeypatch, ratings, more):
+    if more == ["--implicit"]:
+        ratings.write_text(ratings.read_text().replace("-", ""))
+    error = run(monkeypatch, "complete", str(ratings), "--rank", "31", *more)
+    assert "rank must be a whole number from 1 to 30" in error
+
+
+def test_the_option_for_repeated_entries_is_named(monkeypatch, ratings):
+    ratings.write_text(ratings.read_text() + "user 1,film 1,3\n")
+    assert "--duplicates last" in run(monkeypatch, "complete", str(ratings))

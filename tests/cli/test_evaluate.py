@@ -85,7 +85,7 @@ def test_what_cannot_be_evaluated_is_left_out(files, tmp_path, monkeypatch, caps
         assert facts == found(monkeypatch, capsys, "model", "test.csv", *options)[0]
         said = " ".join(said.split())
         assert f"Left out: 2 of {len(TEST) + 3} entries, of rows or columns that the model does not know." in said
-        assert f"Left out: 1 of {len(TEST) + 3} entries, that it was fitted to." in said
+        assert f"Left out: 1 of {len(TEST) + 3} entries, that it was made from." in said
 
 
 def test_a_model_without_known_entries(files, monkeypatch, capsys):
@@ -103,6 +103,15 @@ def test_recommendations_of_a_model_without_known_entries(files, monkeypatch, ca
         said = capsys.readouterr()
         assert len(json.loads(said.out)) == 10
         assert ("--known DATA leaves them out" in " ".join(said.err.split())) == noted
+
+
+def test_a_file_without_values(files, tmp_path, monkeypatch, capsys):
+    lines = (tmp_path / "test.csv").read_text().splitlines()
+    (tmp_path / "pairs.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines))
+    error = run(monkeypatch, "evaluate", "model", "pairs.csv")
+    assert "pairs.csv has no values, only rows and columns, but the model predicts values" in error
+    assert run(monkeypatch, "evaluate", "model", "pairs.csv", "--ranking") == 0
+    assert run(monkeypatch, "evaluate", "model", "pairs.csv", "--events") == 0  # for models of counts
 
 
 def test_two_classes(tmp_path, monkeypatch, capsys):

@@ -48,7 +48,10 @@ def complete(
     ] = None,
     interval: o.Interval = None,
     held: Annotated[
-        float, typer.Option("--holdout", min=0.0, max=0.9, help="Fraction of the entries to hold out for testing.")
+        float,
+        typer.Option(
+            "--holdout", min=0.0, max=0.9, help="Fraction of the entries to hold out for testing; 0 for none."
+        ),
     ] = 0.1,
     model: Annotated[Path | None, typer.Option(help="Write the model here.", rich_help_panel=o.WRITING)] = None,
     fill: Annotated[
@@ -81,7 +84,8 @@ def complete(
 ) -> None:
     """Complete a matrix from some of its entries, and say how good the answer is.
 
-    Rank, C and weighting are found by held-out entries; --rank, --C and --weighting fix them.
+    Rank, C and weighting are found by held-out entries; --rank, --C and --weighting fix them. The model that is written
+    is fitted without the part of --holdout, on which its error is measured; --holdout 0 fits it to all entries.
 
     With --interval, intervals are tried on the held-out entries, and rslm predict --interval can use the model.
 
@@ -166,7 +170,7 @@ def complete(
                 f"{data} was read as a matrix with two columns; if every line is one event, a row and a column, add "
                 "--events; if it is a matrix of two items, add --layout dense"
             )
-        limit = AUTO if rank is None else min(rank, *matrix.shape)
+        limit = AUTO if rank is None else rank
         asked = limit, AUTO if c is None else c, AUTO if alpha0 is None else alpha0, shared["weighting"]
         chosen = ImplicitCompletion(*asked, confidence=confidence or "log", random_state=seed, max_time=max_time)
         written: dict[str, Any] = {"model": model, "report": report, "checkpoint": checkpoint, "before": before}
@@ -176,7 +180,7 @@ def complete(
         console.print(line)
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > FEW else (matrix, None)
     loss = shared["loss"] = with_width(loss, matrix.values)
-    limit = AUTO if rank is None else min(rank, *matrix.shape)
+    limit = AUTO if rank is None else rank
     estimator = MatrixCompletion(limit, AUTO if c is None else c, average=average, **shared)
     name, measure = ("held-out accuracy", accuracy) if as_loss(loss).binary else ("held-out RMSE", rmse)
     error = (lambda fitted: measure(fitted, test)) if test is not None else None

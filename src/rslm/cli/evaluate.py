@@ -38,8 +38,9 @@ def evaluate(
 ) -> None:
     """Evaluate a model on entries that it was not fitted to: errors of its predictions, or metrics of its rankings.
 
-    Entries of rows and columns that the model does not know, and those that it was fitted to, are left out. A model of
-    what people took (rslm complete --implicit) is always measured by rankings, and repeated entries are summed for it.
+    Entries of rows and columns that the model does not know, and those that it was made from, are left out: all entries
+    that rslm complete was given, including those that it held out. A model of what people took (rslm complete
+    --implicit) is always measured by rankings, and repeated entries are summed for it.
 
     Example: rslm evaluate ratings.rslm test.csv --ranking --at 10 --at 100
     """
@@ -70,15 +71,20 @@ def evaluate(
         events=events,
     )
     console.print(f"{test}: {source.how}")
+    if source.events and not (events or ranking or implicit):
+        raise ValueError(
+            f"{test} has no values, only rows and columns, but the model predicts values; name their column with "
+            "--values, measure rankings with --ranking, or, for a model of counts of events, add --events"
+        )
     known_to_model = align(source.data, fitted)
     held_out = known_to_model if fitted.known_ is None else unseen(known_to_model, fitted.known_)
     unknown, seen = len(source.data) - len(known_to_model), len(known_to_model) - len(held_out)
     if not len(held_out):
         raise ValueError(
             f"{test} has nothing to evaluate on: of its {len(source.data)} entries, {unknown} are of rows or columns "
-            f"that the model does not know, and {seen} are among those that it was fitted to; give other entries"
+            f"that the model does not know, and {seen} are among the entries that it was made from; give other entries"
         )
-    for count, why in ((unknown, "of rows or columns that the model does not know"), (seen, "that it was fitted to")):
+    for count, why in ((unknown, "of rows or columns that the model does not know"), (seen, "that it was made from")):
         if count:
             console.print(f"Left out: {count} of {len(source.data)} entries, {why}.")
     facts: dict[str, Any] = {"entries": len(held_out)}

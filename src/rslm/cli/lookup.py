@@ -9,22 +9,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm import ImplicitCompletion, load
-from rslm.data import ObservedMatrix
+from rslm.data import Labels, ObservedMatrix
+from rslm.data.labels import show_id
 from rslm.data.numbers import plain_number
 from rslm.estimators.completion import Completion
 
 Recommender = Completion | ImplicitCompletion
 
 
-def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int) -> NDArray[Any]:
+def counted(ids: NDArray[Any] | None, given: NDArray[Any], count: int, path: str) -> NDArray[Any]:
     """The given ids; if the model has no ids, the positions that belong to numbers from 1."""
     if ids is not None:
         return given
     numbers = np.asarray(given)
     if numbers.dtype.kind not in "iu" or ((numbers < 1) | (numbers > count)).any():
         strange = next(v for v in numbers.tolist() if not isinstance(v, int) or not 1 <= v <= count)
-        raise ValueError(f"the model has no ids, so a number from 1 to {count} is needed; got {strange!r}")
+        raise ValueError(f"{path}: the model has no ids, so a number from 1 to {count} is needed; got {strange!r}")
     return numbers - 1
+
+
+def known_pairs(model: Recommender, rows: Any, cols: Any, path: str) -> NDArray[np.bool_]:
+    """Which pairs have a row and a column of the model; an error if no row and no column is known."""
+    of_rows = Labels("row", len(model.row_factors_), model.row_ids_)
+    of_cols = Labels("column", len(model.col_factors_), model.col_ids_)
+    known = of_rows.places(rows) >= 0, of_cols.places(cols) >= 0
+    if not (known[0].any() or known[1].any()):
+        raise ValueError(
+            f"{path} has no row and no column that the model knows: it has {of_rows.count} rows, such as "
+            f"{show_id(of_rows.ids, 0)}, and {of_cols.count} columns, such as {show_id(of_cols.ids, 0)}; if other "
+            "columns of the file hold them, name these: --rows and --cols"
+        )
+    return np.asarray(known[0] & known[1])
+
+
+def of_known(numbers: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
+    """Numbers of the known pairs among all of them, NaN elsewhere."""
+    found = np.full(len(known), np.nan)
+    found[known] = numbers
+    return found
 
 
 def intervals(model: Recommender, rows: Any, cols: Any, coverage: float) -> tuple[Any, Any]:

@@ -28,7 +28,8 @@ Weight = Annotated[
     ),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option(help="Delimiter of a text table; guessed if not given.", rich_help_panel=READING)
+    str | None,
+    typer.Option(help="Delimiter of a text table, such as ; or tab; guessed if not given.", rich_help_panel=READING),
 ]
 Encoding = Annotated[
     str | None,

@@ -35,12 +35,15 @@ def predict(
 ) -> None:
     """Predict entries of a matrix: one pair of a row and a column per line.
 
-    With --interval, lower and upper end of an interval follow every prediction; with --spread, the standard deviation
-    of the draws of an average.
+    A row or column that the model does not know has no effect and no factors: it is predicted by the mean and by the
+    effect of the other side, without interval or spread. With --interval, lower and upper end of an interval follow
+    every prediction; with --spread, the standard deviation of the draws of an average.
 
     Example: rslm predict ratings.rslm wanted.csv --interval 0.9 --out predicted.csv
     """
-    from rslm.cli.lookup import counted, intervals, known_ids, recommender, spread_of
+    import numpy as np
+
+    from rslm.cli.lookup import counted, intervals, known_ids, known_pairs, of_known, recommender, spread_of
     from rslm.cli.output import claim, screen
     from rslm.data.files import read_pairs
     from rslm.data.files.names import names_ids
@@ -56,21 +59,26 @@ def predict(
         how = how.replace("without a header", "with a header")
     screen(out is None).print(f"{pairs}: {how}")  # standard output is for predictions only
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
-    try:
-        asked = counted(fitted.row_ids_, first, rows_of), counted(fitted.col_ids_, second, cols_of)
-        found = {"prediction": fitted.predict(*asked)}
-    except (KeyError, ValueError) as error:
-        hint = "" if header is not None else "; if the first line names the columns, add --header"
-        raise ValueError(f"{pairs}: {str(error.args[0]).rstrip('.')}{hint}") from None
+    asked = counted(fitted.row_ids_, first, rows_of, pairs), counted(fitted.col_ids_, second, cols_of, pairs)
+    known = known_pairs(fitted, *asked, pairs)
+    if not known.all():
+        at = int(known.argmin())
+        screen(out is None).print(
+            f"{len(known) - int(known.sum())} of {len(known)} pairs have a row or a column that the model does not "
+            f"know, first {plain_number(first[at])} × {plain_number(second[at])}; they are predicted by the mean and "
+            "by what is known of the other side."
+        )
+    found = {"prediction": fitted.predict(*asked, unseen="mean")}
     if interval is not None:
-        found["lower"], found["upper"] = intervals(fitted, *asked, interval)
+        ends = intervals(fitted, asked[0][known], asked[1][known], interval)
+        found["lower"], found["upper"] = (of_known(end, known) for end in ends)
     if spread:
-        found["spread"] = spread_of(fitted, *asked)
+        found["spread"] = of_known(spread_of(fitted, asked[0][known], asked[1][known]), known)
     with nullcontext(sys.stdout) if out is None else atomic_text(out) as file:
         writer = csv.writer(file)
         writer.writerow(["row", "column", *found])
         writer.writerows(
-            (plain_number(a), plain_number(b), *(f"{w:.6g}" for w in numbers))
+            (plain_number(a), plain_number(b), *("" if np.isnan(w) else f"{w:.6g}" for w in numbers))
             for a, b, *numbers in zip(first, second, *found.values(), strict=True)
         )
 

@@ -14,6 +14,7 @@ from rslm.data.labels import Ids, as_ids, show_id
 from rslm.runtime.types import Floats, Indices32, Indices64
 
 Duplicates = Literal["error", "sum", "mean", "last"]
+BLOCK = 1 << 22  # entries processed at a time
 
 
 def compress(
@@ -38,6 +39,25 @@ def compress(
     else:
         csr.sort_indices()
     return canonical(csr.indptr, csr.indices, csr.data, duplicates, row_ids, col_ids, finite=finite)
+
+
+def in_order(rows: NDArray[np.integer[Any]], cols: NDArray[np.integer[Any]]) -> bool:
+    """Whether entries are given row by row, with the columns of a row ascending."""
+    for start in range(0, len(rows) - 1, BLOCK):
+        i, j = rows[start : start + BLOCK + 1], cols[start : start + BLOCK + 1]
+        if ((i[1:] < i[:-1]) | ((i[1:] == i[:-1]) & (j[1:] < j[:-1]))).any():
+            return False
+    return True
+
+
+def sparse_in_order(X: Any) -> bool:
+    """The same for the stored entries of a sparse matrix."""
+    if X.format == "csr":  # of a new object, so that the flags of X stay as they are
+        return bool(sparse.csr_array((X.data[: X.nnz], X.indices[: X.nnz], X.indptr), shape=X.shape).has_sorted_indices)
+    if X.format == "dia":
+        return in_order(*_diagonals(X)[:2])
+    coo = X.tocoo(copy=False)
+    return in_order(coo.row, coo.col)
 
 
 def check_duplicates(duplicates: str) -> None:
@@ -81,7 +101,7 @@ def canonical(
         raise ValueError(
             f"{np.count_nonzero(again)} of {len(index)} entries repeat an earlier one: the first is "
             f"{place(int(np.argmax(again)))}. Give every pair once, or choose how repeated "
-            "ones are merged: duplicates sum, mean or last."
+            "ones are merged: duplicates='sum', 'mean' or 'last' (--duplicates last on the command line)."
         )
     first = np.flatnonzero(np.concatenate([[True], ~again]))
     if duplicates == "last":

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rslm.data.checks import LARGEST, check_range, integers
+from rslm.data.checks import LARGEST, integers
 from rslm.runtime.types import Indices32, Indices64
 
 Ids = NDArray[Any]
@@ -28,10 +28,18 @@ class Labels:
 
     def positions(self, wanted: Any) -> Indices64:
         """The positions of the ids `wanted`, an array even for a single id; without ids, the positions, checked."""
+        at = self.places(wanted)
+        if (at < 0).any():
+            raise self.refusal(wanted, at)
+        return at
+
+    def places(self, wanted: Any) -> Indices64:
+        """The positions of the ids `wanted`, with −1 for ids that are unknown and for positions beyond the last."""
         if self.ids is None:
-            given = integers(np.atleast_1d(wanted), f"{self.kind} positions")
-            check_range(given, self.count, f"{self.kind} positions")
-            return given.astype(np.int64, copy=False)
+            given = integers(np.atleast_1d(wanted), f"{self.kind} positions").astype(np.int64, copy=False)
+            if given.min(initial=0) < 0:
+                raise self.refusal(given, given)
+            return np.where(given < self.count, given, -1)
         if self._table is None:
             self._table = {name: at for at, name in enumerate(hashable(self.ids))}
         if len(self._table) < self.count:
@@ -40,15 +48,24 @@ class Labels:
                 "identify one position. Make them unique before you build the matrix."
             )
         names = hashable(as_ids(wanted, f"{self.kind} ids"))
-        at = np.fromiter(map(self._table.get, names, repeat(-1)), np.int64, len(names))
+        return np.fromiter(map(self._table.get, names, repeat(-1)), np.int64, len(names))
+
+    def refusal(self, wanted: Any, at: Indices64, advice: str = "leave unknown ones out") -> ValueError:
+        """The error for ids `wanted` of which some, where `at` is negative, are unknown; `advice` is what to do."""
         unknown = np.flatnonzero(at < 0)
-        if len(unknown):
-            raise ValueError(
-                f"Unknown {self.kind} id {names[unknown[0]]!r} at position {unknown[0]}; {len(unknown)} of {len(at)} "
-                f"given ids are unknown. {self.count} {self.kind} ids are known, such as {show_id(self.ids, 0)}; "
-                "leave unknown ones out, and note that 1 and '1' are different ids."
+        if self.ids is None:
+            return ValueError(
+                f"{self.kind} positions[{unknown[0]}] is {np.atleast_1d(wanted)[unknown[0]]}, but positions from 0 to "
+                f"{self.count - 1} are known; {advice}."
             )
-        return at
+        first = hashable(as_ids(wanted, "ids"))[unknown[0]]
+        alike = next((name for name in hashable(self.ids) if str(name) == str(first)), None)
+        if alike is not None:
+            advice = f"note that {alike!r} and {first!r} are different ids"
+        return ValueError(
+            f"Unknown {self.kind} id {first!r} at position {unknown[0]}; {len(unknown)} of {len(at)} given ids are "
+            f"unknown. {self.count} {self.kind} ids are known, such as {show_id(self.ids, 0)}; {advice}."
+        )
 
     def knows(self, ids: Ids) -> bool:
         """Whether all of these ids are known; False if the matrix has no ids."""

@@ -17,8 +17,10 @@ from rslm.data.convert import (
     compress,
     from_dense,
     from_sparse,
+    in_order,
     labels_of,
     place_of,
+    sparse_in_order,
     table_to_array,
     to_array,
 )
@@ -50,6 +52,9 @@ class ObservedMatrix:
     row_ids: Ids | None = None  #: the user's id of every row
     col_ids: Ids | None = None
     weights: Floats | None = None  #: one positive weight per entry, float64, in the order of `values`; None: all 1
+    #: Whether the entries were given in another order than that of `values`. Then an array with one number for every
+    #: entry is refused wherever one is taken, as it may be in either order; give a matrix instead.
+    reordered: bool = field(default=False, kw_only=True)
     _rows: Labels = field(init=False)
     _cols: Labels = field(init=False)
 
@@ -132,10 +137,12 @@ class ObservedMatrix:
         row_ids: Ids | None = None,
         col_ids: Ids | None = None,
     ) -> Self:
+        moved = not in_order(rows, cols)
         if weights is None:
-            return cls(*compress(rows, cols, values, shape, duplicates, row_ids, col_ids), shape, row_ids, col_ids)
-        found = compress_weighted(rows, cols, values, weights, shape, duplicates, row_ids, col_ids)
-        return cls(*found[:3], shape, row_ids, col_ids, none_if_ones(found[3]))
+            found = compress(rows, cols, values, shape, duplicates, row_ids, col_ids)
+            return cls(*found, shape, row_ids, col_ids, reordered=moved)
+        weighted = compress_weighted(rows, cols, values, weights, shape, duplicates, row_ids, col_ids)
+        return cls(*weighted[:3], shape, row_ids, col_ids, none_if_ones(weighted[3]), reordered=moved)
 
     @classmethod
     def from_any(cls, X: Any, *, allow_empty: bool = False) -> ObservedMatrix:
@@ -149,7 +156,7 @@ class ObservedMatrix:
         if isinstance(X, ObservedMatrix):
             return X
         if sparse.issparse(X):
-            return cls(*from_sparse(X))._not_empty(allow_empty)
+            return cls(*from_sparse(X), reordered=not sparse_in_order(X))._not_empty(allow_empty)
         if hasattr(X, "to_numpy") and hasattr(X, "columns"):
             row_ids, col_ids = labels_of(getattr(X, "index", None)), labels_of(X.columns)
             array = table_to_array(X)
@@ -192,7 +199,8 @@ class ObservedMatrix:
         Parameters
         ----------
         sample_weight : numbers ≥ 0, or None for no weights
-            - a 1-D array: one weight for every entry, row by row in the order of `values`
+            - a 1-D array: one weight for every entry, row by row in the order of `values`; an error if the entries
+              were given in another order (`reordered`), as those of most tables are
             - an array or DataFrame of the shape of this matrix, of which only the observed entries are read
             - a scipy.sparse matrix in any format, or an ObservedMatrix: one weight is stored for every observed entry,
               also where it is 0, and no other
@@ -239,7 +247,8 @@ class ObservedMatrix:
         own = np.repeat(self.indptr[at] - indptr[:-1], counts) + np.arange(indptr[-1])
         weights = None if self.weights is None else np.asarray(self.weights[own])
         index, values = np.asarray(self.index[own]), np.asarray(self.values[own])
-        return ObservedMatrix(indptr, index, values, (len(at), self.shape[1]), col_ids=self.col_ids, weights=weights)
+        parts = indptr, index, values, (len(at), self.shape[1])
+        return ObservedMatrix(*parts, col_ids=self.col_ids, weights=weights, reordered=self.reordered)
 
     @property
     def n_observed(self) -> int:
@@ -351,4 +360,5 @@ class ObservedMatrix:
         by_columns: Any = self.to_csr().tocsc()
         indptr, index = by_columns.indptr.astype(np.int64), by_columns.indices.astype(np.int32, copy=False)
         weights: Any = None if self.weights is None else self.weights_to_csr().tocsc().data  # in the same order
-        return ObservedMatrix(indptr, index, by_columns.data, self.shape[::-1], self.col_ids, self.row_ids, weights)
+        parts = indptr, index, by_columns.data, self.shape[::-1], self.col_ids, self.row_ids, weights
+        return ObservedMatrix(*parts, reordered=self.reordered)

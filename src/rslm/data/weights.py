@@ -134,7 +134,21 @@ def weights_of_entries(pattern: Any, given: Any) -> Floats:
             f"sample_weight has shape {array.shape}, but {len(pattern)} entries are observed: give one weight for each "
             f"of them, row by row, or a matrix of {n} × {m} weights"
         )
+    if pattern.reordered:
+        raise ValueError(
+            f"sample_weight is {in_which_order('weights')}, or with the entries: from_ratings(…, weights=…)"
+        )
     return weights_given(array, "sample_weight")
+
+
+def in_which_order(what: str) -> str:
+    """Why a flat array of numbers for the entries of a reordered matrix is refused, and what to give instead."""
+    return (
+        f"an array with one number for every entry, but the entries were given in another order than they are stored, "
+        f"row by row, so that numbers could be those of other entries. Give {what} as a matrix, "
+        f"ObservedMatrix.from_ratings(rows, columns, {what}), or X.with_values({what}) if they are in the order of "
+        "X.values"
+    )
 
 
 def _of_dense(pattern: Any, array: NDArray[Any]) -> Floats:

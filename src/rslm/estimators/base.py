@@ -90,6 +90,18 @@ class Estimator(Shown, CallbackSupportMixin, BaseEstimator, ABC):  # type: ignor
         if advice is not None:
             warn_caller(advice, ConvergenceWarning)
 
+    def _warn_of_unfinished_search(self, path: dict[str, Any] | None) -> None:
+        """Warn that `max_time` has ended a search for settings; `path` are those that it has tried."""
+        if self.max_time is None or self.outcome_ == Outcome.INTERRUPTED.value:
+            return
+        tried = 0 if path is None else len(next(iter(path.values())))
+        found = f"with {tried} of them tried, and the best so far were used" if tried else "before one was compared"
+        warn_caller(
+            f"max_time={self.max_time} has ended the search for settings {found}: rank {self.rank_}, C={self.C_:.3g}; "
+            "raise max_time, or give these settings",
+            ConvergenceWarning,
+        )
+
     def _advice(self) -> dict[Outcome, str]:
         """What to do, by outcome; other outcomes raise no warning."""
         advice = {

@@ -10,35 +10,40 @@ from rslm.data import ObservedMatrix
 from rslm.runtime.types import Floats
 
 
-def rmse(model: Any, held_out: Any) -> float:
+def rmse(model: Any, held_out: Any, *, unseen: str = "error") -> float:
     """Root mean squared error of the predictions of a model at held-out entries, weighted if these have weights.
 
     Parameters
     ----------
     model : a fitted model with `predict(rows, cols)`
     held_out : ObservedMatrix, or any other matrix that `fit` accepts
-        Entries of the rows and columns that the model was fitted to.
+        Entries of the rows and columns that the model was fitted to; `align(held_out, model)` leaves others out.
+    unseen : {"error", "mean"}
+        As in `predict` of the model: whether other rows and columns are an error, or predicted like an average one.
     """
     data = _filled(held_out)
-    return root_mean_square(predictions(model, data) - data.values, data.weights)
+    return root_mean_square(predictions(model, data, unseen) - data.values, data.weights)
 
 
-def mae(model: Any, held_out: Any) -> float:
+def mae(model: Any, held_out: Any, *, unseen: str = "error") -> float:
     """Mean absolute error of the predictions of a model at held-out entries, weighted if these have weights.
 
     Parameters
     ----------
-    model, held_out : as in `rmse`
+    model, held_out, unseen : as in `rmse`
     """
     data = _filled(held_out)
-    return mean_absolute(predictions(model, data) - data.values, data.weights)
+    return mean_absolute(predictions(model, data, unseen) - data.values, data.weights)
 
 
-def predictions(model: Any, data: ObservedMatrix) -> Floats:
+def predictions(model: Any, data: ObservedMatrix, unseen: str = "error") -> Floats:
     """The predictions of a model at the entries of a matrix, by ids where it has any."""
     rows, cols = data.rows_of_entries(), data.index
+    options = {} if unseen == "error" else {"unseen": unseen}  # other tools' models may have no such parameter
     found: Floats = model.predict(
-        rows if data.row_ids is None else data.row_ids[rows], cols if data.col_ids is None else data.col_ids[cols]
+        rows if data.row_ids is None else data.row_ids[rows],
+        cols if data.col_ids is None else data.col_ids[cols],
+        **options,
     )
     return found
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rslm.data import ObservedMatrix, Seed, as_generator
+from rslm.data.weights import in_which_order
 from rslm.runtime.types import Indices64
 
 Parts = tuple[ObservedMatrix, ObservedMatrix]
@@ -53,8 +54,9 @@ def holdout_last(data: Any, times: Any, n: int = 1) -> Parts:
     ----------
     data : ObservedMatrix, or any other matrix that `fit` accepts
     times : ObservedMatrix with the same entries as `data`, or array with one time for every entry
-        Numbers, or dates of NumPy; an array is in the order of `data.values`, which is that of
-        `ObservedMatrix.from_ratings(users, items, times).values`.
+        Numbers, or dates of NumPy. For a table, give the matrix ``ObservedMatrix.from_ratings(users, items, times)``.
+        An array is in the order of `data.values`, row by row; it is refused if the entries of `data` were given in
+        another order, as those of most tables are.
     n : int, default=1
         Number of entries of a row that are held out.
 
@@ -174,6 +176,8 @@ def _times(data: ObservedMatrix, given: Any) -> NDArray[Any]:
                 f"times has other entries than data: {given!r} and {data!r}; give one time for every entry of data"
             )
         return given.values
+    if data.reordered:
+        raise ValueError(f"times is {in_which_order('times')}; dates as numbers, such as seconds since the first")
     times = np.asarray(given)
     if times.shape != (len(data),):
         raise ValueError(

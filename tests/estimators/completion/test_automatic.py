@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import rslm
 from plain import RIDGES
@@ -393,7 +394,8 @@ def test_wrong_settings_of_a_search(options, message):
 
 
 def test_no_time_to_search():
-    model = automatic(max_time=1e-9).fit(SMALL)
+    with pytest.warns(ConvergenceWarning, match="ended the search for settings before one was compared: rank 10, C="):
+        model = automatic(max_time=1e-9).fit(SMALL)
     assert (model.outcome_, model.path_, model.held_out_) == ("time", None, None)
     assert np.isfinite(model.transform(SMALL)).all()
 
@@ -436,7 +438,9 @@ def test_the_time_for_searching_ends(monkeypatch, number):
     solve, calls = stopping_after(number, lambda: late.append(1))
     monkeypatch.setattr(search, "solve", solve)
     monkeypatch.setattr(search, "time", SimpleNamespace(perf_counter=lambda: time.perf_counter() + 1e6 * len(late)))
-    model = automatic(max_time=1000.0).fit(SMALL)
+    said = "before one was compared" if number == 1 else "with 3 of them tried, and the best so far were used"
+    with pytest.warns(ConvergenceWarning, match=f"max_time=1000.0 has ended the search for settings {said}"):
+        model = automatic(max_time=1000.0).fit(SMALL)
     assert len(calls) == number
     assert model.converged_  # with all the time that is left
     assert np.isfinite(model.transform(SMALL)).all()

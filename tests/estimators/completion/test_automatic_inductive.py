@@ -1,9 +1,11 @@
 """InductiveCompletion without any setting: what it finds, and that it is never worse than effects alone."""
 
+import warnings
 from functools import cache
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import rslm
 from rslm import InductiveCompletion, MatrixCompletion
@@ -133,7 +135,9 @@ def test_other_losses(loss, given_settings):
     # With kinks the search would take half a minute: it is stopped, and what it has found then depends on the machine.
     stopped = loss == "absolute"
     model = InductiveCompletion(**given_settings, loss=loss, max_time=5.0 if stopped else None, random_state=0)
-    model.fit(given, row_features=A, column_features=B)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="max_time=5.0 has ended the search", category=ConvergenceWarning)
+        model.fit(given, row_features=A, column_features=B)
     if stopped and model.held_out_ is None:  # not even time for one setting
         return
     assert model.held_out_["model"] <= (1.0 if stopped else 0.95) * model.held_out_["effects"]

@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import rslm
 from plain import plain_completion
@@ -112,9 +113,20 @@ def test_a_batch_fit_polishes_it():
     assert model.converged_
     assert model.certificate_.primal == pytest.approx(cold.certificate_.primal, rel=1e-6)
     assert model.history_["objective"][0] == pytest.approx(before, rel=1e-9)  # it began where the stream had ended
-    assert model.partial_fit(part(MADE, 0, 600)).n_iter_ == 2  # a new stream
     other = model.set_params(rank=3).fit(MADE)  # another rank begins anew
     assert other.row_factors_.shape[1] == 3
+
+
+def test_a_fit_is_not_discarded_by_a_stream(tmp_path):
+    model = plain_completion(4, C, random_state=0).fit(MADE)
+    factors = model.col_factors_.copy()
+    model.save(tmp_path / "m")
+    for fitted in (model, rslm.load(tmp_path / "m"), streamed().fit(MADE)):
+        with pytest.raises(ValueError, match=r"fitted by fit.*warm_start=True.*new model"):
+            fitted.partial_fit(part(MADE, 0, 600))
+    np.testing.assert_array_equal(model.col_factors_, factors)
+    assert clone(model).partial_fit(part(MADE, 0, 600), None).n_iter_ == 2  # a new stream; y is ignored everywhere
+    assert model.score(MADE, None) == model.score(MADE)
 
 
 def test_samples_without_an_entry():

@@ -272,7 +272,8 @@ def test_a_C_that_is_given_stays_as_it_is(monkeypatch):
 
 def test_the_search_keeps_to_its_time():
     """No time for a whole trial; the fit has the best model so far."""
-    model = ImplicitCompletion(random_state=0, max_time=1e-6).fit(X)
+    with pytest.warns(ConvergenceWarning, match="has ended the search for settings before one was compared"):
+        model = ImplicitCompletion(random_state=0, max_time=1e-6).fit(X)
     assert model.path_ is None
     assert model.held_out_ is None
     assert model.outcome_ == "time"

@@ -47,6 +47,7 @@ def guess(
     sample: bytes, name: str, delimiter: str | None = None, header: bool | None = None, one_column: bool = False
 ) -> Dialect:
     """The dialect of a file that begins with `sample`; what is given is not guessed. `one_column`: one is enough."""
+    delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter  # as it is written on a command line
     if delimiter is not None and (not delimiter or set(delimiter) & set('"\r\n\0')):
         raise ValueError(
             f"the delimiter is {delimiter!r}, but a character that separates cells is needed, such as ',' or ';'"

@@ -180,7 +180,7 @@ class InductiveCompletion(Completion):
         check_tol(self.tol)
         reporter = Reporter(self, X, several=asked.searches)
         with self._solving() as interrupt:
-            layout, rank, start = self._chosen(layout, asked, interrupt, began, reporter)
+            layout, rank, start, complete = self._chosen(layout, asked, interrupt, began, reporter)
             left = time_left(self.max_time, began)
             if rank == 0 and not asked.fixed:
                 self._fit_effects(X, layout, left, reporter)
@@ -189,6 +189,8 @@ class InductiveCompletion(Completion):
                 self._last = self._fit(X, layout, rank, start, left, checkpoint, reporter).U
         self.C_, self.weighting_ = float(layout.C), float(layout.weighting)
         self.feature_weight_ = float(layout.feature_weight)
+        if not complete:
+            self._warn_of_unfinished_search(self.path_)
         return self
 
     def _layout(
@@ -227,24 +229,25 @@ class InductiveCompletion(Completion):
 
     def _chosen(
         self, layout: InductiveLayout, asked: Asked, interrupt: Interrupt, began: float, reporter: Reporter
-    ) -> tuple[InductiveLayout, int, Floats | None]:
-        """The layout with all settings, the limit on the rank, and where to start."""
+    ) -> tuple[InductiveLayout, int, Floats | None, bool]:
+        """The layout with all settings, the limit on the rank, where to start, and whether the search has ended."""
         self.path_, self.held_out_, self._intervals = None, None, None
         shape = layout.sides[0].width, layout.sides[1].width
         rank = rank_limit(asked.rank, shape)
         if not asked.searches:
-            return layout, rank, None
+            return layout, rank, None, True
         if layout.loss.binary and layout.one_class:  # the mean predicts them all, and nothing can be compared
-            return layout, rank if asked.fixed or not layout.mean else 0, None
+            return layout, rank if asked.fixed or not layout.mean else 0, None, True
         seed = int(as_generator(self.random_state).integers(2**31))
         of_rows, of_columns = layout.encodings
         described = of_rows.given is not None, of_columns.given is not None
         folds = inductive_folds(layout.data, described, np.random.default_rng(seed))
         if not folds:
-            return layout, rank, None
+            return layout, rank, None, True
         limit = None if self.max_time is None else SEARCHING * self.max_time
         ridges = ridges_of(AUTO, layout.data, layout.loss, None)
         assert ridges is not None
+        stopped = stop_when(interrupt, limit, began)
         search = InductiveSearch(
             layout,
             folds,
@@ -256,22 +259,22 @@ class InductiveCompletion(Completion):
             largest_rank=min(shape),
             n_threads=thread_count(self.n_threads),
             seed=seed,
-            stopped=stop_when(interrupt, limit, began),
+            stopped=stopped,
             callback=lambda at: reporter.callback(lambda now: at.at(now) | {"_trying": True}, at.scale),
             interrupt=interrupt,
         )
         with interrupt.within(limit, began):
             found = search.run()
         if found is None:
-            return layout, rank, None
+            return layout, rank, None, False
         self.path_ = found.path.table()
         self.held_out_ = {"mean": found.of_mean, "effects": found.of_effects, "model": found.error}
         chosen = cast(InductiveLayout, found.setting.applied(layout, None))
         self._intervals = found.intervals
         if found.alone:
             self.held_out_["model"] = found.of_effects
-            return chosen, 0, None
-        return chosen, found.setting.rank, found.start
+            return chosen, 0, None, not stopped()
+        return chosen, found.setting.rank, found.start, not stopped()
 
     def _fit_effects(self, X: Any, layout: InductiveLayout, max_time: float | None, reporter: Reporter) -> None:
         """Mean, row effects and column effects, which predict as well as anything with features and factors."""
@@ -289,7 +292,13 @@ class InductiveCompletion(Completion):
         self.residuals_ = self._residuals(data)
 
     def predict(
-        self, rows: Any, cols: ArrayLike | None = None, *, row_features: Any = None, column_features: Any = None
+        self,
+        rows: Any,
+        cols: ArrayLike | None = None,
+        *,
+        row_features: Any = None,
+        column_features: Any = None,
+        unseen: str = "error",
     ) -> Floats:
         """Predict the entries (rows[k], cols[k]).
 
@@ -301,11 +310,16 @@ class InductiveCompletion(Completion):
         row_features : array, DataFrame or scipy.sparse matrix, optional
             Features of new rows: `rows` are then positions in this table, or labels of its index.
         column_features : the same for `cols`, optional
+        unseen : {"error", "mean"}
+            Whether a row or column that `fit` has not seen, and whose features are not given, is an error, or predicted
+            like an average one.
         """
         check_is_fitted(self)
         if cols is None:
             return self._reconstructed(self._dense_samples(rows), row_features)
-        return self._entries(*self._factors(0, rows, row_features), *self._factors(1, cols, column_features))
+        left = self._of_rows(rows, unseen) if row_features is None else self._by_table(0, rows, row_features)
+        right = self._of_columns(cols, unseen) if column_features is None else self._by_table(1, cols, column_features)
+        return self._entries(*left, *right)
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(
@@ -388,11 +402,9 @@ class InductiveCompletion(Completion):
             return np.asarray(self._bases[known])
         return np.tile(self._bases.mean(axis=0), (data.shape[0], 1))
 
-    def _factors(self, side: int, wanted: Any, features: Any) -> tuple[Floats, Any]:
-        """Factors and effects of one side, and positions in them."""
-        labels, factors = ((self._rows, self._left), (self._cols, self._right))[side]
-        if features is None:
-            return factors, labels.positions(wanted)
+    def _by_table(self, side: int, wanted: Any, features: Any) -> tuple[Floats, Any]:
+        """Factors and effects of one side from its features, and positions in them."""
+        labels = (self._rows, self._cols)[side]
         ids = features.index.to_numpy() if hasattr(features, "index") and hasattr(features, "iloc") else None
         table = as_features(f"{labels.kind}_features", features, None, None)
         factors, n = self._by_features(side, features, table), table.shape[0]

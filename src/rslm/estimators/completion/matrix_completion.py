@@ -106,7 +106,8 @@ class MatrixCompletion(Averaging):
         gap is at most `tol`.
     max_time : float, optional
         Seconds after which the fit stops and keeps the best answer so far. `fit` returns within two more seconds, as it
-        does after Ctrl-C. The answer satisfies the bounds; if there was no time for a certificate, it says so.
+        does after Ctrl-C. The answer satisfies the bounds; if there was no time for a certificate, it says so. A search
+        for settings that was cut short is a ConvergenceWarning.
     warm_start : bool, default=False
         Whether `fit` starts from the subspace that the last `fit` or `partial_fit` has found, if the number of features
         and the rank are the same.
@@ -120,7 +121,8 @@ class MatrixCompletion(Averaging):
     Attributes
     ----------
     row_factors_, col_factors_ : arrays (n_samples, rank) and (n_features, rank)
-        W = row_factors_ @ col_factors_.T.
+        W = row_factors_ @ col_factors_.T. They may have more columns than `rank_`, which does not count those that
+        are 0 up to rounding; features in units of their own add one, and `average` multiplies them.
     intercept_, row_effects_, col_effects_ : float, arrays (n_samples,) and (n_features,)
         A prediction is intercept_ + row_effects_[i] + col_effects_[j] + W[i, j]. A row without an observed entry is
         predicted by the other terms. Without effects, rows and columns without an entry have the average factor.
@@ -237,8 +239,9 @@ class MatrixCompletion(Averaging):
             Weights that multiply the losses of the observed entries: an entry of weight 2 counts twice, one of weight 0
             is left out. An array or DataFrame of the shape of X, a scipy.sparse matrix with one weight for
             every observed entry, an array with one number for every observed entry, row by row, or one for every
-            sample; the name of a column, if X is the path of a table or a Dask DataFrame. Not where X has weights of
-            its own: an ObservedMatrix, or prepared data.
+            sample; the name of a column, if X is the path of a table or a Dask DataFrame. If the entries of X were
+            given in another order than row by row, use `weights` of `ObservedMatrix.from_ratings`. Not where X has
+            weights of its own: an ObservedMatrix, or prepared data.
         checkpoint : path, optional
             A file that is written from time to time during the fit. After an interruption of any kind, the same `fit`
             continues from it to bitwise the same answer; a `fit` that has converged returns at once. It also continues
@@ -258,6 +261,7 @@ class MatrixCompletion(Averaging):
         check_average(self.average, self._checked_loss(), self.bounds, client)
         layout, start = self._layout(X, client, sample_weight, asked), None
         self._warn_of_beyond(layout)
+        self._warn_of_equal(X, layout)
         check_max_time(self.max_time)
         check_tol(self.tol)
         self._stream = None
@@ -282,6 +286,8 @@ class MatrixCompletion(Averaging):
                     self._average(layout, result, interrupt, time_left(self.max_time, began), reporter)
 
             self._fit(X, layout, limit, start, left, file, reporter, then)
+        if not chosen.complete:
+            self._warn_of_unfinished_search(chosen.path)
         return self
 
     def _chosen(

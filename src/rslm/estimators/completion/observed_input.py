@@ -55,15 +55,23 @@ class ObservedInput(Estimator):
                 raise ValueError(
                     f"X has {X.shape[1]} features, but fit was given {self.n_features_in_}{self._arranged(X)}"
                 )
-            elif X.col_ids is not None and not self._cols.same(X.col_ids):
-                raise ValueError(f"X has other column ids than fit was given, or in another order{self._arranged(X)}")
+            else:
+                self._check_columns(X, self._arranged(X))
             return X
         if fitting:
             check_wide(X)
         kinds = [np.float64, np.float32]
         checked = checked_data(self, X, reset=fitting, accept_sparse=True, dtype=kinds, ensure_all_finite=False)
         table = X if hasattr(X, "columns") else checked  # a table has ids
-        return ObservedMatrix.from_any(table, allow_empty=not fitting)
+        data = ObservedMatrix.from_any(table, allow_empty=not fitting)
+        if not fitting:
+            self._check_columns(data, "; X[model.col_ids_] has the columns of the fit, if they are all there")
+        return data
+
+    def _check_columns(self, data: ObservedMatrix, advice: str) -> None:
+        """An error if columns have other ids than those of `fit`; without ids they are taken by position."""
+        if data.col_ids is not None and not self._cols.same(data.col_ids):
+            raise ValueError(f"X has other column ids than fit was given, or in another order{advice}")
 
     def _arranged(self, X: ObservedMatrix) -> str:
         """How X gets the columns of the fit, if both have ids."""
@@ -106,7 +114,7 @@ def with_sample_weight(data: ObservedMatrix, sample_weight: Any) -> ObservedMatr
         return data.weighted(sample_weight)
     counts = data.row_counts()
     if len(data) != data.shape[0]:
-        return data.weighted(np.repeat(np.asarray(sample_weight), counts))
+        return data.weighted(data.with_values(np.repeat(np.asarray(sample_weight), counts)))
     if (counts != 1).any():
         raise ValueError(
             f"sample_weight has {len(data)} numbers, and X has as many samples as observed entries: which are "
@@ -163,8 +171,13 @@ def _unknown(ids: Ids, labels: Labels) -> list[int]:
 
 def refuse_sparse(X: Any, instead: str) -> None:
     """Raise an error if `predict` is given sparse data; `instead` says what to call."""
-    if sparse.issparse(X) or isinstance(X, ObservedMatrix):
+    if is_sparse(X):
         raise ValueError(f"predict(X) would give a dense result for sparse data; {instead}")
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X stores its observed entries only, and is no dense array with NaN for missing."""
+    return bool(sparse.issparse(X)) or isinstance(X, ObservedMatrix)
 
 
 def on_cluster(X: Any) -> bool:

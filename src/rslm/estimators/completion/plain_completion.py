@@ -17,6 +17,7 @@ from rslm.estimators.completion.bounds import as_box, from_plain, to_plain, warn
 from rslm.estimators.completion.completion import Completion
 from rslm.estimators.completion.fold_in import Offsets, Subspace
 from rslm.estimators.completion.layout import Layout
+from rslm.estimators.completion.observed_input import is_sparse
 from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.completion.unobserved import unobserved
 from rslm.estimators.persistence import Form
@@ -37,6 +38,17 @@ class PlainCompletion(Completion):
         """Warn of observed values beyond the bounds."""
         if layout.box is not None and not layout.loss.binary:
             warn_of_beyond(layout.box, layout.data, layout.beyond(layout.box))
+
+    def _warn_of_equal(self, X: Any, layout: Layout) -> None:
+        """Warn of stored ones, where what is not stored is meant to be zero; NaN in a dense array is missing."""
+        if not (layout.at_hand and is_sparse(X)) or layout.loss.binary or layout.data.density == 1.0:
+            return
+        lowest, highest = layout.data.values.min(), layout.data.values.max()
+        if lowest == highest > 0:
+            warn_caller(
+                f"all observed values are {highest:g}, so that all predictions are; if what is missing was not taken, "
+                "clicked or bought, use ImplicitCompletion"
+            )
 
     def _warn_of_unobserved(self, layout: Layout) -> None:
         data, alike = layout.data, layout.alike
@@ -66,13 +78,16 @@ class PlainCompletion(Completion):
             )
         return advice
 
-    def predict(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+    def predict(self, rows: Any, cols: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """Predict the entries (rows[k], cols[k]).
 
         Parameters
         ----------
         rows, cols : arrays of one length
             Positions, or ids where `fit` was given ids. Without `cols`, `rows` is a dense matrix X of samples.
+        unseen : {"error", "mean"}
+            Whether a row or column that `fit` has not seen is an error, or predicted without effect and factors: by
+            intercept_ and the effect of the other side. Without effects, it has the average factors.
 
         Returns
         -------
@@ -83,18 +98,17 @@ class PlainCompletion(Completion):
         check_is_fitted(self)
         if cols is None:
             return self._reconstructed(self._dense_samples(rows))
-        i, j = self._rows.positions(rows), self._cols.positions(cols)
-        return self._entries(self._left, i, self._right, j)
+        return self._entries(*self._of_rows(rows, unseen), *self._of_columns(cols, unseen))
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+    def predict_proba(self, rows: Any, cols: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """The probability of the second class, 1, for the entries whose decision values `predict` gives.
 
         Parameters
         ----------
-        rows, cols : as in `predict`
+        rows, cols, unseen : as in `predict`
         """
-        return self._checked_loss().probability(self.predict(rows, cols))
+        return self._checked_loss().probability(self.predict(rows, cols, unseen=unseen))
 
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """R² of the prediction on the observed entries of X; for a loss of two classes the fraction of correct ones.
@@ -126,6 +140,8 @@ class PlainCompletion(Completion):
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
+            Of an ObservedMatrix with ids, where `fit` was given ids too, columns are found by id, so that it needs only
+            those that have an entry.
         top : int, default=10
             Maximum number of columns for each sample.
 

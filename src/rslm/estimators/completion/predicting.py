@@ -19,6 +19,7 @@ from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import ObservedInput, check_rows_alike, refuse_sparse
 from rslm.estimators.completion.ridges import Ridges
+from rslm.estimators.completion.unseen import places
 from rslm.estimators.scaling import extreme_scale
 from rslm.evaluation.dual import sum_in_blocks
 from rslm.kernels import Columns, predict_pairs
@@ -91,7 +92,30 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
         """The predictions of entries at these positions in the factors."""
         if i.shape != j.shape:
             raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
-        return clipped(predict_pairs(i, j, left, right, thread_count(self.n_threads)), self._box, i, j)
+        values, box = predict_pairs(i, j, left, right, thread_count(self.n_threads)), self._box
+        if box is None:
+            return values
+        # Positions beyond the factors of the fit stand for what it has not seen, which has no bounds of its own.
+        rows, cols = len(self.row_factors_), len(self.col_factors_)
+        bounded = ((i < rows) | (box.shape[0] == 1)) & ((j < cols) | (box.shape[1] == 1))
+        values[bounded] = clipped(values[bounded], box, i[bounded], j[bounded])
+        return values
+
+    def _of_rows(self, wanted: Any, unseen: str) -> tuple[Floats, Indices64]:
+        """Factors and effects of rows, and positions in them; without location, an unseen row has average factors."""
+        factors = self.row_factors_.mean(axis=0) * (self._ridges is None)
+        return places(self._rows, wanted, self._left, np.append(factors, [0.0, 1.0]), unseen)
+
+    def _of_columns(self, wanted: Any, unseen: str) -> tuple[Floats, Indices64]:
+        """The same for columns."""
+        factors = self.col_factors_.mean(axis=0) * (self._ridges is None)
+        found = places(self._cols, wanted, self._right, np.append(factors, [1.0, self.intercept_]), unseen)
+        if len(found[0]) > len(self.col_factors_) and getattr(self._subspace, "units", None) is not None:
+            raise ValueError(
+                "features were divided by their standard deviations, so nothing is known of one that fit has not seen; "
+                "leave unknown columns out"
+            )
+        return found
 
     def _dense_samples(self, X: Any) -> ObservedMatrix:
         refuse_sparse(X, "use predict(rows, cols) for single entries or transform(X) for a filled matrix")

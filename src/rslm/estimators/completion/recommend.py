@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.data import Labels, ObservedMatrix, parts
 from rslm.estimators.choices import is_whole
 from rslm.estimators.completion.bounds import clipped
+from rslm.estimators.completion.observed_input import columns_by_id
 from rslm.estimators.completion.predicting import Predicting
 from rslm.evaluate.largest import largest
 from rslm.runtime.threads import thread_count
@@ -61,7 +62,7 @@ class Recommending(Predicting):
 
     def _recommended_for(self, X: Any, top: int, row_features: Any = None) -> tuple[list[NDArray[Any]], list[Floats]]:
         check_is_fitted(self)
-        data = self._observed(X, fitting=False)
+        data = self._observed(columns_by_id(X, self._cols), fitting=False)
         codes, features = self._folded(data, row_features)
         return self._recommended(np.arange(len(codes)), codes, features, top, data)
 

@@ -62,9 +62,10 @@ class PartialFit(PlainCompletion):
         Every batch of 512 samples is one step for the subspace and the effects of the features: a Newton step with the
         curvature of all samples so far. Older samples are forgotten slowly; there is no learning rate. Samples should
         come in random order, hundreds of them in a call. Afterwards `transform`, `predict(X)` and `recommend_for` take
-        any samples; `row_factors_`, `row_effects_`, `residuals_` and `row_ids_` are those of the last X. A `fit` with
-        ``warm_start=True`` starts from the answer; after a `fit`, a new stream begins. Bounds, weighting and losses
-        with kinks are not possible, and there is no certificate.
+        any samples; `row_factors_`, `row_effects_`, `residuals_` and `row_ids_` are those of the last X, so that
+        ``predict(rows, cols)`` and `recommend` answer for its samples only. A `fit` with ``warm_start=True`` starts
+        from the answer. A stream cannot continue a `fit`: a model that was fitted by `fit` is an error. Bounds,
+        weighting and losses with kinks are not possible, and there is no certificate.
 
         The first call sets what is "auto": the ridges of the effects, whether features are standardised, and C, which
         is searched by held-out entries of its samples, unless ``effects=None``. `rank` is then 10, or less where there
@@ -73,7 +74,8 @@ class PartialFit(PlainCompletion):
         Parameters
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix of shape (n_samples, n_features)
-            As in `fit`. The first call needs at least as many samples as the rank; if `rank` is None, it sets the rank.
+            As in `fit`; every row is a whole new sample. The first call needs at least as many samples as the rank; if
+            `rank` is None, it sets the rank.
         y : ignored
         sample_weight : numbers ≥ 0, optional
             Weights of the entries, as in `fit`.
@@ -82,6 +84,12 @@ class PartialFit(PlainCompletion):
         stream = self._stream
         if stream is not None:
             self._check_same(stream)
+        elif hasattr(self, "certificate_"):
+            raise ValueError(
+                "this model was fitted by fit, whose answer partial_fit would discard: a stream starts with "
+                "partial_fit. To continue the fit with more data, set warm_start=True and call fit with all samples; "
+                "to start a stream, use a new model: sklearn.base.clone(model)"
+            )
         data = self._observed(X, fitting=stream is None, sample_weight=sample_weight)
         if len(data) == 0:  # nothing to learn from; in a first call it is an error
             return self

@@ -21,6 +21,7 @@ from rslm.estimators.callbacks import Reporter
 from rslm.estimators.choices import is_auto, is_whole, needs_distributed
 from rslm.estimators.completion.observed_input import ObservedInput, columns_by_id, on_cluster, refuse_sparse
 from rslm.estimators.completion.recommend import check_known, known_from_arrays, known_to_arrays, listed, recommended
+from rslm.estimators.completion.unseen import places
 from rslm.estimators.implicit.confidence import check_confidence, interactions, look_like_times
 from rslm.estimators.implicit.item_space import ItemSpace
 from rslm.estimators.implicit.layout import ImplicitLayout
@@ -105,8 +106,9 @@ class ImplicitCompletion(ObservedInput):
     path_ : dict of arrays, or None
         rank, C, alpha0, weighting, score and seconds of all settings that were tried; None if all were given.
     held_out_ : dict or None
-        The metric on held-out items: of "popularity", the items that most users took, and of the "model". The latter is
-        the best of all trials, so it is slightly optimistic; hold out items of your own to measure it.
+        The `metric`, "ndcg@100" by default, on held-out items: of "popularity", the items that most users took, and of
+        the "model". The latter is the best of all trials, so it is slightly optimistic; hold out items of your own to
+        measure it.
     certificate_ : Certificate
         The objective and a lower bound on the objective of any matrix.
     history_ : dict of arrays
@@ -242,6 +244,8 @@ class ImplicitCompletion(ObservedInput):
                 data.cluster.forget()
             reporter.done()
         self._warn_if_not_converged()
+        if not found.complete:
+            self._warn_of_unfinished_search(found.path)
         self._warn_of_empty(data)
         if not result.V.any():
             warn_caller("the fit was stopped before it had an answer, so all scores are 0; raise max_time")
@@ -320,13 +324,15 @@ class ImplicitCompletion(ObservedInput):
 
     # ---- scores --------------------------------------------------------------------------------------------------
 
-    def predict(self, rows: Any, cols: ArrayLike | None = None) -> Floats:
+    def predict(self, rows: Any, cols: ArrayLike | None = None, *, unseen: str = "error") -> Floats:
         """The scores of the entries (rows[k], cols[k]): near 1 for what a user would take, near 0 for most.
 
         Parameters
         ----------
         rows, cols : arrays of one length
             Positions, or ids where `fit` was given ids. Without `cols`, `rows` is a dense matrix X of new users.
+        unseen : {"error", "mean"}
+            Whether a user or item that `fit` has not seen is an error, or scored as an average user, and by 0.
 
         Returns
         -------
@@ -337,10 +343,11 @@ class ImplicitCompletion(ObservedInput):
         if cols is None:
             refuse_sparse(rows, "use recommend_for(X) for the best items, or predict(rows, cols) for single entries")
             return np.asarray(self._folded(self._interactions(rows, fitting=False)) @ self.col_factors_.T)
-        i, j = self._rows.positions(rows), self._cols.positions(cols)
+        users, i = places(self._rows, rows, self.row_factors_, self._average_user, unseen)
+        items, j = places(self._cols, cols, self.col_factors_, np.zeros(self.col_factors_.shape[1]), unseen)
         if i.shape != j.shape:
             raise ValueError(f"rows and cols must have the same length; got {len(i)} and {len(j)}")
-        return predict_pairs(i, j, self.row_factors_, self.col_factors_, thread_count(self.n_threads))
+        return predict_pairs(i, j, users, items, thread_count(self.n_threads))
 
     def score(self, X: Any, y: object = None) -> float:
         """The `metric` of the ranking of items that the model was not fitted to; larger is better.
