@@ -10,20 +10,28 @@ METHODS = {
     "HankelModel": "`HankelModel`",
     "ARIMA": "ARIMA",
     "ETS": "exponential smoothing (ETS)",
-    "UC": "unobserved components",
+    "UnobservedComponents": "unobserved components",
     "Theta": "Theta",
-    "naive": "seasonal naive",
+    "seasonal naive": "seasonal naive",
+    "naive": "last value",
 }
 SERIES = {
-    "air-passengers": "logarithm of air passengers",
-    "co2": "weekly carbon dioxide",
+    "log air passengers": "logarithm of air passengers",
+    "carbon dioxide": "weekly carbon dioxide",
+    "sinusoids": "sinusoids, white noise",
+    "correlated": "sinusoids, correlated noise",
+    "season": "trend and season",
+    "season, correlated": "trend and season, correlated noise",
+    "15 % missing": "trend and season, 15 % missing",
+    "walk": "trend and season, level that wanders",
+    "break": "trend and season, level that jumps once",
 }
 
 
 def forecasts() -> str:
     real, made = find("forecasts-real"), find("forecasts-generated")
     lines = []
-    for row in real.rows:
+    for row in sorted(real.rows, key=lambda row: float(row["MASE"])):
         other = first(made.rows, method=row["method"])
         lines.append(
             [
@@ -39,7 +47,9 @@ def forecasts() -> str:
     title = f"{real.facts['series']} real series: MASE"
     head = ["", title, "worst relative to naive", "90 % intervals cover", "CPU s"]
     head += [f"{made.facts['series']} generated: MASE", "cover"]
-    return with_circumstances(table(head, lines), real, made)
+    best = [METHODS[min(of.rows, key=lambda row: float(row["MASE"]))["method"]] for of in (real, made)]
+    words = f"The lowest error on the real series is that of {best[0]}, on the generated ones that of {best[1]}."
+    return with_circumstances(f"{table(head, lines)}\n{words}", real, made)
 
 
 def intervals() -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from measured.store import find
 from measured.written import Columns, columns, fixed, share, with_circumstances
 
+INPUTS = {"AR(1)": "filtered noise", "multi-sine": "30 sinusoids"}
+
 
 def systems() -> str:
     report = find("systems")
     asked: Columns = {
-        "input": ("input", str),
+        "input": ("input", lambda name: INPUTS.get(str(name), str(name))),
         "noise": ("noise", str),
         "size": ("size", str),
         "rslm": ("ours", fixed(3)),
