@@ -14,13 +14,17 @@ entries is 0.01 instead of 7, after 60 iterations instead of 150.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
+from rslm.continuation.stage import Stage
 from rslm.problem import Problem
 
-CARRIED = 3.0  # C relative to the one at which outliers carry no factor, above which the path begins with a smaller C
-STEP = 10.0  # factor from one C to the next
+CARRIED = 10.0  # C relative to the one at which outliers carry no factor, above which a smaller C pays
+FIRST = 3.0  # the smallest C, likewise
+STEP = 10.0  # largest factor from one C to the next
+LARGEST = 1e6  # factor by which C is divided
 
 
 def resisting(problem: Problem, usual: float) -> list[float]:
@@ -28,10 +32,21 @@ def resisting(problem: Problem, usual: float) -> list[float]:
 
     `usual` is the usual size of the targets.
     """
-    ratio, factors = problem.C / resisting_C(problem, usual), [1.0]
-    while ratio > CARRIED * factors[0]:
-        factors.insert(0, STEP * factors[0])
-    return factors[:-1]
+    ratio = problem.C / resisting_C(problem, usual)
+    if ratio <= CARRIED:
+        return []
+    whole = min(ratio / FIRST, LARGEST)
+    steps = math.ceil(math.log(whole) / math.log(STEP))
+    return [float(whole ** (k / steps)) for k in range(steps, 0, -1)]
+
+
+def with_smaller_C(stage: Stage, factor: float) -> Stage:
+    """A stage with its C divided by a factor, and likewise the ridges of effects, which W shall not have to replace."""
+    problem, location = stage.problem, stage.problem.location
+    if location is not None:
+        assert location.spread is not None
+        location = location.scaled(1.0 / factor).measured(location.spread)
+    return stage.relaxed("C", factor, replace(problem, C=problem.C / factor, location=location))
 
 
 def resisting_C(problem: Problem, usual: float) -> float:

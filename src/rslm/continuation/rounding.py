@@ -30,7 +30,7 @@ from functools import partial
 import numpy as np
 
 from rslm.certificate import Certificate
-from rslm.continuation.outliers import resisting
+from rslm.continuation.outliers import resisting, with_smaller_C
 from rslm.continuation.stage import Stage, Stages, stirred
 from rslm.evaluation.objective import Evaluation
 from rslm.inner.choose import has_solver
@@ -68,19 +68,20 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
     reach, own = interval.reach, interval.rounding
     usual = _usual_error(problem)
     wide, delta = own * reach >= WIDE * usual, _first_rounding(interval, usual, usual)
+    narrowest = math.inf
     if from_data:
         smaller = resisting(problem, usual)
         square = _squared(problem, reach / (SQUARE * usual))
-        reached = yield _with_smaller_C(square, smaller[0]) if smaller else square
+        reached = yield with_smaller_C(square, smaller[0]) if smaller else square
         for C in [*smaller, None]:
             if not wide:
                 # If no error is larger than ε, the loss is 0 already, and any width will do.
                 typical = Errors(problem, interval, reached.evaluation).typical or usual
-                delta = _first_rounding(interval, typical, usual)
+                delta = narrowest = min(_first_rounding(interval, typical, usual), narrowest)
             if C is not None:
                 eased = Stage(problem, limit=LIMIT, start=stirred(reached.evaluation))
                 eased = eased if wide else _rounded(eased, max(delta, 0.0))
-                reached = yield _with_smaller_C(eased, C)
+                reached = yield with_smaller_C(eased, C)
     if wide:
         yield Stage(problem, last=True)
         return
@@ -114,11 +115,6 @@ def _first_rounding(interval: Interval, typical: float, usual: float) -> float:
     """The first δ, in addition to that of the loss, for errors of a `typical` size."""
     width = usual * 2.0 ** math.floor(math.log2(FIRST * typical / usual))
     return width / interval.reach - interval.rounding
-
-
-def _with_smaller_C(stage: Stage, factor: float) -> Stage:
-    """A stage with its C divided by a factor."""
-    return stage.relaxed("C", factor, replace(stage.problem, C=stage.problem.C / factor))
 
 
 def _rounded(stage: Stage, delta: float) -> Stage:
