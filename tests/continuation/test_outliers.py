@@ -1,9 +1,11 @@
 """Losses that resist outliers: the path begins with a C at which outliers carry no factor."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from rslm import MatrixCompletion, Problem, solve
+from rslm import MatrixCompletion, ObservedMatrix, Problem, solve
 from rslm.continuation.outliers import CARRIED, FIRST, LARGEST, STEP, resisting, resisting_C, with_smaller_C
 from rslm.continuation.stage import Stage
 from rslm.location import Location
@@ -40,6 +42,8 @@ def test_weak_factors_are_found_in_spite_of_outliers_at_any_large_C(seed, C):
     problem = Problem(Absolute(), Entries(X.T), C=C)
     found = solve(problem, RANK, random_state=0)
     assert rms_of_missing(truth, X, (found.U @ found.V.T).T) < 0.05
+    of_truth = C * np.nansum(np.abs(X - truth)) + 0.5 * np.linalg.norm(truth, "nuc") ** 2
+    assert found.certificate.primal < of_truth
     left, values, _ = np.linalg.svd(truth.T, full_matrices=False)
     near = solve(problem, RANK, start=left[:, :RANK] * np.sqrt(values[:RANK]))
     assert found.certificate.primal <= 1.005 * near.certificate.primal
@@ -81,6 +85,14 @@ def test_it_depends_neither_on_the_units_of_the_data_nor_on_the_slope_of_the_los
     limit = resisting_C(Problem(Absolute(), Entries(X), C=1.0), 0.75)
     assert resisting_C(Problem(Absolute(), Entries(10 * X), C=1.0), 7.5) == pytest.approx(10 * limit)
     assert resisting_C(Problem(Huber(0.1), Entries(X), C=1.0), 0.75) == pytest.approx(10 * limit)
+
+
+def test_weights_pull_harder():
+    _, X = with_outliers(0)
+    weighted = ObservedMatrix.from_any(X)
+    weighted = replace(weighted, weights=np.full(len(weighted), 4.0))
+    limits = [resisting_C(Problem(Absolute(), Entries(data), C=1.0), 0.75) for data in (X, weighted)]
+    assert limits[0] == pytest.approx(4.0 * limits[1])
 
 
 @pytest.mark.parametrize("loss", [Square(), Hinge()])
