@@ -26,7 +26,7 @@ def free_stages(problem: Problem, rank: int, from_data: bool) -> Stages:
     while stage is not None:
         if from_data and stage.problem.loss.quadratic:
             for easier in easier_problems(stage.problem, rank):
-                factor = stage.problem.C / easier.C
+                factor = (stage.amount("C") or 1.0) * stage.problem.C / easier.C
                 yield replace(stage, last=False, sharp=False).relaxed("C", factor, easier)
         reached = yield stage
         stage = advance(path, reached)

@@ -9,6 +9,9 @@ reduces δ:
 - then slowly, until rounding can change at most a small part of the objective;
 - and further, if rounding may be what keeps the duality gap open.
 
+Where C is so large that outliers could have a factor of their own, the square loss and the first rounded ones have a
+smaller C, see `continuation.outliers`.
+
 With such a loss, truncated conjugate gradients soon amplify a rounding error to the accuracy of a step, so two machines
 take different paths. The answer must not depend on the path: the first width is a median of the targets times a power
 of 2, and the last stages are solved so far beyond the tolerance that the influence of the path is negligible.
@@ -27,6 +30,7 @@ from functools import partial
 import numpy as np
 
 from rslm.certificate import Certificate
+from rslm.continuation.outliers import resisting, with_smaller_C
 from rslm.continuation.stage import Stage, Stages, stirred
 from rslm.evaluation.objective import Evaluation
 from rslm.inner.choose import has_solver
@@ -63,17 +67,24 @@ def rounded_stages(problem: Problem, from_data: bool) -> Stages:
     interval = loss.interval
     reach, own = interval.reach, interval.rounding
     usual = _usual_error(problem)
-    width = FIRST * usual
+    wide, delta = own * reach >= WIDE * usual, _first_rounding(interval, usual, usual)
+    narrowest = math.inf
     if from_data:
-        reached = yield _squared(problem, reach / (SQUARE * usual))
-    if own * reach >= WIDE * usual:
+        smaller = resisting(problem, usual)
+        square = _squared(problem, reach / (SQUARE * usual))
+        reached = yield with_smaller_C(square, smaller[0]) if smaller else square
+        for C in [*smaller, None]:
+            if not wide:
+                # If no error is larger than ε, the loss is 0 already, and any width will do.
+                typical = Errors(problem, interval, reached.evaluation).typical or usual
+                delta = narrowest = min(_first_rounding(interval, typical, usual), narrowest)
+            if C is not None:
+                eased = Stage(problem, limit=LIMIT, start=stirred(reached.evaluation))
+                eased = eased if wide else _rounded(eased, max(delta, 0.0))
+                reached = yield with_smaller_C(eased, C)
+    if wide:
         yield Stage(problem, last=True)
         return
-    if from_data:
-        # If no error is larger than ε, the loss is 0 already, and any width will do.
-        errors = Errors(problem, interval, reached.evaluation)
-        width = FIRST * (errors.typical or usual)
-    delta = usual * 2.0 ** math.floor(math.log2(width / usual)) / reach - own
     while delta > own:
         rounded = _rounded(Stage(problem), delta)
         reached = yield replace(rounded, limit=LIMIT)
@@ -98,6 +109,12 @@ def _usual_error(problem: Problem) -> float:
     if problem.location is None or problem.loss.binary:
         return usual_size(some)
     return usual_size(some - np.median(some)) or usual_size(some)
+
+
+def _first_rounding(interval: Interval, typical: float, usual: float) -> float:
+    """The first δ, in addition to that of the loss, for errors of a `typical` size."""
+    width = usual * 2.0 ** math.floor(math.log2(FIRST * typical / usual))
+    return width / interval.reach - interval.rounding
 
 
 def _rounded(stage: Stage, delta: float) -> Stage:

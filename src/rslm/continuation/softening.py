@@ -45,7 +45,7 @@ def bounded_stages(problem: Problem, path: Stages, from_data: bool) -> Stages:
     least = epsilon * first / STIFFEST
     stage: Stage | None = next(path)
     while stage is not None:
-        if not stage.last and stage.replaced:  # a square loss in place of the problem's, or a smaller C
+        if not stage.last and stage.problem.loss.quadratic:  # in place of the problem's loss, or with a smaller C
             reached = yield stage.relaxed("bounds", math.inf)
             if from_data:
                 start, from_data = moved_inward(box, reached.evaluation, problem.row_scale), False
@@ -60,7 +60,7 @@ def bounded_stages(problem: Problem, path: Stages, from_data: bool) -> Stages:
         if not stage.last:  # so do the next ones: bounds become stiffer together with the loss
             reached = yield replace(soft(stage, box, epsilon, expected), start=start)
             start = None
-            if not _paid_little(reached.evaluation) and epsilon > least:
+            if not (stage.replaced or _paid_little(reached.evaluation)) and epsilon > least:
                 expected, epsilon = reached.evaluation.multipliers(), epsilon / STIFFER
             stage = advance(path, reached)
             continue

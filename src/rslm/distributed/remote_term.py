@@ -87,6 +87,9 @@ class Shards(Measurement):
     def _weighted(self) -> bool:
         return any(self.cluster.each("weighted")) if self.tasks is None else self.tasks.weighted
 
+    def sum_of_squared_weights(self) -> float:
+        return float(sum(self.cluster.each("sum_of_squared_weights"))) if self.weighted else float(len(self))
+
     @property
     def narrow(self) -> bool:
         """As `Tasks.narrow`."""

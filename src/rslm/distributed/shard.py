@@ -303,6 +303,9 @@ class Shard:
         """Whether observations have weights."""
         return self.data.weighted
 
+    def sum_of_squared_weights(self) -> float:
+        return self.data.sum_of_squared_weights()
+
     def largest(self) -> float:
         return float(np.abs(self.data.values).max(initial=0.0))
 

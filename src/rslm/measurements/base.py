@@ -48,6 +48,10 @@ class Measurement(ABC):
         """Whether observations have weights."""
         return self.weights is not None
 
+    def sum_of_squared_weights(self) -> float:
+        """Σω² over the observations; their number where they have no weights."""
+        return float(len(self)) if self.weights is None else float(np.sum(np.square(self.weights, dtype=np.float64)))
+
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def with_values(self, values: Floats) -> Self:

@@ -159,7 +159,9 @@ class Search:
                 return None
             best = min(self.errors, key=self._key)
         points = self.points.get(best)
-        start = points[0] if points is not None and len(self.folds) == 1 else None
+        # With outliers, a fit that starts from the data may end at another local minimum than the fits to the folds.
+        resistant = self.loss.interval is not None and not self.loss.binary
+        start = points[0] if points is not None and (len(self.folds) == 1 or resistant) else None
         found = Found(
             best, self.errors[best], self.path, start, of_mean, of_effects, self.noise if best.by_noise else None
         )
