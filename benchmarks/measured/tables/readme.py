@@ -27,7 +27,7 @@ def averages() -> list[str]:
     rows = [row for row in find("averaging").rows if row["data"] == "ML-1M seed 0" and row["rank"] == 10]
     ours, other = (first(rows, method=name) for name in ("average 100", "myFM 200"))
     cells = [f"{row['RMSE']:.4f} in {row['CPU s']:.0f} CPU s" for row in (ours, other)]
-    return ["the same, Bayesian averages at rank 10", cells[0], f"{cells[1]}, myFM", "recommenders"]
+    return ["the same, Bayesian averages at rank 10", cells[0], f"{cells[1]}, myFM", "averages"]
 
 
 def clicks() -> list[str]:
