@@ -116,7 +116,7 @@ docs: $(VENV)/.docs
 paper: $(VENV)/.plot
 	@PYTHONPATH=benchmarks $(BIN)/python -m paper $(ONLY) $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS))
 
-# An hour and a half; it may be stopped at any time, and continues from there. ONLY="clicks panels": some of the studies.
+# Two hours; it may be stopped at any time, and continues from there. ONLY="clicks panels": some of the studies.
 # AGAIN=1: also those that are stored at this commit. The kernels are compiled for all instruction sets, which one table needs.
 benchmarks: $(VENV)/.built-all $(VENV)/.bench
 	@PYTHONPATH=benchmarks $(BIN)/python -m measured $(ONLY) $(if $(AGAIN),--again)

@@ -93,11 +93,12 @@ def today() -> str:
 
 
 def commit() -> str:
-    """The commit of the sources, with a plus if files of the package or of the benchmarks differ from it."""
-    git = ["git", "-C", str(ROOT)]
+    """The last commit that has changed the package or a benchmark, with a plus if files differ from it."""
+    git, sources = ["git", "-C", str(ROOT)], ["--", "src", "CMakeLists.txt", "benchmarks/*.py", ":!benchmarks/measured"]
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True)
-        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "benchmarks/*.py"], check=False)
+        last = [*git, "log", "-1", "--format=%h", "--abbrev=10", *sources]
+        head = subprocess.run(last, capture_output=True, text=True, check=True)
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", *sources], check=False)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return head.stdout.strip() + ("+" if changed.returncode else "")

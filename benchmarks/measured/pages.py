@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from common import ROOT
+from measured.store import NotMeasuredError
 from measured.tables import TABLES
 from rslm.storage.atomic import atomic_text
 
@@ -34,7 +35,11 @@ def write() -> list[Path]:
     changed = []
     for page in pages():
         text = page.read_text(encoding="utf-8")
-        new = filled(text)
+        try:
+            new = filled(text)
+        except NotMeasuredError as absent:
+            print(f"{page.name} is left as it is: {absent}")
+            continue
         if new != text:
             with atomic_text(page) as file:
                 file.write(new)

@@ -104,3 +104,10 @@ def test_a_transposed_panel():
         for one in warned(lambda: PanelCompletion(1, C=1.0, random_state=0).fit(outcomes, treated))
         if "dates" in one
     ]
+
+
+@pytest.mark.parametrize("column", [["x"] * 30, pd.date_range("2024", periods=30).to_list()], ids=["text", "dates"])
+def test_a_column_of_polars_is_named(column):
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match="Column 'b' of X"):
+        MatrixCompletion(1, 1.0).fit(polars.DataFrame({"a": RNG.standard_normal(30), "b": column}))

@@ -1,4 +1,4 @@
-"""Implicit feedback beside other tools."""
+"""Implicit feedback compared with other tools."""
 
 from __future__ import annotations
 

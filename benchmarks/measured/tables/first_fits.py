@@ -31,6 +31,19 @@ TASKS = {
 BASELINES = "mean", "effects", "effects-scaled"
 
 
+OTHERS = {
+    "cornac-MF": "cornac MF",
+    "ridge-dummies": "one ridge regression with a dummy for each task",
+    "ridge-by-task": "a ridge regression for each task",
+    "ridge-by-task-alike": "ridge regressions with a common weight",
+    "convex-MTFL": "convex multi-task feature learning",
+}
+
+
+def shown(name: str) -> str:
+    return OTHERS.get(name, name)
+
+
 def best_other(row: Row) -> tuple[str, float]:
     others = {name: e for name, e in row.items() if name not in ("data", *BASELINES) and not name.startswith("rslm")}
     name = min(others, key=lambda k: others[k])
@@ -42,7 +55,7 @@ def line(title: str, row: Row, effects: str | None, digits: int) -> list[str]:
     form = fixed(digits)
     cells = [(row["rslm"], form(row["rslm"])), (other, form(other))]
     ours, theirs = bold_least(cells)
-    return [title, ours, *([] if effects is None else [form(row[effects])]), f"{theirs} {name}"]
+    return [title, ours, *([] if effects is None else [form(row[effects])]), f"{theirs} {shown(name)}"]
 
 
 def ratings() -> str:

@@ -1,4 +1,4 @@
-"""Forecasts beside other methods, and how often their intervals cover."""
+"""Forecasts compared with other methods, and how often their intervals cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effects of treatments: errors beside other methods, and coverage."""
+"""Effects of treatments: errors compared with other methods, and coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratings: MovieLens beside other tools, averages, side information, and what location does for certificates."""
+"""Ratings: MovieLens compared with other tools, averages, side information, and what location does for certificates."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def side_information() -> str:
 def location_gap() -> str:
     report = find("location_gap")
     lines = {
-        f"{title}, {words} location": first(report.rows, data=name, location=words)
+        f"{title}, {words} mean and effects": first(report.rows, data=name, location=words)
         for name, title in SETS.items()
         for words in ("with", "without")
     }
 
     def cell(line: str, column: str) -> str:
-        return power(float(lines[line][column]))
+        return power(float(lines[line][f"rank {column}"]))
 
-    body = grid("limit on the rank", list(lines), [f"rank {rank}" for rank in GAP_RANKS], cell)
+    body = grid("limit on the rank", list(lines), [str(rank) for rank in GAP_RANKS], cell)
     return with_circumstances(body, report)
 
 

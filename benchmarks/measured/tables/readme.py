@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from measured.store import find
 from measured.tables.clicks import METHODS as CLICKS
-from measured.tables.first_fits import best_other
+from measured.tables.first_fits import best_other, shown
 from measured.tables.panels import METHODS as PANELS
 from measured.tables.series import ERROR
 from measured.written import Row, first
@@ -20,7 +20,7 @@ def lowest(rows: list[Row], key: str, ours: tuple[str, ...]) -> Row:
 def ratings() -> list[str]:
     row = first(find("first_fit_ratings").rows, data="ml-1m")
     name, other = best_other(row)
-    return ["MovieLens-1M, nothing set: test RMSE", f"{row['rslm']:.4f}", f"{other:.4f}, {name}", "first_fit"]
+    return ["MovieLens-1M, nothing set: test RMSE", f"{row['rslm']:.4f}", f"{other:.4f}, {shown(name)}", "first_fit"]
 
 
 def averages() -> list[str]:
@@ -42,7 +42,7 @@ def series() -> list[str]:
     rows = [row for row in find("hankel-paper").rows if (row["set"], row["rank"]) == ("D1", 5)]
     ours, other = first(rows, method="HankelModel"), lowest(rows, ERROR, ("HankelModel",))
     title = "Impulse responses of order 5 in noise: error relative to the Cramér–Rao level"
-    return [title, f"{ours[ERROR]:.2f}", f"{other[ERROR]:.2f}, {other['method']}", "series"]
+    return [title, f"{ours[ERROR]:.2f}", f"{other[ERROR]:.2f}, {other['method'].split(',')[0]}", "series"]
 
 
 def panels() -> list[str]:
@@ -54,10 +54,14 @@ def panels() -> list[str]:
 
 
 def readme() -> str:
-    lines = [line() for line in (ratings, averages, clicks, series, panels)]
-    return table(
-        ["", "rslm", "best other", "command"], [[*line[:3], f"`make benchmarks ONLY={line[3]}`"] for line in lines]
-    )
+    lines = [[*line[:3], f"`make benchmarks ONLY={line[3]}`"] for line in (f() for f in LINES)]
+    reports = [find(name).content for name in REPORTS]
+    dates, commits = (sorted({str(of[key]) for of in reports}) for key in ("date", "commit"))
+    machines = ", ".join(dict.fromkeys(find(name).machine for name in REPORTS))
+    measured = f"Measured {' and '.join(dates)} at commit {', '.join(commits)} on {machines}."
+    return f"{table(['', 'rslm', 'best other', 'command'], lines)}\n{measured}\n"
 
 
+LINES = ratings, averages, clicks, series, panels
+REPORTS = "first_fit_ratings", "averaging", "implicit_feedback_ml-1m", "hankel-paper", "panels_compare"
 PLACES = {"readme": readme}

@@ -41,7 +41,7 @@ def orders() -> str:
     ]
     body = table(["order found; noise", *(f"{n:,} samples" for n in sizes)], lines)
     largest, seconds = (max(row[key] for row in report.rows) for key in ("largest modulus", "CPU s"))
-    words = f"The largest modulus of a pole is {largest:g}. A fit takes at most {seconds:.1f} CPU seconds, on average."
+    words = f"No pole has a modulus above {largest:.6f}. The mean time of a fit is at most {seconds:.1f} CPU seconds."
     return with_circumstances(f"{body}\n{words}", report)
 
 
@@ -51,8 +51,8 @@ def complex_series() -> str:
     for row in report.rows:
         if row["method"] == "HankelModel":
             other = first(report.rows, **{k: row[k] for k in ("lines", "samples", "noise")}, method="HSVD, true order")
-            beside = f"{other['frequency']:.3g}, {other['damping']:.3g}"
-            rows.append(row | {"size": f"{row['lines']}, {row['samples']:,}", "HSVD": beside})
+            theirs = f"{other['frequency']:.2f}, {other['damping']:.2f}"
+            rows.append(row | {"size": f"{row['lines']}, {row['samples']:,}", "HSVD": theirs})
     asked: Columns = {
         "lines, samples": ("size", str),
         "noise": ("noise", str),

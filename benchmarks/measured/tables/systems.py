@@ -1,4 +1,4 @@
-"""Systems with inputs beside N4SID."""
+"""Systems with inputs compared with N4SID."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ def resisting(problem: Problem, usual: float) -> list[float]:
 
     `usual` is the usual size of the targets.
     """
-    ratio = problem.C / resisting_C(problem, usual)
-    if ratio <= CARRIED:
+    harmless = resisting_C(problem, usual)
+    if not harmless > 0.0 or CARRIED * harmless >= problem.C:
         return []
-    whole = min(ratio / FIRST, LARGEST)
+    whole = min(problem.C / (FIRST * harmless), LARGEST)
     steps = math.ceil(math.log(whole) / math.log(STEP))
     return [float(whole ** (k / steps)) for k in range(steps, 0, -1)]
 

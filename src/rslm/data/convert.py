@@ -202,8 +202,9 @@ def as_numbers(X: Any, instead: str = "Encode it as numbers, or leave it out.") 
     if X is None:
         raise TypeError("X is None, but a matrix of samples × features is needed")
     if hasattr(X, "columns"):
-        for k, name in enumerate(X.columns if hasattr(X, "iloc") else ()):
-            wrong = _not_numbers(X.iloc[:, k])
+        polars = hasattr(X, "get_column")
+        for k, name in enumerate(X.columns if polars or hasattr(X, "iloc") else ()):
+            wrong = _not_numbers(X.get_column(name).to_numpy() if polars else X.iloc[:, k])
             if wrong:
                 raise TypeError(f"Column {name!r} of X {wrong}, but real numbers are needed. {instead}")
         return X
@@ -218,7 +219,7 @@ def as_numbers(X: Any, instead: str = "Encode it as numbers, or leave it out.") 
 
 
 def _not_numbers(column: Any) -> str:
-    """What a column of pandas has that is no number: text, dates or durations; "" if there is nothing such."""
+    """What a column has that is no number: text, dates or durations; "" if there is nothing such."""
     if column.dtype.kind in "fiubc":  # complex numbers are refused with the whole matrix
         return ""
     if column.dtype.kind in "Mm":

@@ -27,7 +27,7 @@ def test_named_columns_are_refused_and_the_message_has_the_code(ratings, model):
 
 
 def test_ids_with_the_ratings_as_y_are_refused(ratings):
-    with pytest.raises(ValueError, match=r"from_ratings\(X\['userId'\], X\['movieId'\], values\)"):
+    with pytest.raises(ValueError, match=r"from_ratings\(X\['userId'\], X\['movieId'\], the values\)"):
         MatrixCompletion(rank=1, C=1.0).fit(ratings[["userId", "movieId"]], ratings["rating"])
 
 
@@ -50,3 +50,11 @@ def test_tables_are_not(table):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         MatrixCompletion(rank=1, C=1e-3, max_iter=5, tol=0.1).fit(table)
+
+
+def test_measurements_with_such_names_are_a_table():
+    rng = np.random.default_rng(0)
+    names = ["session", "video", "score", "age"]
+    numbers = pd.DataFrame(rng.standard_normal((40, 4)), columns=names)
+    MatrixCompletion(rank=1, C=1e-3, max_iter=5, tol=0.1).fit(numbers.mask(rng.random((40, 4)) < 0.2))
+    MatrixCompletion(rank=1, C=1e-3, max_iter=5, tol=0.1).fit(numbers)

@@ -28,10 +28,11 @@ def test_a_product_is_recognised_and_its_logarithm_is_not():
         50.0 + 8.0 * SEASON * (1 + T / 60) + noise(2.0),  # no trend
         0.5 * T - 20.0 + 0.1 * T * SEASON,  # negative samples have no logarithm
         np.exp(4.0 + 0.01 * T),  # no swings but those of a curve
+        3.0 + 10.0 * np.exp(-T / 30) * (1.2 + np.cos(T / 2)) + noise(0.05),  # it decays
         np.full(len(T), 3.0),
         np.exp(0.1 * T[:20]) * (1 + 0.2 * SEASON[:20]),  # too short
     ],
-    ids=["sum", "no trend", "negative", "curve", "constant", "short"],
+    ids=["sum", "no trend", "negative", "curve", "decay", "constant", "short"],
 )
 def test_others_are_not(y):
     assert not is_multiplicative(y)

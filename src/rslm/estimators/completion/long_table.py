@@ -14,11 +14,12 @@ FEW = 20  # lines; with fewer, nothing is said of columns without known names
 
 def check_wide(X: Any) -> None:
     """An error if X has columns such as user, item and rating; a warning if it has unknown names but looks like it."""
-    columns = getattr(X, "columns", None)
-    names = [] if columns is None else [str(name) for name in columns]
+    columns = list(getattr(X, "columns", ()))
+    names = [str(name) for name in columns]
     row, col, value = by_name(names)
-    if row is not None and col is not None and (value is not None or len(names) <= MOST_IN_TRIPLETS):
-        values = "values" if value is None else f"X[{value!r}]"
+    named = row is not None and col is not None and (value is not None or len(names) <= MOST_IN_TRIPLETS)
+    if named and all(_are_ids(X[columns[names.index(str(name))]]) for name in (row, col)):
+        values = "the values" if value is None else f"X[{value!r}]"
         raise ValueError(
             f"X has the columns {', '.join(map(repr, names))}: one entry per line, but a matrix of rows × columns is "
             f"needed. Use ObservedMatrix.from_ratings(X[{row!r}], X[{col!r}], {values}), or, if the ids are to be "
@@ -29,6 +30,14 @@ def check_wide(X: Any) -> None:
             f"X has {X.shape[1]} columns, is complete, and its first two columns look like ids. If every line is one "
             "entry (row id, column id, value), use ObservedMatrix.from_ratings(row_ids, col_ids, values)."
         )
+
+
+def _are_ids(column: Any) -> bool:
+    """Whether no value is missing, and all are texts or whole numbers."""
+    values = np.asarray(column)
+    if values.dtype.kind == "f":
+        return bool(np.isfinite(values).all() and (values == np.floor(values)).all())
+    return values.dtype.kind in "iuUST" or (values.dtype.kind == "O" and all(isinstance(v, str | int) for v in values))
 
 
 def _looks_long(X: Any) -> bool:

@@ -19,4 +19,6 @@ def places(labels: Labels, wanted: Any, factors: Floats, average: Floats, unseen
         return factors, at
     if unseen == "error":
         raise labels.refusal(wanted, at, 'leave unknown ones out, or predict them like an average one: unseen="mean"')
+    if (at < 0).all() and labels.ids is not None and {*map(str, np.ravel(wanted))} & {*map(str, labels.ids)}:
+        raise labels.refusal(wanted, at, "give ids of the type that fit was given")
     return np.vstack([factors, average]), np.where(at < 0, len(factors), at)

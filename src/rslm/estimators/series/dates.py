@@ -11,6 +11,7 @@ from rslm.estimators.series.sampling import UnevenTimesError, check_even
 from rslm.runtime.types import Indices64
 
 FRIDAY = 4  # days of the week from Monday, 0
+SHORTEST_DAY = np.timedelta64(23, "h")
 LEAST_DATES = 3  # dates from which pandas infers a frequency
 
 
@@ -36,6 +37,8 @@ def check_dates(samples: Any, what: str) -> None:
             f"the dates in the index of {what} are not in order: {index[k + 1]} follows {index[k]}. Sort them: "
             f"{what}.sort_index()"
         )
+    if not of_periods and index.tz is not None and (index[1:] - index[:-1]).min() >= SHORTEST_DAY:
+        index = index.tz_localize(None)  # days are those of the clock there, also where one has 23 or 25 hours
     if not of_periods and (index.freq is not None or _inferred(index) is not None):
         return  # also business days, quarters and all else of the calendar
     try:

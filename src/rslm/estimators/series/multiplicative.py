@@ -11,7 +11,7 @@ BLOCKS = 6  # of consecutive samples, in each of which level and swings are meas
 SHORTEST = 8  # samples of a block
 LEAST = 0.005  # swings relative to the level: smaller ones may be those of a curve
 RISE = 1.5  # of the level, below which nothing can be said
-STEEP, CLEAR = 0.5, 0.9  # slope and correlation of the logarithms of swings and levels: a product has a slope of 1
+STEEP, CLEAR = 0.75, 0.9  # slope and correlation of the logarithms of swings and levels: a product has a slope of 1
 
 
 def is_multiplicative(y: Floats) -> bool:
@@ -24,6 +24,8 @@ def is_multiplicative(y: Floats) -> bool:
         return False
     x, s = np.log(level), np.log(swing)
     x, s = x - x.mean(), s - s.mean()
+    if x @ np.arange(BLOCKS) <= 0.0:  # what decays is continued as it is
+        return False
     return bool(x @ s > STEEP * (x @ x) and (x @ s) ** 2 > CLEAR**2 * (x @ x) * (s @ s))
 
 
