@@ -489,3 +489,24 @@ def test_mistakes_are_named_before_the_fit(loss, message):
     Problem(Thrice(), data)
     with pytest.raises(ValueError, match=message):
         Problem(loss, data)
+
+
+class OwnHuber(Loss):
+    """Huber's loss, written without `interval`."""
+
+    def value(self, y, w):
+        e = np.abs(y - w)
+        return np.where(e <= 1.0, 0.5 * e * e, e - 0.5)
+
+    def gradient(self, y, w):
+        return np.clip(w - y, -1.0, 1.0)
+
+    def hessian(self, y, w):
+        return (np.abs(w - y) < 1.0).astype(float)
+
+    def conjugate(self, y, s):
+        return np.where(np.abs(s) <= 1.0, s * (y + 0.5 * s), np.inf)
+
+
+def test_a_loss_that_bends_only_near_its_target_is_accepted_far_from_zero():
+    Problem(OwnHuber(), Entries(np.full((6, 5), 5.0)), C=1.0)
