@@ -11,7 +11,7 @@ from rslm.measurements import AllEntries, Entries
 from rslm.structures import Box, Hankel, Smooth
 from rslm.testing import check_measurement
 
-Y = sparse.random_array((6, 8), density=0.4, random_state=np.random.default_rng(0))
+Y = sparse.random_array((6, 8), density=0.4, random_state=np.random.default_rng(0)).tocsr()
 
 
 def test_its_map_is_that_of_the_observed_entries():
