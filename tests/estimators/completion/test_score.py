@@ -68,7 +68,7 @@ def test_held_out_ratings_are_found_by_their_ids():
     found = model.predict(test["user"], test["item"])
     expected = 1 - ((test["rating"] - found) ** 2).sum() / ((test["rating"] - test["rating"].mean()) ** 2).sum()
     assert model.score(held) == pytest.approx(expected, rel=1e-9)
-    weights = np.arange(1.0, len(held) + 1.0)
+    weights = held.with_values(np.arange(1.0, len(held) + 1.0))
     assert model.score(held, sample_weight=weights) == pytest.approx(model.score(held.weighted(weights)), rel=1e-12)
     with pytest.raises(ValueError, match=r"X\.with_columns\(model\.col_ids_\) has the columns"):
         model.transform(held)  # whose result has columns by position
