@@ -67,7 +67,10 @@ def write_container(
     header = {"format": kind.format, "version": kind.version, "library": __version__, **facts}
     packed = np.frombuffer(json.dumps(header, default=plain_scalar).encode(), dtype=np.uint8)
     with atomic_bytes(path, repeated=repeated) as file:
-        np.savez(file, allow_pickle=False, **{HEADER: packed}, **arrays)
+        # Not allow_pickle=False, which NumPy before 2.1 would store as one more array: there are no objects to pickle.
+        assert not any(np.asarray(array).dtype.hasobject for array in arrays.values())
+        named: dict[str, Any] = {HEADER: packed, **arrays}
+        np.savez(file, **named)
         with zipfile.ZipFile(file, "a") as archive:
             archive.comment = bytes(CHECKSUM_LENGTH)  # a placeholder, as the checksum covers the comment's length
         checksum = _checksum(file)

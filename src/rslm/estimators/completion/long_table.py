@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from rslm.data.files.names import MOST_IN_TRIPLETS, by_name
 from rslm.estimators.warn import warn_caller
@@ -43,7 +44,7 @@ def _are_ids(column: Any) -> bool:
 def _looks_long(X: Any) -> bool:
     """Whether the first two of three or four columns are whole numbers that occur repeatedly, but in no pair twice."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
-    if len(shape) != 2 or not 3 <= shape[1] <= MOST_IN_TRIPLETS or shape[0] < FEW:
+    if sparse.issparse(X) or len(shape) != 2 or not 3 <= shape[1] <= MOST_IN_TRIPLETS or shape[0] < FEW:
         return False
     table = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X)
     if table.dtype.kind not in "iuf" or not np.isfinite(table).all():
