@@ -99,7 +99,7 @@ def test_bad_weights(make):
     y = Y if make is regressor else CLASSES
     cases = {
         r"sample_weight.shape == \(99,\), expected \(100,\)": np.ones(99),
-        "Sample weights must be 1D array or scalar, got 2D array": np.ones((100, 2)),
+        "Sample weights must be 1D array or scalar": np.ones((100, 2)),
         "NaN or infinite: the first is nan at row 3": np.where(np.arange(100) == 3, np.nan, 1.0),
         "Sample weights must contain at least one non-zero number": np.zeros(100),
         r"1 of 100 sample weights are negative, NaN or infinite: the first is -2 at row 3. A weight must be": np.where(

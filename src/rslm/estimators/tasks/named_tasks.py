@@ -204,6 +204,8 @@ def with_weight(
             "out."
         )
     weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
+    if not weights.any():  # older versions of scikit-learn do not say so
+        raise ValueError("Sample weights must contain at least one non-zero number.")
     left_out = weights == 0
     if left_out.any():
         found = without_rows(X, y, tasks, left_out, "have weight 0")
