@@ -5,8 +5,8 @@ from __future__ import annotations
 from measured.store import find
 from measured.tables.clicks import METHODS as CLICKS
 from measured.tables.first_fits import best_other, shown
+from measured.tables.forecasts import METHODS as FORECASTS
 from measured.tables.panels import METHODS as PANELS
-from measured.tables.series import ERROR
 from measured.written import Row, first
 from tabular import table
 
@@ -38,11 +38,11 @@ def clicks() -> list[str]:
     return [title, f"{ours['ndcg@100']:.3f}", f"{other['ndcg@100']:.3f}, {CLICKS[other['method']]}", "clicks"]
 
 
-def series() -> list[str]:
-    rows = [row for row in find("hankel-paper").rows if (row["set"], row["rank"]) == ("D1", 5)]
-    ours, other = first(rows, method="HankelModel"), lowest(rows, ERROR, ("HankelModel",))
-    title = "Impulse responses of order 5 in noise: error relative to the Cramér–Rao level"
-    return [title, f"{ours[ERROR]:.2f}", f"{other[ERROR]:.2f}, {other['method'].split(',')[0]}", "series"]
+def forecasts() -> list[str]:
+    report = find("forecasts-real")
+    ours, other = first(report.rows, method="HankelModel"), lowest(report.rows, "MASE", ("HankelModel",))
+    title = f"Forecasts of {report.facts['series']} real series: MASE"
+    return [title, f"{ours['MASE']:.3f}", f"{other['MASE']:.3f}, {FORECASTS[other['method']]}", "forecasts"]
 
 
 def panels() -> list[str]:
@@ -62,6 +62,6 @@ def readme() -> str:
     return f"{table(['', 'rslm', 'best other', 'command'], lines)}\n{measured}\n"
 
 
-LINES = ratings, averages, clicks, series, panels
-REPORTS = "first_fit_ratings", "averaging", "implicit_feedback_ml-1m", "hankel-paper", "panels_compare"
+LINES = ratings, averages, clicks, forecasts, panels
+REPORTS = "first_fit_ratings", "averaging", "implicit_feedback_ml-1m", "forecasts-real", "panels_compare"
 PLACES = {"readme": readme}

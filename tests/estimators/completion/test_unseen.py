@@ -118,3 +118,9 @@ def test_ones_are_better_off_elsewhere():
             MatrixCompletion(**OPTIONS).fit(given)
     MatrixCompletion(**OPTIONS).fit(ones.to_dense())  # NaN is missing, not zero
     MatrixCompletion(**OPTIONS, loss="logistic").fit(X.with_values((X.values > 3.0) * 1.0))
+
+
+def test_ids_of_another_type_are_not_unseen():
+    model = MatrixCompletion(1, 1.0).fit(ObservedMatrix.from_ratings([1, 1, 2], [1, 2, 1], [3.0, 4.0, 5.0]))
+    with pytest.raises(ValueError, match="different ids"):
+        model.predict(["1"], ["2"], unseen="mean")

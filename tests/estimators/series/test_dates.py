@@ -55,3 +55,13 @@ def test_a_model_refuses_absent_dates_and_takes_them_as_missing():
 def test_what_is_said(dates, message):
     with pytest.raises(ValueError, match=message):
         HankelModel().fit(series(dates))
+
+
+@pytest.mark.parametrize(("make", "frequency"), [(pd.bdate_range, "B"), (pd.date_range, "D")])
+def test_days_of_a_time_zone_are_those_of_its_clock(make, frequency):
+    days = make(
+        "2020-01-06", periods=120, tz="Europe/Berlin"
+    )  # with a day of 23 hours; midnight is a day before in UTC
+    check_dates(pd.Series(0.0, index=days), "y")
+    with pytest.raises(ValueError, match=rf"1 of 120 samples are absent.*asfreq\('{frequency}'\)"):
+        check_dates(pd.Series(0.0, index=pd.DatetimeIndex(list(days.delete(17)))), "y")
