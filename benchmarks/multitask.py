@@ -172,7 +172,7 @@ def other(data: str, splits: Splits, method: str, weight: float) -> Point:
     found = [OTHERS[method](train, weight) for train, _ in splits]
     seconds = (time.perf_counter() - began) / len(splits)
     errors = [nmse(predict(W, b, test), test[1]) for (W, b), (_, test) in zip(found, splits, strict=True)]
-    ranks = [np.linalg.matrix_rank(W, rtol=1e-3) for W, _ in found]  # as the alternation leaves no zeros
+    ranks = [np.linalg.matrix_rank(W, 1e-3 * np.linalg.norm(W, 2)) for W, _ in found]  # the alternation leaves no zeros
     return Point(data, method, {"weight": weight, "rank": float(np.mean(ranks))}, errors, seconds)
 
 

@@ -50,10 +50,10 @@ for name, found in accuracy.items():
 # The accuracy of all 60 persons: the box has the middle half of them. Answers are random, so even the true rules are
 # not always right.
 
-figure, axes = plt.subplots(figsize=(6, 3.4))
-drawn = axes.boxplot(list(accuracy.values())[::-1], orientation="horizontal", widths=0.6, patch_artist=True)
-for box, colour in zip(drawn["boxes"], ["#E5E5E5", "#0072B2", "#BFBFBF", "#BFBFBF"], strict=True):
+figure, axes = plt.subplots(figsize=(7, 3.6))
+drawn = axes.boxplot(list(accuracy.values()), widths=0.6, patch_artist=True)
+for box, colour in zip(drawn["boxes"], ["#BFBFBF", "#BFBFBF", "#0072B2", "#E5E5E5"], strict=True):
     box.set_facecolor(colour)
-axes.set_yticks(range(1, 5), labels=list(accuracy)[::-1])
-axes.set_xlabel("share of test messages that are right")
+axes.set_xticks(range(1, 5), labels=list(accuracy))
+axes.set_ylabel("share of test messages that are right")
 plt.show()

@@ -6,12 +6,15 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rslm
 from rslm.cli import interrupts
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C there")
+
+NUMPY_2 = not np.__version__.startswith("1.")
 
 # Presses Ctrl-C when a module is about to be imported, then runs the program.
 PROGRAM = """
@@ -41,7 +44,7 @@ def run(code, *words, **options):
     "module",
     [
         "typer",
-        "numpy._core.multiarray",  # whose extension replaces the exception
+        f"numpy.{'_core' if NUMPY_2 else 'core'}.multiarray",  # whose extension replaces the exception
         "rslm.cli.complete",
         "polars",  # by the command itself
     ],

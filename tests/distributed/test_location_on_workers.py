@@ -1,10 +1,12 @@
 """Mean, row effects and column effects of observations that are on the workers of a cluster."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 from clusters import kill_one, regressions
 
-from rslm import ObservedMatrix, Problem, solve
+from rslm import MatrixCompletion, ObservedMatrix, Problem, solve
 from rslm.distributed import distribute
 from rslm.distributed.tasks import distribute_tasks
 from rslm.evaluation.data_term import term_of
@@ -257,3 +259,13 @@ def test_covariates_are_refused(client):
     shards = distribute(ratings(), client).measurement()
     with pytest.raises(ValueError, match="covariates need observations in this process"):
         Problem(Square(), shards, location=Location(covariates=np.ones((len(shards), 1))))
+
+
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
+def test_the_width_of_a_loss_is_found_on_workers_too(client, loss):
+    data = ratings()
+    here, there = (
+        MatrixCompletion(2, 1.0, loss=loss, effects=None, weighting=0.0, random_state=0).fit(data, client=c)
+        for c in (None, client)
+    )
+    assert astuple(there.loss_)[0] == pytest.approx(astuple(here.loss_)[0], rel=1e-12)

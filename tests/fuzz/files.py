@@ -269,7 +269,7 @@ def binary_files(kind: str) -> list[bytes]:
     X = sparse.random_array((6, 5), density=0.5, random_state=np.random.default_rng(0))
     if kind == ".mtx":
         square = sparse.random_array((5, 5), density=0.6, random_state=np.random.default_rng(1))
-        whole = sparse.coo_array((np.arange(1, 16), sparse.coo_array(X).coords), shape=(6, 5))
+        whole = sparse.coo_array((np.arange(1, 16), X.nonzero()), shape=(6, 5))
         files = [saved(lambda f, x=x: scipy.io.mmwrite(f, x)) for x in (X, dense, whole, square + square.T)]
         return [*files, gzip.compress(files[0])]
     if kind == ".npz":
@@ -281,7 +281,7 @@ def binary_files(kind: str) -> list[bytes]:
             sparse.dia_array(X),
         ]
         files = [saved(lambda f, x=x, c=c: sparse.save_npz(f, x, compressed=c)) for x in forms for c in (True, False)]
-        i, j = X.coords
+        i, j = X.nonzero()
         files += [saved(lambda f: np.savez(f, X=dense)), saved(lambda f: np.savez_compressed(f, X=dense))]
         return [*files, saved(lambda f: np.savez(f, rows=i, cols=j, values=X.data))]
     if kind == ".mat":

@@ -149,10 +149,10 @@ def test_slra_is_a_local_optimum_below_its_start() -> None:
     def left(poles: Floats) -> float:
         """What the best combination of these exponentials leaves of y."""
         basis = poles[None, :] ** t[:, None]
-        return float(np.linalg.norm(y - (basis @ np.linalg.lstsq(basis, y.astype(complex))[0]).real))
+        return float(np.linalg.norm(y - (basis @ np.linalg.lstsq(basis, y.astype(complex), rcond=None)[0]).real))
 
     found = slra.fit(y, 20, 2)
-    recurrence = np.linalg.lstsq(np.column_stack([found[1:-1], found[:-2]]), found[2:])[0]
+    recurrence = np.linalg.lstsq(np.column_stack([found[1:-1], found[:-2]]), found[2:], rcond=None)[0]
     poles = np.roots([1.0, *-recurrence])
     end = float(np.linalg.norm(y - found))
     assert left(poles) == pytest.approx(end, rel=1e-6)  # the series is a sum of these exponentials

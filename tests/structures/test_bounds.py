@@ -74,8 +74,9 @@ def optimum(loss, kind, C, weighted):
     norm = W
     if weighted:
         norm = cp.diag(np.sqrt(p.row_weights)) @ W @ cp.diag(np.sqrt(p.column_weights))
-    inside = [W[np.isfinite(lower)] >= lower[np.isfinite(lower)], W[np.isfinite(upper)] <= upper[np.isfinite(upper)]]
-    inside = [c for c in inside if c.size]
+    below, above = np.isfinite(lower), np.isfinite(upper)
+    inside = [W[below] >= lower[below]] if below.any() else []
+    inside += [W[above] <= upper[above]] if above.any() else []
     task = cp.Minimize(C * LOSSES[loss][1](Y[known] - W[known]) + 0.5 * cp.square(cp.normNuc(norm)))
     with warnings.catch_warnings():  # of some it reaches a little less than it was asked for
         warnings.filterwarnings("ignore", message="Solution may be inaccurate")

@@ -13,18 +13,16 @@ import numpy as np
 from rich.console import Console
 
 from rslm import ImplicitCompletion, MatrixCompletion
-from rslm.cli.found import in_words, search_facts
+from rslm.cli.found import in_words, loss_used, search_facts
 from rslm.cli.output import end, remarks_on, show
 from rslm.cli.progress import FitProgress
 from rslm.estimators.choices import AUTO, as_loss, needs_distributed
 from rslm.estimators.completion.learned import factors_with_effects
-from rslm.estimators.defaults import with_width
 from rslm.estimators.implicit.confidence import check_confidence, interactions
 from rslm.estimators.implicit.ranking import Metric
 from rslm.report.rankings import METRICS
 
 PATIENCE = 10  # seconds to wait for the scheduler and for a worker
-SAMPLE = 100_000  # values from which the width of a loss is computed
 
 
 @contextmanager
@@ -124,7 +122,6 @@ def complete_on_cluster(
         with console.status(f"Distributing {data} …"):
             matrix = distribute(data, client, holdout=held, seed=shared["random_state"], weights=weight)
         _describe(console, data, scheduler, matrix)
-        shared["loss"] = with_width(shared["loss"], matrix.measurement().sample(SAMPLE))
         loss = as_loss(shared["loss"])
         limit = AUTO if rank is None else min(rank, *matrix.shape)
         estimator = MatrixCompletion(limit, AUTO if c is None else c, **shared)
@@ -133,7 +130,7 @@ def complete_on_cluster(
             progress = FitProgress(console, before=before)
             estimator.set_callbacks(progress).fit(matrix, client=client, checkpoint=checkpoint)
         facts: dict[str, Any] = {"entries": len(matrix), "rank": estimator.rank_, "C": estimator.C_}
-        facts |= {"weighting": estimator.weighting_, "loss": shared["loss"]}
+        facts |= {"weighting": estimator.weighting_, "loss": loss_used(estimator)}
         if held > 0:
             found = matrix.held_out(*factors_with_effects(estimator))
             facts["held_out_entries"] = found.entries

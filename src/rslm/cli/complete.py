@@ -110,7 +110,6 @@ def complete(
     from rslm.estimators.choices import as_loss
     from rslm.estimators.completion.bounds import cost_in_words
     from rslm.estimators.completion.completion import USUAL_RANK
-    from rslm.estimators.defaults import with_width
     from rslm.report import completion_report, write_report
 
     console = screen(json)
@@ -179,7 +178,6 @@ def complete(
     if line := cost_in_words(shared["bounds"], matrix.shape, rank or USUAL_RANK):
         console.print(line)
     train, test = holdout(matrix, held, seed) if held > 0 and len(matrix) > FEW else (matrix, None)
-    loss = shared["loss"] = with_width(loss, matrix.values)
     limit = AUTO if rank is None else rank
     estimator = MatrixCompletion(limit, AUTO if c is None else c, average=average, **shared)
     name, measure = ("held-out accuracy", accuracy) if as_loss(loss).binary else ("held-out RMSE", rmse)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rslm import MatrixCompletion
-from rslm.cli.found import search_facts
+from rslm.cli.found import loss_used, search_facts
 from rslm.cli.held_out import held_out_facts
 from rslm.data import ObservedMatrix
 from rslm.estimators.completion import Completion
@@ -21,7 +21,7 @@ def result(
     model: MatrixCompletion, train: ObservedMatrix, test: ObservedMatrix | None, seconds: float
 ) -> dict[str, Any]:
     facts: dict[str, Any] = {"entries": len(train), "rank": model.rank_, "C": model.C_, "weighting": model.weighting_}
-    facts |= {"effects": model.effects is not None, "loss": model.loss}
+    facts |= {"effects": model.effects is not None, "loss": loss_used(model)}
     if test is not None:
         facts |= {"held_out_entries": len(test)} | held_out_facts(model, train, test)
     if model.n_draws_:

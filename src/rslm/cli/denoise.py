@@ -70,7 +70,8 @@ def denoise(
     import numpy as np
 
     from rslm import HankelModel
-    from rslm.cli.denoised import in_words, oscillations, read_samples, write_components, write_series
+    from rslm.cli.denoised import oscillations, read_samples, write_components, write_series
+    from rslm.cli.found import loss_used
     from rslm.cli.output import claim, end, remarks_on, screen, show
     from rslm.cli.progress import FitProgress
     from rslm.data.files import read_table
@@ -108,7 +109,7 @@ def denoise(
         facts["autoregression of the noise"] = ", ".join(f"{c:.3g}" for c in fitted.autoregression_[0])
     if loss != "square":
         scores = fitted.outlier_scores_
-        facts |= {"loss": in_words(loss, fitted.loss_), "spikes": int((scores > SPIKE).sum())}
+        facts |= {"loss": loss_used(fitted), "spikes": int((scores > SPIKE).sum())}
     facts["seconds"] = time.perf_counter() - began
     back = np.exp if log else np.asarray
     ends = [] if interval is None else fitted.predict_interval(forecast, interval)

@@ -60,11 +60,6 @@ def _times(table: NamedColumns, column: str) -> NDArray[Any]:
     raise ValueError(f"{table.name}: column {column!r} holds {texts[0]!r}; times are numbers, or dates like 2024-05-31")
 
 
-def in_words(loss: str, used: Any) -> str:
-    """The loss as it can be given again: Huber's with its width."""
-    return f"huber:{used.delta:.4g}" if loss == "huber" else loss
-
-
 def oscillations(model: HankelModel, samples: int) -> Table:
     """A table of the exponentials, each pair of conjugate poles once."""
     table = Table("period (samples)", "half-life (samples)", *(["amplitude"] if hasattr(model, "amplitudes_") else []))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 
+from rslm.estimators.defaults import needs_width
 from rslm.estimators.tasks.words import WITHOUT_LOW_RANK
 
 LITTLE = 0.01  # a share of the error that is too small to matter
@@ -19,6 +21,11 @@ def search_facts(model: Any) -> dict[str, Any]:
         return {"search": {"settings": len(model.path_["C"]), "measure": model.metric, **model.held_out_}}
     errors = {f"error_of_{name}": float(value) for name, value in model.held_out_.items()}
     return {"search": {"settings": len(model.path_["C"]), "measure": measure(model), **errors}}
+
+
+def loss_used(model: Any) -> str:
+    """The loss as it can be given again: with the width that was found."""
+    return f"{model.loss}:{astuple(model.loss_)[0]:.4g}" if needs_width(model.loss) else str(model.loss)
 
 
 def measure(model: Any) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from rslm.estimators.choices import as_loss
 from rslm.losses import Loss
 from rslm.runtime.types import Floats
 
@@ -24,9 +28,14 @@ def usual_C(shape: tuple[int, int], values: Floats, loss: Loss) -> float:
     return C * 2.0 * error / pull if pull > 0 and np.isfinite(pull) else C
 
 
-def with_width(loss: str, values: Floats) -> str:
-    """The name of a loss, with a width in the units of the data if it needs one and has none."""
-    return f"{loss}:{WIDTH * spread(values):.4g}" if loss in ("huber", "epsilon_insensitive") else loss
+def needs_width(given: Any) -> bool:
+    """Whether a loss is given by its name alone, and has a parameter in the units of the data."""
+    return isinstance(given, str) and given in ("huber", "epsilon_insensitive")
+
+
+def loss_for(given: Any, values: Callable[[], Floats]) -> Loss:
+    """The loss that was given; one that needs a width and has none gets one that suits these values."""
+    return as_loss(f"{given}:{WIDTH * spread(values())!r}") if needs_width(given) else as_loss(given)
 
 
 def spread(values: Floats) -> float:

@@ -77,7 +77,7 @@ class Step:
 
 def rank(W: Floats) -> int:
     """The alternation leaves no exact zeros: singular values below a thousandth of the largest count as such."""
-    return int(np.linalg.matrix_rank(W, rtol=1e-3))
+    return int(np.linalg.matrix_rank(W, 1e-3 * np.linalg.norm(W, 2)))
 
 
 def start(d: int) -> Floats:

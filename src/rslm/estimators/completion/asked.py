@@ -79,9 +79,7 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
         if units is None:
             return Ridges(*usual_ridges(numbers))
         # In units of their own, the means of features say nothing of each other, and are not shrunk to a common one.
-        means = np.bincount(data.index, numbers.values, data.shape[1]) / np.maximum(data.col_counts(), 1)
-        standard = (numbers.values - means[data.index]) / units[data.index]
-        return Ridges(usual_ridges(numbers.with_values(standard))[0], 0.0)
+        return Ridges(usual_ridges(numbers.with_values(standardised(numbers, units)))[0], 0.0)
     try:
         rows, columns = effects
         ridges = [None if r is None else as_float(r) for r in (rows, columns)]
@@ -93,6 +91,14 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
             f"≥ 0 or None for no such effects, as in (5.0, 5.0); got {effects!r}"
         )
     return Ridges(*ridges)
+
+
+def standardised(data: ObservedMatrix, units: Floats | None) -> Floats:
+    """The values in the units of their features, without the means of these; as they are if there are no units."""
+    if units is None:
+        return data.values
+    means = np.bincount(data.index, data.values, data.shape[1]) / np.maximum(data.col_counts(), 1)
+    return (data.values - means[data.index]) / units[data.index]
 
 
 def may_have_units(scale: Any, loss: Loss, located: bool, bounded: bool) -> bool:

@@ -25,7 +25,7 @@ from rslm.estimators.completion.inductive_layout import InductiveLayout, Inducti
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.matrix_completion import SEARCHING
 from rslm.estimators.completion.side_features import Encoding, as_features
-from rslm.estimators.defaults import usual_C
+from rslm.estimators.defaults import loss_for, usual_C
 from rslm.estimators.persistence import storable
 from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.warn import warn_caller
@@ -82,6 +82,8 @@ class InductiveCompletion(Completion):
         The matrix is intercept_ + row_factors_ @ col_factors_.T, features, indicators and effects together.
     intercept_, row_effects_, col_effects_ : float and arrays
         The mean, and the effects where `rank_` is 0; else effects are a part of the factors, and these are 0.
+    loss_ : Loss
+        The loss that was used, with its parameters.
     C_, weighting_, feature_weight_ : float
         The settings that were used.
     path_ : dict of arrays, or None
@@ -198,7 +200,8 @@ class InductiveCompletion(Completion):
     ) -> InductiveLayout:
         """The layout with the settings that were given, and usual ones in place of others."""
         data = self._observed(X, fitting=True, sample_weight=sample_weight)
-        weight, located, loss = self._checked_feature_weight(), self._checked_effects(), self._checked_loss()
+        weight, located = self._checked_feature_weight(), self._checked_effects()
+        loss = loss_for(self.loss, lambda: data.values)
         of_rows = as_features("row_features", row_features, data.shape[0], data.row_ids)
         of_columns = as_features("column_features", column_features, data.shape[1], data.col_ids)
         encodings = (

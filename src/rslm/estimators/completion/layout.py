@@ -11,6 +11,7 @@ import numpy as np
 
 from rslm.certificate.relaxation import finite_amount
 from rslm.data import Labels, ObservedMatrix
+from rslm.estimators.completion.asked import standardised
 from rslm.estimators.completion.bounds import beyond, solved_box
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.fold_in import Offsets, Subspace
@@ -137,7 +138,7 @@ class Layout:
     @cached_property
     def curvature(self) -> float:
         """The curvature of the loss at a typical error."""
-        return usual_curvature(self.loss, self.data.values)
+        return usual_curvature(self.loss, standardised(self.data, self.units))
 
     def _measurement(self) -> Measurement:
         data = self._scaled()
@@ -208,6 +209,7 @@ class Layout:
             "_seen": self.seen(),
             "_counts": np.asarray(self.data.col_counts()),
             "_rounding": rounding,
+            "_fitted_loss": self.loss,
             "classes_": self._classes(),
             "_draws": None,  # those of an earlier fit are of other data
         }

@@ -14,9 +14,9 @@ from rslm.estimators.automatic.held_out_again import held_out_again
 from rslm.estimators.automatic.resumable import SearchCheckpoint
 from rslm.estimators.automatic.sample import ENTRIES, sampled_rows
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import is_auto, needs_distributed
+from rslm.estimators.choices import as_loss, is_auto, needs_distributed
 from rslm.estimators.completion import found_file
-from rslm.estimators.completion.asked import Asked, may_have_units, ridges_of, units_of
+from rslm.estimators.completion.asked import Asked, may_have_units, ridges_of, standardised, units_of
 from rslm.estimators.completion.averaging import Averaging, check_average
 from rslm.estimators.completion.bounds import as_box
 from rslm.estimators.completion.completion import rank_limit
@@ -26,7 +26,7 @@ from rslm.estimators.completion.fold_in import Subspace
 from rslm.estimators.completion.intervals import Intervals
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import on_cluster
-from rslm.estimators.defaults import usual_C
+from rslm.estimators.defaults import SAMPLE, loss_for, usual_C
 from rslm.estimators.persistence import storable
 from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.warn import warn_caller
@@ -65,8 +65,9 @@ class MatrixCompletion(Averaging):
     loss : str or Loss, default="square"
         "square", "absolute", "epsilon_insensitive", "huber", "quantile" for real numbers, "logistic", "hinge",
         "squared_hinge" for two classes (booleans, 0 and 1, or −1 and 1), or an instance with parameters, such as
-        ``rslm.losses.Huber(0.5)``. A loss with kinks (absolute, ε-insensitive, quantile, hinge) is solved in a rounded
-        form; the certificate is for the loss itself and states the rounding.
+        ``rslm.losses.Huber(0.5)``. The widths of "huber" and "epsilon_insensitive" follow from the spread of the data;
+        a number sets them, as in "huber:0.5". A loss with kinks (absolute, ε-insensitive, quantile, hinge) is solved in
+        a rounded form; the certificate is for the loss itself and states the rounding.
     bounds : (lower, upper), Box or None
         Bounds of all predictions, effects included, not only of the observed entries: ``(0, None)`` for a non-negative
         matrix, ``(1, 5)`` for ratings. Each is a number, an array with one number for every feature, an array of shape
@@ -126,6 +127,8 @@ class MatrixCompletion(Averaging):
     intercept_, row_effects_, col_effects_ : float, arrays (n_samples,) and (n_features,)
         A prediction is intercept_ + row_effects_[i] + col_effects_[j] + W[i, j]. A row without an observed entry is
         predicted by the other terms. Without effects, rows and columns without an entry have the average factor.
+    loss_ : Loss
+        The loss that was used, with its parameters.
     C_, weighting_ : float
         The settings that were used.
     path_ : dict of arrays, or None
@@ -258,7 +261,7 @@ class MatrixCompletion(Averaging):
         """
         began = time.perf_counter()
         asked = Asked.of(self.rank, self.C, self.weighting)
-        check_average(self.average, self._checked_loss(), self.bounds, client)
+        check_average(self.average, as_loss(self.loss), self.bounds, client)
         layout, start = self._layout(X, client, sample_weight, asked), None
         self._warn_of_beyond(layout)
         self._warn_of_equal(X, layout)
@@ -374,23 +377,25 @@ class MatrixCompletion(Averaging):
         return subspace.features
 
     def _layout(self, X: Any, client: Any, sample_weight: Any, asked: Asked) -> Layout:
-        loss = self._checked_loss()
         if client is None:
             data = self._observed(X, fitting=True, sample_weight=sample_weight)
-            return self._layout_of(data, loss, as_box(self.bounds, data.shape, data.col_ids), asked)
+            return self._layout_of(data, as_box(self.bounds, data.shape, data.col_ids), asked)
         if self.scale and not is_auto(self.scale):
             raise ValueError(
                 f"workers do not standardise features, as scale={self.scale!r} asks for; divide the features by their "
                 "standard deviations first, with scale=False"
             )
         matrix = self._distributed(X, client, sample_weight)
+        loss = loss_for(self.loss, lambda: matrix.measurement().sample(SAMPLE))
         return self._distributed_layout(matrix, loss, as_box(self.bounds, matrix.shape, matrix.col_ids), asked)
 
-    def _layout_of(self, data: ObservedMatrix, loss: Loss, box: Box | None, asked: Asked) -> Layout:
+    def _layout_of(self, data: ObservedMatrix, box: Box | None, asked: Asked) -> Layout:
         """The layout of entries in this process, with usual values of what is to be found."""
-        units = units_of(self.scale, data, loss, self.effects is not None, box is not None)
+        units = units_of(self.scale, data, as_loss(self.loss), self.effects is not None, box is not None)
+        values = standardised(data, units)
+        loss = loss_for(self.loss, lambda: values)
         ridges = ridges_of(self.effects, data, loss, units)
-        C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C
+        C = usual_C(data.shape, values, loss) if asked.C is None else asked.C
         return Layout(data, loss, C, asked.weighting or 0.0, box, ridges=ridges, units=units)
 
     def _distributed_layout(self, matrix: Any, loss: Loss, box: Box | None, asked: Asked) -> DistributedLayout:

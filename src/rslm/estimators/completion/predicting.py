@@ -13,13 +13,13 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from rslm.certificate import Certificate
 from rslm.data import ObservedMatrix
-from rslm.estimators.choices import as_loss
 from rslm.estimators.completion.bounds import clipped
 from rslm.estimators.completion.fitted_samples import FittedSamples
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.observed_input import ObservedInput, check_rows_alike, refuse_sparse
 from rslm.estimators.completion.ridges import Ridges
 from rslm.estimators.completion.unseen import places
+from rslm.estimators.fitted_loss import FittedLoss
 from rslm.estimators.scaling import extreme_scale
 from rslm.evaluation.dual import sum_in_blocks
 from rslm.kernels import Columns, predict_pairs
@@ -31,7 +31,7 @@ from rslm.runtime.types import Floats, Indices64
 from rslm.structures import Box
 
 
-class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
+class Predicting(TransformerMixin, FittedLoss, ObservedInput):  # type: ignore[misc]
     """A learned matrix: the products of row and column factors."""
 
     row_factors_: Floats
@@ -55,9 +55,6 @@ class Predicting(TransformerMixin, ObservedInput):  # type: ignore[misc]
     @abstractmethod
     def _left_out(self, data: ObservedMatrix, row_features: Any) -> Floats:
         """Every observed entry of new samples, predicted from the other entries of its sample."""
-
-    def _checked_loss(self) -> Loss:
-        return as_loss(self.loss)
 
     def _solved_loss(self) -> Loss:
         """The loss that was solved: with its kinks rounded, if it has any."""

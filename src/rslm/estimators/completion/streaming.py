@@ -10,13 +10,13 @@ from sklearn.utils.metaestimators import available_if
 from rslm.certificate import no_certificate
 from rslm.data import ObservedMatrix, as_generator
 from rslm.estimators.choices import STREAMING, as_loss, is_auto
-from rslm.estimators.completion.asked import Asked, ridges_of, units_of
+from rslm.estimators.completion.asked import Asked, ridges_of, standardised, units_of
 from rslm.estimators.completion.completion import rank_limit
 from rslm.estimators.completion.finding import Finder
 from rslm.estimators.completion.layout import Layout
 from rslm.estimators.completion.plain_completion import PlainCompletion
 from rslm.estimators.completion.stream import FirstSamples, Fixed, Stream
-from rslm.estimators.defaults import usual_C
+from rslm.estimators.defaults import loss_for, usual_C
 from rslm.evaluation.objective import Objective
 from rslm.losses import Loss
 from rslm.runtime.interrupts import deferred_interrupts
@@ -93,10 +93,10 @@ class PartialFit(PlainCompletion):
         data = self._observed(X, fitting=stream is None, sample_weight=sample_weight)
         if len(data) == 0:  # nothing to learn from; in a first call it is an error
             return self
-        loss, threads = self._checked_loss(), thread_count(self.n_threads)
+        threads = thread_count(self.n_threads)
         with single_threaded_blas():
             rank = rank_limit(self.rank, data.shape)
-            stream = self._begun(data, loss, asked, rank, threads) if stream is None else stream
+            stream, loss = self._begun(data, asked, rank, threads) if stream is None else (stream, self._checked_loss())
             stream.learn(data, loss, rank, as_generator(self.random_state), threads)
             layout = stream.layout(data, loss)
             problem = layout.problem()
@@ -114,11 +114,13 @@ class PartialFit(PlainCompletion):
         self.residuals_ = self._residuals(data)
         return self
 
-    def _begun(self, data: ObservedMatrix, loss: Loss, asked: Asked, rank: int, threads: int) -> Stream:
-        """A stream with what its first samples set."""
-        units = units_of(self.scale, data, loss, self.effects is not None, bounded=False)
+    def _begun(self, data: ObservedMatrix, asked: Asked, rank: int, threads: int) -> tuple[Stream, Loss]:
+        """A stream with what its first samples set, and its loss."""
+        units = units_of(self.scale, data, as_loss(self.loss), self.effects is not None, bounded=False)
+        values = standardised(data, units)
+        loss = loss_for(self.loss, lambda: values)
         ridges = ridges_of(self.effects, data, loss, units)
-        C = usual_C(data.shape, data.values, loss) if asked.C is None else asked.C
+        C = usual_C(data.shape, values, loss) if asked.C is None else asked.C
         layout: Layout = FirstSamples(data, loss, C, 0.0, left="features", ridges=ridges, units=units)
         self.path_, self.held_out_, self._intervals = None, None, None
         self._in_deviations = units is not None
@@ -131,7 +133,7 @@ class PartialFit(PlainCompletion):
             if not found.complete:
                 raise KeyboardInterrupt
             layout, self.path_, self.held_out_ = found.layout, found.path, found.held_out
-        return Stream(layout.C, Fixed.of(layout))
+        return Stream(layout.C, Fixed.of(layout)), loss
 
     def _check_same(self, stream: Stream) -> None:
         """Refuse parameters that a stream was not begun with; those that are "auto" were set when it began."""

@@ -49,7 +49,7 @@ class MultiTaskClassifier(ClassifierMixin, NamedTasks):  # type: ignore[misc]
         Positive for the second class; of tasks, or of the pairs of classes where there are more than two.
     tasks_ : array
         The labels of the tasks, or of shape (n_tasks, 2) the pairs of classes.
-    common_coef_, common_intercept_, subspace_, C_, rank_, effects_, task_part_, held_out_, path_
+    common_coef_, common_intercept_, subspace_, loss_, C_, rank_, effects_, task_part_, held_out_, path_
     certificate_, history_, outcome_, converged_, n_iter_
         As in `MultiTaskRegressor`.
 

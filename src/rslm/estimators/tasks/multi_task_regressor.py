@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from rslm.estimators.choices import as_loss, checked_data
+from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.tasks.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets, with_weight
@@ -53,7 +53,9 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         10 weighs as much as ten rows; None in place of a ridge leaves out the common coefficients, or the shrunk
         intercepts. None for neither: then the intercepts of the tasks are not shrunk.
     loss : str or Loss, default="square"
-        "square", "absolute", "epsilon_insensitive", "huber", "quantile", or an instance with parameters.
+        "square", "absolute", "epsilon_insensitive", "huber", "quantile", or an instance with parameters, such as
+        ``rslm.losses.Huber(0.5)``, in the units of the targets. The widths of "huber" and "epsilon_insensitive" follow
+        from the spread of the targets.
     fit_intercept : bool, default=True
         Whether there are intercepts: of every task, not penalised, with ``effects=None``; else a common one, not
         penalised, and shrunk differences of the tasks from it.
@@ -88,6 +90,8 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         The labels of the tasks, in the order of `coef_`.
     subspace_ : array (n_features, rank_)
         Orthonormal directions that span what the tasks add to the common coefficients, the strongest first.
+    loss_ : Loss
+        The loss that was used, with its parameters.
     C_, rank_, effects_
         What was given or found; `rank_` is that of W, and `effects_` has the ridges of common coefficients and
         intercepts.
@@ -151,7 +155,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         X, y, tasks, weights = with_targets(X, y, tasks, drop_missing, weights)
         X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         codes = self._codes(tasks, len(y))
-        loss = self._regression_loss()
+        loss = self._regression_loss(lambda: y - middles_of_tasks(y, codes, True, weights)[codes])
         if y.dtype.kind not in "fiub":
             raise TypeError(
                 f"y has dtype {y.dtype}, but a regression needs real numbers; for classes there is MultiTaskClassifier"
@@ -266,13 +270,13 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         one = np.zeros(len(y), dtype=np.int64)
         U = self._U / self._units.size[:, None]
         data = Tasks(X, y - mean, one, intercept=bool(self.fit_intercept), weights=weights)
-        found = Objective(Problem(as_loss(self.loss), data, C=self.C_), self.n_threads).evaluate(U)
+        found = Objective(Problem(self._checked_loss(), data, C=self.C_), self.n_threads).evaluate(U)
         offset = 0.0 if found.intercepts is None else float(found.intercepts[0])
         return U @ found.V[0], mean + offset
 
     def _fit_task_with_effects(self, X: Any, y: Floats, weights: Floats | None) -> tuple[Floats, float]:
         """From the common model: what the task adds to it is shrunk as that of other tasks."""
-        units, loss, one = self._units, as_loss(self.loss), np.zeros(len(y), dtype=np.int64)
+        units, loss, one = self._units, self._checked_loss(), np.zeros(len(y), dtype=np.int64)
         data = Tasks(units.features(X), (y - units.middle[0]) / units.scale[0], one, weights=weights)
         problem = Problem(loss, data, C=self.C_, location=self._location)
         objective, coef, middle = Objective(problem, self.n_threads), np.zeros(X.shape[1]), 0.0

@@ -44,7 +44,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     ----------
     coef_ : array (n_targets, n_features)
     intercept_ : array (n_targets,)
-    subspace_, certificate_, history_, outcome_, converged_, n_iter_, rank_
+    subspace_, loss_, certificate_, history_, outcome_, converged_, n_iter_, rank_
         As in `MultiTaskRegressor`.
 
     Examples
@@ -99,7 +99,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         empty = np.flatnonzero(~seen.any(axis=0))
         if len(empty):
             raise ValueError(f"target {int(empty[0])} has no value; all of y[:, {int(empty[0])}] is NaN")
-        loss = self._regression_loss()
+        loss = self._regression_loss(lambda: (Y - np.nanmedian(Y, axis=0))[seen])
         if self._has_effects:
             self._fit_scaled(X, Y, loss, weights, checkpoint=checkpoint, client=client, began=began)
             return self

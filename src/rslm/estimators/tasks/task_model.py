@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
@@ -12,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.certificate import Certificate
 from rslm.data import parts
 from rslm.estimators.callbacks import Reporter
-from rslm.estimators.choices import as_loss, is_auto, needs_distributed
+from rslm.estimators.choices import is_auto, needs_distributed
+from rslm.estimators.defaults import loss_for
+from rslm.estimators.fitted_loss import FittedLoss
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.tasks import found_file
 from rslm.estimators.tasks.automatic import Asked, Choice, checked_effects, checked_rank, choose
@@ -40,7 +43,7 @@ MOST_RANK = 127  # the largest that is searched
 MOST_LOCATED = 126  # the same with a location
 
 
-class TaskModel(Calibrated):
+class TaskModel(Calibrated, FittedLoss):
     """Linear models of several tasks: row t of `coef_` with `intercept_[t]` is the model of task t."""
 
     certificate_: Certificate | None
@@ -263,8 +266,9 @@ class TaskModel(Calibrated):
         within = np.linalg.svd(self._basis.T @ (self.coef_ - self.common_coef_).T, full_matrices=False)[0]
         self.subspace_ = self._basis @ within[:, : self.rank_]
 
-    def _regression_loss(self) -> Loss:
-        loss = as_loss(self.loss)
+    def _regression_loss(self, values: Callable[[], Floats]) -> Loss:
+        """The loss for targets that are spread as these values."""
+        self._fitted_loss = loss = loss_for(self.loss, values)
         if loss.binary:
             raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
         return loss
