@@ -8,7 +8,7 @@ import pytest
 import rslm
 from plain import plain_completion
 from rslm import InductiveCompletion, MatrixCompletion, MultiTaskRegressor, ReducedRankRegressor
-from rslm.estimators.defaults import WIDTH
+from rslm.estimators.defaults import WIDTH, spread
 from rslm.losses import EpsilonInsensitive, Huber, Quantile
 
 NAMES = ("huber", "epsilon_insensitive")
@@ -156,3 +156,39 @@ def test_the_width_of_regressions_is_in_the_file(tmp_path):
     back = rslm.load(tmp_path / "m")
     assert back.loss_ == model.loss_
     np.testing.assert_array_equal(back.fit_task(X[:40], y[:40])[0], model.fit_task(X[:40], y[:40])[0])
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute"])
+def test_a_common_offset_changes_nothing(loss):
+    """The fit of all data starts where the search has ended, whose effects are measured in another spread."""
+    W, X = panel()
+    rows, cols = np.indices(W.shape).reshape(2, -1)
+    for offset in (0.0, 1e6):
+        model = MatrixCompletion(loss=loss, random_state=0, max_iter=300).fit(X + offset)
+        assert relative_error(model.predict(rows, cols) - offset, W.ravel()) < 0.1
+
+
+@pytest.mark.parametrize("weights", ["rows", "entries"])
+def test_a_weight_of_2_is_the_value_twice(weights):
+    X, y, of_rows, _ = tasks()
+    twice = np.arange(len(y)) % 3 == 0
+    again = np.concatenate([np.arange(len(y)), np.flatnonzero(twice)])
+    if weights == "rows":
+        one = MultiTaskRegressor(2, 10.0, loss="huber").fit(X, y, tasks=of_rows, sample_weight=1.0 + twice)
+        other = MultiTaskRegressor(2, 10.0, loss="huber").fit(X[again], y[again], tasks=of_rows[again])
+    else:
+        one = plain_completion(2, 1.0, loss="huber").fit(y.reshape(60, 4), sample_weight=(1.0 + twice).reshape(60, 4))
+        assert width(one) == pytest.approx(WIDTH * spread(y[again]), rel=1e-12)
+        return
+    assert width(one) == pytest.approx(width(other), rel=1e-12)
+
+
+def test_outliers_are_found_in_features_of_any_unit():
+    W, X = panel()
+    units = np.where(np.arange(50) < 25, 1.0, 1000.0)
+    scores = MatrixCompletion(2, 100.0, loss="huber", random_state=0).fit(units * X).outlier_scores_.to_dense()
+    wrong = np.abs(X - W) > 3  # 30 times the noise
+    fine = np.abs(X - W) < 0.3
+    for columns in (slice(0, 25), slice(25, 50)):
+        assert np.mean(scores[:, columns][wrong[:, columns]] > 5) > 0.95
+        assert np.mean(scores[:, columns][fine[:, columns]] > 5) < 0.05

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rslm.estimators.choices import as_loss
+from rslm.estimators.medians import median
 from rslm.losses import Loss
 from rslm.runtime.types import Floats
 
@@ -33,16 +34,17 @@ def needs_width(given: Any) -> bool:
     return isinstance(given, str) and given in ("huber", "epsilon_insensitive")
 
 
-def loss_for(given: Any, values: Callable[[], Floats]) -> Loss:
+def loss_for(given: Any, values: Callable[[], Floats], weights: Floats | None = None) -> Loss:
     """The loss that was given; one that needs a width and has none gets one that suits these values."""
-    return as_loss(f"{given}:{WIDTH * spread(values())!r}") if needs_width(given) else as_loss(given)
+    return as_loss(f"{given}:{WIDTH * spread(values(), weights)!r}") if needs_width(given) else as_loss(given)
 
 
-def spread(values: Floats) -> float:
+def spread(values: Floats, weights: Floats | None = None) -> float:
     """A robust estimate of the standard deviation; 1 if all values are equal."""
-    some = np.asarray(values[:: max(1, len(values) // SAMPLE)], dtype=np.float64)
+    step = max(1, len(values) // SAMPLE)
+    some, shares = np.asarray(values[::step], dtype=np.float64), None if weights is None else weights[::step]
     scale = float(np.abs(some).max(initial=0.0)) or 1.0  # squares of the data may overflow
     some = some / scale
-    middle = np.median(some)
-    found = NORMAL * np.median(np.abs(some - middle)) or np.sqrt(np.mean((some - middle) ** 2))
+    apart = np.abs(some - median(some, shares))
+    found = NORMAL * median(apart, shares) or np.sqrt(np.average(apart**2, weights=shares))
     return scale * float(found) or 1.0

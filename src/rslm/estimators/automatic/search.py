@@ -31,6 +31,7 @@ from rslm.evaluation.effects import effects_alone, residual_duals
 from rslm.evaluation.objective import Objective
 from rslm.kernels import Stopped
 from rslm.location import Effects
+from rslm.location.packing import Packing
 from rslm.losses import Loss
 from rslm.problem import Problem
 from rslm.runtime.interrupts import Interrupt
@@ -161,7 +162,7 @@ class Search:
         points = self.points.get(best)
         # With outliers, a fit that starts from the data may end at another local minimum than the fits to the folds.
         resistant = self.loss.interval is not None and not self.loss.binary
-        start = points[0] if points is not None and (len(self.folds) == 1 or resistant) else None
+        start = self._for_all(points[0], best) if points is not None and (len(self.folds) == 1 or resistant) else None
         found = Found(
             best, self.errors[best], self.path, start, of_mean, of_effects, self.noise if best.by_noise else None
         )
@@ -436,6 +437,15 @@ class Search:
         point = self.points[like][k]
         added = setting.rank - like.rank
         return point if added == 0 else grown(problem, point, added, self.threads, self.seed)
+
+    def _for_all(self, point: Floats, setting: Setting) -> Floats:
+        """A point of the first fold as one of all data: effects are in units of the spread, which differs a little."""
+        fold, whole = self._problem(self.folds[0], setting), setting.applied(self.template, self.noise).problem()
+        if fold.location is None:
+            return point
+        at = point.copy()
+        at[:, -1] *= Packing.of(fold).scales / Packing.of(whole).scales
+        return at
 
     def _first_C(self) -> float:
         """The C at which the first singular value of what effects leave would be halved by a rank of one."""

@@ -11,6 +11,8 @@ from rslm.data import ObservedMatrix
 from rslm.estimators.automatic.variances import usual_ridges
 from rslm.estimators.choices import is_auto
 from rslm.estimators.completion.ridges import Ridges
+from rslm.estimators.defaults import NORMAL
+from rslm.estimators.medians import medians_of_groups
 from rslm.estimators.persistence import Form
 from rslm.losses import Loss
 from rslm.runtime.magnitudes import as_float
@@ -79,7 +81,7 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
         if units is None:
             return Ridges(*usual_ridges(numbers))
         # In units of their own, the means of features say nothing of each other, and are not shrunk to a common one.
-        return Ridges(usual_ridges(numbers.with_values(standardised(numbers, units)))[0], 0.0)
+        return Ridges(usual_ridges(numbers.with_values(standardised(numbers, units, loss)))[0], 0.0)
     try:
         rows, columns = effects
         ridges = [None if r is None else as_float(r) for r in (rows, columns)]
@@ -93,12 +95,15 @@ def ridges_of(effects: Any, data: ObservedMatrix, loss: Loss, units: Floats | No
     return Ridges(*ridges)
 
 
-def standardised(data: ObservedMatrix, units: Floats | None) -> Floats:
-    """The values in the units of their features, without the means of these; as they are if there are no units."""
+def standardised(data: ObservedMatrix, units: Floats | None, loss: Loss) -> Floats:
+    """The values relative to the middle of their feature, in its units; as they are if there are no units."""
     if units is None:
         return data.values
-    means = np.bincount(data.index, data.values, data.shape[1]) / np.maximum(data.col_counts(), 1)
-    return (data.values - means[data.index]) / units[data.index]
+    if loss.quadratic:
+        middle: Floats = np.bincount(data.index, data.values, data.shape[1]) / np.maximum(data.col_counts(), 1)
+    else:
+        middle = medians_of_groups(data.values, data.index, data.shape[1])
+    return (data.values - middle[data.index]) / units[data.index]
 
 
 def may_have_units(scale: Any, loss: Loss, located: bool, bounded: bool) -> bool:
@@ -107,7 +112,10 @@ def may_have_units(scale: Any, loss: Loss, located: bool, bounded: bool) -> bool
 
 
 def units_of(scale: Any, data: ObservedMatrix, loss: Loss, located: bool, bounded: bool) -> Floats | None:
-    """The standard deviation of every feature, if features are to be standardised; else None."""
+    """The standard deviation of every feature, if features are to be standardised; else None.
+
+    With a loss that gross errors hardly change, neither do they change the units: these are robust estimates.
+    """
     if not (is_auto(scale) or isinstance(scale, bool | np.bool_)):
         raise ValueError(f"scale must be True, False or 'auto'; got {scale!r}")
     if not is_auto(scale) and not scale:
@@ -132,6 +140,11 @@ def units_of(scale: Any, data: ObservedMatrix, loss: Loss, located: bool, bounde
         few = 2 * len(known) < data.shape[1] - constant or len(known) < 2
         if few or not _differ(known):
             return None
+    if not loss.quadratic:
+        middle = medians_of_groups(y, data.index, data.shape[1])
+        apart = NORMAL * largest * medians_of_groups(np.abs(y - middle[data.index]), data.index, data.shape[1])
+        spreads = np.where((apart > 0) & (spreads > 0), apart, spreads)
+        known = spreads[enough & (spreads > 0)]
     usual = float(np.median(known)) if len(known) else 1.0
     return np.where(spreads > 0, spreads, usual)
 

@@ -129,7 +129,7 @@ class Completion(PredictingIntervals):
                 "a model that was loaded from a file or fitted by a cluster has no residuals; fit in this process to "
                 "get them"
             )
-        return outlier_scores(self.residuals_)
+        return outlier_scores(self.residuals_, getattr(self._subspace, "units", None))
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

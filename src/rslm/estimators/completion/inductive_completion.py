@@ -201,7 +201,7 @@ class InductiveCompletion(Completion):
         """The layout with the settings that were given, and usual ones in place of others."""
         data = self._observed(X, fitting=True, sample_weight=sample_weight)
         weight, located = self._checked_feature_weight(), self._checked_effects()
-        loss = loss_for(self.loss, lambda: data.values)
+        loss = loss_for(self.loss, lambda: data.values, data.weights)
         of_rows = as_features("row_features", row_features, data.shape[0], data.row_ids)
         of_columns = as_features("column_features", column_features, data.shape[1], data.col_ids)
         encodings = (

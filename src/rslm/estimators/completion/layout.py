@@ -138,7 +138,7 @@ class Layout:
     @cached_property
     def curvature(self) -> float:
         """The curvature of the loss at a typical error."""
-        return usual_curvature(self.loss, standardised(self.data, self.units))
+        return usual_curvature(self.loss, standardised(self.data, self.units, self.loss))
 
     def _measurement(self) -> Measurement:
         data = self._scaled()

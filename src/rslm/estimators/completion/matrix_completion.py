@@ -162,7 +162,7 @@ class MatrixCompletion(Averaging):
         at missing entries. A model that was loaded from a file, or fitted by a cluster, has none.
     outlier_scores_ : ObservedMatrix
         |residuals_| relative to a robust scale, 1.4826 times their median (of the nonzero ones, if most are 0): large
-        for entries that a robust loss has ignored.
+        for entries that a robust loss has ignored. If features were standardised, so are the residuals.
     classes_ : array of two, or None
         The values of the two classes, for a loss of two classes.
     n_features_in_, feature_names_in_ : int and array
@@ -391,9 +391,10 @@ class MatrixCompletion(Averaging):
 
     def _layout_of(self, data: ObservedMatrix, box: Box | None, asked: Asked) -> Layout:
         """The layout of entries in this process, with usual values of what is to be found."""
-        units = units_of(self.scale, data, as_loss(self.loss), self.effects is not None, box is not None)
-        values = standardised(data, units)
-        loss = loss_for(self.loss, lambda: values)
+        kind = as_loss(self.loss)
+        units = units_of(self.scale, data, kind, self.effects is not None, box is not None)
+        values = standardised(data, units, kind)
+        loss = loss_for(self.loss, lambda: values, data.weights)
         ridges = ridges_of(self.effects, data, loss, units)
         C = usual_C(data.shape, values, loss) if asked.C is None else asked.C
         return Layout(data, loss, C, asked.weighting or 0.0, box, ridges=ridges, units=units)

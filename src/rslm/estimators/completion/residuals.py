@@ -27,9 +27,14 @@ def residuals(data: ObservedMatrix, w: Floats, loss: Loss) -> ObservedMatrix:
     return data.with_values(left)
 
 
-def outlier_scores(residuals: ObservedMatrix) -> ObservedMatrix:
-    """|residuals| relative to 1.4826 times their median, or that of those that are not 0 if the median is 0."""
+def outlier_scores(residuals: ObservedMatrix, units: Floats | None) -> ObservedMatrix:
+    """|residuals| relative to 1.4826 times their median, or that of those that are not 0 if the median is 0.
+
+    They are compared in the `units` of their features, if these have units of their own.
+    """
     size = np.abs(residuals.values)
+    if units is not None:
+        size = size / units[residuals.index]
     half = 0.5 * size  # a median may be the mean of two numbers, whose sum must be finite
     usual = 2.0 * np.median(half) or (2.0 * np.median(half[half > 0]) if half.any() else 1.0)
     with np.errstate(over="ignore"):

@@ -116,9 +116,10 @@ class PartialFit(PlainCompletion):
 
     def _begun(self, data: ObservedMatrix, asked: Asked, rank: int, threads: int) -> tuple[Stream, Loss]:
         """A stream with what its first samples set, and its loss."""
-        units = units_of(self.scale, data, as_loss(self.loss), self.effects is not None, bounded=False)
-        values = standardised(data, units)
-        loss = loss_for(self.loss, lambda: values)
+        kind = as_loss(self.loss)
+        units = units_of(self.scale, data, kind, self.effects is not None, bounded=False)
+        values = standardised(data, units, kind)
+        loss = loss_for(self.loss, lambda: values, data.weights)
         ridges = ridges_of(self.effects, data, loss, units)
         C = usual_C(data.shape, values, loss) if asked.C is None else asked.C
         layout: Layout = FirstSamples(data, loss, C, 0.0, left="features", ridges=ridges, units=units)

@@ -155,7 +155,7 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         X, y, tasks, weights = with_targets(X, y, tasks, drop_missing, weights)
         X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         codes = self._codes(tasks, len(y))
-        loss = self._regression_loss(lambda: y - middles_of_tasks(y, codes, True, weights)[codes])
+        loss = self._regression_loss(lambda: y - middles_of_tasks(y, codes, True, weights)[codes], weights)
         if y.dtype.kind not in "fiub":
             raise TypeError(
                 f"y has dtype {y.dtype}, but a regression needs real numbers; for classes there is MultiTaskClassifier"

@@ -99,7 +99,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         empty = np.flatnonzero(~seen.any(axis=0))
         if len(empty):
             raise ValueError(f"target {int(empty[0])} has no value; all of y[:, {int(empty[0])}] is NaN")
-        loss = self._regression_loss(lambda: (Y - np.nanmedian(Y, axis=0))[seen])
+        of_entries = None if weights is None else np.broadcast_to(weights[:, None], Y.shape)[seen]
+        loss = self._regression_loss(lambda: (Y - np.nanmedian(Y, axis=0))[seen], of_entries)
         if self._has_effects:
             self._fit_scaled(X, Y, loss, weights, checkpoint=checkpoint, client=client, began=began)
             return self

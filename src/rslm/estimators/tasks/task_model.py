@@ -266,9 +266,9 @@ class TaskModel(Calibrated, FittedLoss):
         within = np.linalg.svd(self._basis.T @ (self.coef_ - self.common_coef_).T, full_matrices=False)[0]
         self.subspace_ = self._basis @ within[:, : self.rank_]
 
-    def _regression_loss(self, values: Callable[[], Floats]) -> Loss:
+    def _regression_loss(self, values: Callable[[], Floats], weights: Floats | None) -> Loss:
         """The loss for targets that are spread as these values."""
-        self._fitted_loss = loss = loss_for(self.loss, values)
+        self._fitted_loss = loss = loss_for(self.loss, values, weights)
         if loss.binary:
             raise ValueError(f"{loss!r} is for two classes; a regression needs a loss of real numbers")
         return loss
