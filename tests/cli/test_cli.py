@@ -180,6 +180,30 @@ def test_predict_says_how_it_read_the_pairs(monkeypatch, capsys, tmp_path, to_a_
         assert shown.out.startswith("row,column,prediction")
 
 
+@pytest.mark.parametrize(
+    ("text", "more", "taken"),
+    [
+        ("item,user\nfilm 2,user 1\nfilm 4,user 3\n", [], "user × item"),
+        ("when,item,user\n1,film 2,user 1\n2,film 4,user 3\n", [], "user × item"),
+        ("item,who\nfilm 2,user 1\nfilm 4,user 3\n", ["--header"], "who × item"),
+        ("item,user\nuser 1,film 2\nuser 3,film 4\n", ["--rows", "item"], "item × user"),
+        ("user 1,film 2\nuser 3,film 4\n", [], "column 1 × column 2"),
+        ("film 2,user 1\nfilm 4,user 3\n", ["--rows", "2", "--cols", "1"], "column 2 × column 1"),
+        ("film 2,user 1\nfilm 4,user 3\n", ["--rows", "2"], "column 2 × column 1"),
+        ("film,visitor\nfilm 2,user 1\nfilm 4,user 3\n", [], "visitor × film"),
+    ],
+)
+def test_the_columns_of_pairs_are_found_by_name(monkeypatch, capsys, ratings, text, more, taken):
+    model, _ = completed(monkeypatch, ratings)
+    pairs = ratings.parent / "pairs.csv"
+    pairs.write_text(text)
+    capsys.readouterr()
+    assert run(monkeypatch, "predict", str(model), str(pairs), *more) == 0
+    shown = capsys.readouterr()
+    assert [line.split(",")[:2] for line in shown.out.splitlines()[1:]] == [["user 1", "film 2"], ["user 3", "film 4"]]
+    assert f"one pair a line: {taken}" in " ".join(shown.err.split())
+
+
 def test_known_entries_are_read_as_other_data_are(monkeypatch, capsys, tmp_path):
     model, _ = fitted_to_names(monkeypatch, tmp_path)
     entries = [f"{k % 3};film {k};Jörg 1" for k in range(3)]  # in another order, without a header
