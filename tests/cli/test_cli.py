@@ -280,6 +280,9 @@ def test_predict_writes_the_spread_of_an_average(monkeypatch, capsys, ratings):
     assert [float(line.split(",")[-1]) for line in lines] == pytest.approx(expected, rel=1e-5)
     completed(monkeypatch, ratings, "--force")
     assert "rslm complete --average 100" in str(run(monkeypatch, "predict", str(model), str(pairs), "--spread"))
+    said = str(run(monkeypatch, "predict", str(model), str(pairs), "--interval", "0.9"))
+    assert "fit one with rslm complete --interval 0.9" in said
+    assert "calibrate" not in said
 
 
 def test_complete_finds_its_settings(monkeypatch, capsys, ratings):
