@@ -285,6 +285,17 @@ def test_predict_writes_the_spread_of_an_average(monkeypatch, capsys, ratings):
     assert "calibrate" not in said
 
 
+def test_advice_for_python_is_left_out(monkeypatch, capsys, tmp_path):
+    """Of a column without entries in the part that is fitted."""
+    lines = [f"u{i},f{j},{(i * j) % 5 + 1}" for i in range(12) for j in range(6)]
+    lines += [f"u{k % 12},alone {k},3" for k in range(60)]
+    (tmp_path / "r.csv").write_text("\n".join(["user,item,rating", *lines]))
+    assert run(monkeypatch, "complete", str(tmp_path / "r.csv"), "--rank", "1", "--C", "1") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "have no observed entry; they are predicted" in said
+    assert "keep_empty" not in said
+
+
 def test_complete_finds_its_settings(monkeypatch, capsys, ratings):
     """Without any option, and says why."""
     assert run(monkeypatch, "complete", str(ratings), "--json") == 0
