@@ -180,6 +180,30 @@ def test_predict_says_how_it_read_the_pairs(monkeypatch, capsys, tmp_path, to_a_
         assert shown.out.startswith("row,column,prediction")
 
 
+@pytest.mark.parametrize(
+    ("text", "more", "taken"),
+    [
+        ("item,user\nfilm 2,user 1\nfilm 4,user 3\n", [], "user × item"),
+        ("when,item,user\n1,film 2,user 1\n2,film 4,user 3\n", [], "user × item"),
+        ("item,who\nfilm 2,user 1\nfilm 4,user 3\n", ["--header"], "who × item"),
+        ("item,user\nuser 1,film 2\nuser 3,film 4\n", ["--rows", "item"], "item × user"),
+        ("user 1,film 2\nuser 3,film 4\n", [], "column 1 × column 2"),
+        ("film 2,user 1\nfilm 4,user 3\n", ["--rows", "2", "--cols", "1"], "column 2 × column 1"),
+        ("film 2,user 1\nfilm 4,user 3\n", ["--rows", "2"], "column 2 × column 1"),
+        ("film,visitor\nfilm 2,user 1\nfilm 4,user 3\n", [], "visitor × film"),
+    ],
+)
+def test_the_columns_of_pairs_are_found_by_name(monkeypatch, capsys, ratings, text, more, taken):
+    model, _ = completed(monkeypatch, ratings)
+    pairs = ratings.parent / "pairs.csv"
+    pairs.write_text(text)
+    capsys.readouterr()
+    assert run(monkeypatch, "predict", str(model), str(pairs), *more) == 0
+    shown = capsys.readouterr()
+    assert [line.split(",")[:2] for line in shown.out.splitlines()[1:]] == [["user 1", "film 2"], ["user 3", "film 4"]]
+    assert f"one pair a line: {taken}" in " ".join(shown.err.split())
+
+
 def test_known_entries_are_read_as_other_data_are(monkeypatch, capsys, tmp_path):
     model, _ = fitted_to_names(monkeypatch, tmp_path)
     entries = [f"{k % 3};film {k};Jörg 1" for k in range(3)]  # in another order, without a header
@@ -256,6 +280,20 @@ def test_predict_writes_the_spread_of_an_average(monkeypatch, capsys, ratings):
     assert [float(line.split(",")[-1]) for line in lines] == pytest.approx(expected, rel=1e-5)
     completed(monkeypatch, ratings, "--force")
     assert "rslm complete --average 100" in str(run(monkeypatch, "predict", str(model), str(pairs), "--spread"))
+    said = str(run(monkeypatch, "predict", str(model), str(pairs), "--interval", "0.9"))
+    assert "fit one with rslm complete --interval 0.9" in said
+    assert "calibrate" not in said
+
+
+def test_advice_for_python_is_left_out(monkeypatch, capsys, tmp_path):
+    """Of a column without entries in the part that is fitted."""
+    lines = [f"u{i},f{j},{(i * j) % 5 + 1}" for i in range(12) for j in range(6)]
+    lines += [f"u{k % 12},alone {k},3" for k in range(60)]
+    (tmp_path / "r.csv").write_text("\n".join(["user,item,rating", *lines]))
+    assert run(monkeypatch, "complete", str(tmp_path / "r.csv"), "--rank", "1", "--C", "1") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "have no observed entry; they are predicted" in said
+    assert "keep_empty" not in said
 
 
 def test_complete_finds_its_settings(monkeypatch, capsys, ratings):

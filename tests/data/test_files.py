@@ -231,7 +231,7 @@ def test_blanks_within_quotes_are_kept(tmp_path):
 
 
 def test_blanks_in_ids_are_no_delimiter(tmp_path):
-    first, second, _ = read_pairs(written(tmp_path, "user 3,film 4\nuser 5,film 6\n"))
+    first, second, *_ = read_pairs(written(tmp_path, "user 3,film 4\nuser 5,film 6\n"))
     assert first.tolist() == ["user 3", "user 5"]
     assert second.tolist() == ["film 4", "film 6"]
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from rslm import ImplicitCompletion, MatrixCompletion
 from rslm.cli.found import in_words, loss_used, search_facts
-from rslm.cli.output import end, remarks_on, show
+from rslm.cli.output import OF_ENTRIES, end, remarks_on, show
 from rslm.cli.progress import FitProgress
 from rslm.estimators.choices import AUTO, as_loss, needs_distributed
 from rslm.estimators.completion.learned import factors_with_effects
@@ -126,7 +126,7 @@ def complete_on_cluster(
         limit = AUTO if rank is None else min(rank, *matrix.shape)
         estimator = MatrixCompletion(limit, AUTO if c is None else c, **shared)
         began = time.perf_counter()
-        with remarks_on(console, {"samples": "rows", "features": "columns"}):
+        with remarks_on(console, OF_ENTRIES):
             progress = FitProgress(console, before=before)
             estimator.set_callbacks(progress).fit(matrix, client=client, checkpoint=checkpoint)
         facts: dict[str, Any] = {"entries": len(matrix), "rank": estimator.rank_, "C": estimator.C_}

@@ -104,7 +104,7 @@ def complete(
     from rslm.cli.found import averaged, in_words
     from rslm.cli.held_out import accuracy, better_guess, interval_facts, rmse
     from rslm.cli.implicit import complete_implicit
-    from rslm.cli.output import claim, done_before, end, remarks_on, screen, show
+    from rslm.cli.output import OF_ENTRIES, claim, done_before, end, remarks_on, screen, show
     from rslm.cli.progress import FitProgress
     from rslm.data import holdout, read_source
     from rslm.estimators.choices import as_loss
@@ -183,7 +183,7 @@ def complete(
     name, measure = ("held-out accuracy", accuracy) if as_loss(loss).binary else ("held-out RMSE", rmse)
     error = (lambda fitted: measure(fitted, test)) if test is not None else None
     began = time.perf_counter()
-    with remarks_on(console, {"samples": "rows", "features": "columns"}):
+    with remarks_on(console, OF_ENTRIES):
         estimator.set_callbacks(FitProgress(console, error, name, before)).fit(train, checkpoint=checkpoint)
     seconds = time.perf_counter() - began
     facts = result(estimator, train, test, seconds) | interval_facts(estimator, test, interval)

@@ -53,6 +53,8 @@ def intervals(model: Recommender, rows: Any, cols: Any, coverage: float) -> tupl
     """The ends of the intervals of a model's predictions."""
     if not predicts_values(model):
         raise ValueError("--interval is for predicted values; scores of an implicit model have no intervals")
+    if model.classes_ is None and model._intervals is None:  # a file does not hold what they could be computed from
+        raise ValueError("--interval needs a model with held-out entries: fit one with rslm complete --interval 0.9")
     return model.predict_interval(rows, cols, coverage)
 
 

@@ -18,6 +18,13 @@ from rslm.data.numbers import plain_number
 from rslm.estimators.checkpoints import iterations_and_seconds
 from rslm.storage.atomic import target_of
 
+#: What the words of warnings are on the command line, for `remarks_on`; advice for Python is left out.
+OF_ENTRIES = {
+    ". With keep_empty_features=False, transform leaves such features out": "",
+    "samples": "rows",
+    "features": "columns",
+}
+
 
 def claim(force: bool, *paths: Path | None, read: Sequence[str | Path], checkpoint: Path | None = None) -> None:
     """Check before any work that these files can be written. A checkpoint may exist; input is never overwritten."""

@@ -16,7 +16,7 @@ from rslm.cli import options as o
 def predict(
     model: o.ModelFile,
     pairs: Annotated[
-        str, typer.Argument(help="A table whose first two columns are rows and columns; - for standard input.")
+        str, typer.Argument(help="A table with a column of rows and one of columns; - for standard input.")
     ],
     out: Annotated[Path | None, typer.Option(help="Write CSV here; standard output if not given.")] = None,
     interval: o.Interval = None,
@@ -39,6 +39,8 @@ def predict(
     effect of the other side, without interval or spread. With --interval, lower and upper end of an interval follow
     every prediction; with --spread, the standard deviation of the draws of an average.
 
+    The two columns of PAIRS are found by their names, such as user and item, or else are the first two.
+
     Example: rslm predict ratings.rslm wanted.csv --interval 0.9 --out predicted.csv
     """
     import numpy as np
@@ -46,18 +48,23 @@ def predict(
     from rslm.cli.lookup import counted, intervals, known_ids, known_pairs, of_known, recommender, spread_of
     from rslm.cli.output import claim, screen
     from rslm.data.files import read_pairs
-    from rslm.data.files.names import names_ids
+    from rslm.data.files.names import names_ids, pair_by_name
     from rslm.data.numbers import plain_number
     from rslm.storage.atomic import atomic_text
 
     claim(force, out, read=[model, pairs])
     fitted = recommender(model)
-    first, second, how = read_pairs(pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols)
-    pair = first[0], second[0]
-    if header is None and len(first) > 1 and names_ids(*map(str, pair)) and not known_ids(fitted, *pair):
+    first, second, how, taken = read_pairs(
+        pairs, delimiter=delimiter, header=header, encoding=encoding, rows=rows, cols=cols
+    )
+    pair = str(first[0]), str(second[0])
+    if header is None and len(first) > 1 and names_ids(*pair) and not known_ids(fitted, first[0], second[0]):
         first, second = first[1:], second[1:]  # a header above ids that are words, so it was not detected
-        how = how.replace("without a header", "with a header")
-    screen(out is None).print(f"{pairs}: {how}")  # standard output is for predictions only
+        how, taken = how.replace("without a header", "with a header"), pair
+        if rows is None and cols is None and pair[0] != pair[1] and pair_by_name(list(pair)) != pair:
+            first, second, taken = second, first, (pair[1], pair[0])
+    of_line = f"one pair a line: {taken[0]} × {taken[1]}"
+    screen(out is None).print(f"{pairs}: {how}, {of_line}")  # standard output is for predictions only
     rows_of, cols_of = len(fitted.row_factors_), len(fitted.col_factors_)
     asked = counted(fitted.row_ids_, first, rows_of, pairs), counted(fitted.col_ids_, second, cols_of, pairs)
     known = known_pairs(fitted, *asked, pairs)

@@ -61,6 +61,15 @@ def names_ids(row: str, col: str) -> bool:
     return both <= ROWS | COLS or any(both == {r, c} for r, c, _ in LETTERS)
 
 
+def pair_by_name(names: list[str], row: str | None = None, col: str | None = None) -> tuple[str, str]:
+    """Row and column of a table of at least two columns; what is neither given nor a known name is by order."""
+    known_row, known_col, value = by_name(names)
+    row, col = row or (known_row if known_row != col else None), col or (known_col if known_col != row else None)
+    left = [c for c in names if c not in (row, col, value)] + ([] if value in (row, col, None) else [value])
+    row = row or left.pop(0)
+    return row, col or left.pop(0)
+
+
 def roles_by_name(names: list[str], table: str) -> tuple[str, str, str]:
     """Row, column and value of a table with one entry a line; unknown names are assigned in this order."""
     found = list(by_name(names))

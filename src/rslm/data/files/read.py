@@ -18,6 +18,7 @@ from rslm.data.files.fill import OR_ENTRIES, dense_from_text, entries_from_text
 from rslm.data.files.foreign import refuse_archive
 from rslm.data.files.given import refuse_given
 from rslm.data.files.locate import PARQUET, STANDARD_INPUT, ZIP, beginning, located
+from rslm.data.files.names import pair_by_name
 from rslm.data.files.parquet import read_parquet
 from rslm.data.files.roles import Roles, guess_roles
 from rslm.data.files.table import read_table
@@ -34,6 +35,7 @@ class Pairs(NamedTuple):
     rows: NDArray[Any]
     cols: NDArray[Any]
     how: str
+    names: tuple[str, str]  #: of the two columns
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,13 @@ def read_pairs(
     rows: str | None = None,
     cols: str | None = None,
 ) -> Pairs:
-    """Ids of rows and columns: the first two columns of a text table or Parquet file, or those that are named."""
+    """Ids of rows and columns of a text table or Parquet file: those given, or known by name, or the first."""
     table = read_table(path, delimiter=delimiter, header=header, encoding=encoding)
-    return Pairs(table.ids(rows or "1"), table.ids(cols or "2"), table.how)
+    names, wanted = table.frame.columns, [None if given is None else table.column(given) for given in (rows, cols)]
+    row, col = pair_by_name([table.column("1"), table.column("2"), *names[2:]], *wanted)
+    named = table.text is None or table.text.dialect.header
+    shown = [name if named else f"column {names.index(name) + 1}" for name in (row, col)]
+    return Pairs(table.ids(row), table.ids(col), table.how, (shown[0], shown[1]))
 
 
 def _from_text(table: TextTable, roles: dict[str, Any], duplicates: Duplicates) -> Source:
