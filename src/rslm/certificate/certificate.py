@@ -56,11 +56,11 @@ class Certificate:
         if self.relative_gap <= self.tol:
             return f"Global optimum of the convex problem, to a relative gap of {self.relative_gap:.1e}."
         if self.gap == math.inf:
-            ended = f"Stationary at rank {self.rank}" if self.stationary else "Not converged"
+            ended = f"Stationary with a rank of at most {self.rank}" if self.stationary else "Not converged"
             return f"{ended}; the distance from the optimum of the convex problem is {self.method}."
         says_nothing = f"the bound says nothing here (relative gap {self.relative_gap:.2g}): {WHAT_TO_DO}."
         if self.stationary:
-            answer = f"Stationary at rank {self.rank}: no small change of a matrix of this rank improves it"
+            answer = f"Stationary with a rank of at most {self.rank}: no small change within this limit improves it"
             if self.relative_gap > SAYS_NOTHING:
                 return f"{answer}. Compared with matrices of any rank, {says_nothing}"
             also = ["the limit on the rank", *(relaxation.cost for relaxation in self.relaxations)]

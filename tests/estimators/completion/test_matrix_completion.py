@@ -533,7 +533,7 @@ def test_attributes():
     assert m.converged_ is True
     assert m.n_iter_ == len(m.history_["objective"]) - 1
     assert m.history_["objective"][-1] == pytest.approx(m.certificate_.primal, rel=1e-6)
-    assert "Stationary at rank 2" in str(m.certificate_)
+    assert "Stationary with a rank of at most 2" in str(m.certificate_)
     few = model(C=0.01).fit(X)
     assert (few.outcome_, few.rank_) == ("certified", 1)
 
