@@ -285,7 +285,7 @@ def test_three_verdicts():
     stationary = str(solve(p, 1, random_state=0).certificate)
     unfinished = str(solve(p, 1, max_iter=0, random_state=0).certificate)
     assert certified.startswith("Global optimum of the convex problem")
-    assert stationary.startswith("Stationary with a rank of at most 1: no small change within this limit improves it. Compared")
+    assert stationary.startswith("Stationary with a rank of at most 1: no small change within this limit improves it. ")
     assert unfinished.startswith("Not converged")
     for text in (certified, stationary, unfinished):
         assert "primal " in text
