@@ -21,6 +21,7 @@ import rslm
 from notebook_models import MAKE
 from rslm import HankelModel, MatrixCompletion, MultiTaskRegressor
 from rslm.estimators.base import Estimator
+from rslm.losses import Loss
 from rslm.report import figures, plot_spectrum, shown_figure
 
 mpl.use("Agg")
@@ -92,6 +93,35 @@ def test_a_loaded_model_shows_itself(model, tmp_path):
     again = rslm.load(tmp_path / "m.rslm")
     assert "What was found" in again._repr_html_()
     assert isinstance(again.plot(), Figure)
+
+
+class LogCosh(Loss):
+    """log cosh(w − y), a loss of a user."""
+
+    def value(self, y, w):
+        return np.log(np.cosh(w - y))
+
+    def gradient(self, y, w):
+        return np.tanh(w - y)
+
+    def hessian(self, y, w):
+        return 1.0 - np.tanh(w - y) ** 2
+
+    def conjugate(self, y, s):
+        return s * y + 0.5 * ((1 + s) * np.log1p(s) + (1 - s) * np.log1p(-s))
+
+
+def test_a_loaded_model_without_its_own_loss_shows_itself(tmp_path):
+    model = MatrixCompletion(2, 1.0, loss=LogCosh(), random_state=0)
+    model.fit(np.random.default_rng(0).standard_normal((12, 5))).save(tmp_path / "m.rslm")
+    again = rslm.load(tmp_path / "m.rslm")
+    for shown in (again._repr_html_(), again._repr_mimebundle_()["text/html"]):
+        assert "What was found" in shown
+        assert "a loss of your own: LogCosh" in shown
+    assert not hasattr(again, "loss_")
+    with pytest.raises(AttributeError, match="names its loss, LogCosh, but does not contain it"):
+        again.loss_  # noqa: B018
+    assert again.set_params(loss=LogCosh()).loss_ is again.loss
 
 
 def test_a_model_as_a_callback_sees_it_shows_itself(model):

@@ -112,7 +112,8 @@ def test_regressions_in_any_unit(make, settings):
         return model.fit(X, Y)
 
     small, large = fitted(unit * y), fitted(y / unit)
-    assert width(small) / unit == pytest.approx(width(large) * unit, rel=1e-9)
+    divided = make is ReducedRankRegressor and not settings  # targets have units of their own, and the width is in them
+    assert width(small) == pytest.approx(width(large) * (1.0 if divided else unit**2), rel=1e-9)
     for model, by in ((small, unit), (large, 1 / unit)):
         assert relative_error(model.coef_ / by, W) < 0.1
 

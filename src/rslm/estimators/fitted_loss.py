@@ -24,7 +24,10 @@ class FittedLoss(Estimator):
     def loss_(self) -> Loss:
         """The loss of the fit: that of "huber" and of "epsilon_insensitive" has a width in the units of the data."""
         check_is_fitted(self)
-        return self._checked_loss()
+        try:
+            return self._checked_loss()
+        except ValueError as e:  # a user's own loss, which is not in the file: the model has none, and shows itself
+            raise AttributeError(str(e)) from None
 
     def _checked_loss(self) -> Loss:
         found = self._fitted_loss

@@ -13,8 +13,8 @@ def median(values: Floats, weights: Floats | None = None) -> float:
         return float(np.median(values))
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order])
-    half = 0.5 * below[-1]
-    left, right = (values[order[np.searchsorted(below, half, side=side)]] for side in ("left", "right"))
+    ends = (np.searchsorted(below, 0.5 * below[-1], side=side) for side in ("left", "right"))
+    left, right = (values[order[min(int(end), len(order) - 1)]] for end in ends)
     return float(0.5 * left + 0.5 * right)
 
 

@@ -113,7 +113,18 @@ def test_nothing_but_spikes():
     assert HankelModel(loss="huber").fit(np.zeros(9)).rank_ == 0
 
 
-@pytest.mark.parametrize("loss", ["huber", "absolute"])
+def test_epsilon_follows_from_the_noise():
+    truth, _, wrong, _ = spiked(0)
+    for unit in (1e-3, 1e3):
+        model = HankelModel(loss="epsilon_insensitive").fit(unit * wrong)
+        assert model.loss_.epsilon == pytest.approx(0.3 * NOISE * unit, rel=0.2)
+        assert error(model, unit * truth) < 0.5 * NOISE * unit
+    assert HankelModel(loss="epsilon_insensitive:0.02").fit(wrong).loss_ == EpsilonInsensitive(0.02)
+    given = HankelModel(3, C=10.0, loss="epsilon_insensitive").fit(wrong)  # the noise is that around a first signal
+    assert 0.1 * NOISE < given.loss_.epsilon < NOISE
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute", "epsilon_insensitive"])
 def test_scale_does_not_matter(loss):
     _, _, wrong, _ = spiked(0, n=60)
     one = HankelModel(3, loss=loss).fit(wrong)
@@ -150,7 +161,9 @@ def test_intervals_are_for_samples_that_are_no_spikes():
     assert 0.8 < np.mean(inside) < 0.99
 
 
-@pytest.mark.parametrize("loss", ["square", "huber", "absolute", Huber(0.1), LogCosh()], ids=repr)
+@pytest.mark.parametrize(
+    "loss", ["square", "huber", "epsilon_insensitive", "absolute", Huber(0.1), LogCosh()], ids=repr
+)
 def test_files(tmp_path, loss):
     _, y, wrong, _ = spiked(0, n=60)
     model = HankelModel(3, loss=loss).fit(y if loss == "square" else wrong)

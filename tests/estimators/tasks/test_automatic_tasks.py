@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 import rslm
 from rslm import MultiTaskClassifier, MultiTaskRegressor, ReducedRankRegressor
 from rslm.estimators.tasks.folds import fold_of_rows
+from rslm.losses import Huber
 
 T, D = 20, 8
 ALPHAS = np.logspace(-2, 3, 11)
@@ -210,6 +211,59 @@ def test_targets_of_different_units():
     Y = X @ rng.standard_normal((6, 2)) @ rng.standard_normal((2, 8)) + rng.standard_normal((60, 8))
     one, other = (ReducedRankRegressor(random_state=0).fit(X, Y * size) for size in (1.0, np.logspace(-3, 3, 8)))
     np.testing.assert_allclose(other.predict(X) / np.logspace(-3, 3, 8), one.predict(X), rtol=1e-6, atol=1e-6)
+
+
+def wrong_targets():
+    """Four targets, the outliers in a tenth of them, and their units."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 6))
+    truth = X @ rng.standard_normal((6, 4))
+    Y, wrong = truth + 0.1 * rng.standard_normal(truth.shape), rng.random(truth.shape) < 0.1
+    Y[wrong] += 20 * rng.standard_normal(wrong.sum())
+    return X, truth, Y, np.array([1.0, 1e4, 1e-4, 1.0])
+
+
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive", "absolute", "quantile"])
+def test_robust_losses_of_targets_of_different_units(loss):
+    X, truth, Y, unit = wrong_targets()
+    model = ReducedRankRegressor(loss=loss, random_state=0).fit(X, Y * unit)
+    errors = np.sqrt(np.mean((model.predict(X) / unit - truth) ** 2, axis=0))
+    assert (errors < (0.4 if loss == "epsilon_insensitive" else 0.1)).all()  # ε is a fifth of the spread
+
+
+@pytest.mark.parametrize("loss", ["huber:0.5", Huber(0.5)])
+def test_a_width_that_was_given_is_in_the_units_of_the_targets(loss):
+    X, _, Y, _ = wrong_targets()
+    model = ReducedRankRegressor(2, 1.0, effects=(1.0, 1.0), loss=loss, random_state=0).fit(X, Y)
+    assert model.loss_ == Huber(0.5)
+    assert (model._units.scale == 1.0).all()
+
+
+@pytest.mark.parametrize(("loss", "power"), [("square", 1), ("absolute", 1), ("huber", 2)])
+def test_errors_of_one_target_are_in_its_units(loss, power):
+    """Root mean squares, or mean losses: that of Huber is quadratic in the unit."""
+    X, _, Y, _ = wrong_targets()
+    one, other = (ReducedRankRegressor(loss=loss, C=1.0, random_state=0).fit(X, size * Y[:, 0]) for size in (1.0, 1e3))
+    for name, found in one.held_out_.items():
+        assert other.held_out_[name] == pytest.approx(1e3**power * found, rel=1e-3)
+    off = np.abs(Y[:, 0] - np.median(Y[:, 0]))
+    size, delta = 1.4826 * np.median(off), 0.2 * 1.4826 * np.median(off)
+    if loss == "huber":
+        off = np.where(off <= delta, 0.5 * off**2, delta * (off - 0.5 * delta))
+        assert other.loss_.delta == pytest.approx(delta / size)
+    of_mean = off.mean() if loss != "square" else Y[:, 0].std()
+    assert one.held_out_["mean"] == pytest.approx(of_mean, rel=0.1)
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute"])
+def test_weight_2_is_the_row_twice_in_units_of_targets_too(loss):
+    X, _, Y, unit = wrong_targets()
+    weights = np.random.default_rng(1).integers(1, 4, len(X))
+    settings = {"loss": loss, "effects": (1.0, 1.0), "random_state": 0}
+    one = ReducedRankRegressor(2, 1.0, **settings).fit(X, Y * unit, weights)
+    twice = ReducedRankRegressor(2, 1.0, **settings).fit(np.repeat(X, weights, 0), np.repeat(Y * unit, weights, 0))
+    np.testing.assert_allclose(one._units.scale, twice._units.scale, rtol=1e-12)
+    np.testing.assert_allclose(one._units.middle, twice._units.middle, rtol=1e-12)
 
 
 # ---- classes ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rslm.estimators.series.first_samples import reconsidered
 from rslm.estimators.series.learned import Learned
 from rslm.estimators.series.likelihood import EXACT, MEMORY, Scored, channels_of, scored
-from rslm.estimators.series.loss import Units, of_width
+from rslm.estimators.series.loss import Units, with_width
 from rslm.estimators.series.modes import NO_POLES, modes_of
 from rslm.estimators.series.order_search import OrderSearch
 from rslm.estimators.series.pilot import interpolated
@@ -69,13 +69,13 @@ def prepared(Y: NDArray[Any], size: float, largest: int, robust: bool) -> Given:
 
 
 def found_by_likelihood(
-    given: Given, largest: int, loss: Loss | None, robust: bool, report: Callable[[Scored], bool]
+    given: Given, largest: int, loss: Loss | str, robust: bool, report: Callable[[Scored], bool]
 ) -> Found:
     """The order, the modes and the noise; with a robust loss the modes that minimise it."""
     Y = given.samples
     search = OrderSearch(Y, largest, MEMORY, report)
     best = search.run()
-    loss = loss or of_width(given.size * max(_noise(Y, best), EXACT))
+    loss = with_width(loss, given.size * max(_noise(Y, best), EXACT))
     if robust and best.order and not search.stopped:
         try:
             best = reweighted(Y, best, loss, given.size, search.slowest)
@@ -86,12 +86,12 @@ def found_by_likelihood(
 
 
 def found_by_trace_norm(
-    given: Given, window: int, rank: int, loss: Loss | None, robust: bool, C: float, start: Floats, **options: Any
+    given: Given, window: int, rank: int, loss: Loss | str, robust: bool, C: float, start: Floats, **options: Any
 ) -> tuple[Scored, Result, Loss, float]:
     """The solution at a given C as a sum of exponentials, the solver's result, the loss, and the error of smoothing."""
     Y = given.samples
     noise = max(float(np.nanstd(Y - start)), LEAST_NOISE)
-    loss = loss or of_width(given.size * noise)
+    loss = with_width(loss, given.size * noise)
     units = Units.for_noise(loss, given.size, noise)
     result = solved(Y, start, window, rank, units.of(loss), C / units.weight, **options)
     if result.parameters is None or result.empty:

@@ -71,8 +71,9 @@ class HankelModel(Driven, Estimator):
     loss : str or Loss, default="square"
         "square"; "huber" or "absolute" for series with spikes; or an instance, such as ``rslm.losses.Huber(0.5)``, of a
         loss of the difference y − h. With "huber", δ is 1.345 standard deviations of the noise, see ``loss_``;
-        "huber:0.5" sets it, in the units of y. With several channels, δ is proportional to the noise of each channel,
-        and its root mean square is the given δ. With any loss except "square", spikes are found first and left out.
+        "huber:0.5" sets it, in the units of y. Likewise ε of "epsilon_insensitive" is 0.3 standard deviations. With
+        several channels, δ is proportional to the noise of each channel, and its root mean square is the given δ. With
+        any loss except "square", spikes are found first and left out.
         With normal noise between the spikes, "huber" has a smaller error than "absolute".
     tol : float, default=1e-3
         With a given C: the fit has converged when the relative gradient is at most `tol`.
@@ -119,7 +120,7 @@ class HankelModel(Driven, Estimator):
         |residuals_| relative to a robust scale, 1.4826 times their median; large if a robust loss ignored the sample.
     C_, window_, loss_ : float, int and Loss
         The values that were used, in the units of y; C_ is infinite if C is "auto". The δ of Huber's loss is
-        ``loss_.delta``.
+        ``loss_.delta``, the ε of the ε-insensitive one ``loss_.epsilon``.
     path_ : dict of arrays, or None
         rank and Schwarz's criterion, `criterion`, of the orders that were fitted; None if both rank and C are given.
     certificate_, history_, outcome_, converged_, n_iter_
@@ -193,7 +194,7 @@ class HankelModel(Driven, Estimator):
         Y, flat = checked_series(y)
         window, largest = checked_sizes(Y, self.rank, self.window, self._given_C is not None)
         loss = checked_loss(self.loss, Y)
-        robust = loss is None or not loss.quadratic
+        robust = isinstance(loss, str) or not loss.quadratic
         only_for_real = {"C": (self.C, self._given_C is not None), "loss": (self.loss, robust)}
         check_kind(Y, u is not None, {name: value for name, (value, given) in only_for_real.items() if given})
         size = root_mean_square(Y)

@@ -10,27 +10,28 @@ import numpy as np
 from scipy.stats import norm as normal
 
 from rslm.estimators.choices import as_loss
-from rslm.losses import BoxDual, Huber, Interval, Loss
+from rslm.estimators.defaults import needs_width
+from rslm.losses import BoxDual, EpsilonInsensitive, Huber, Interval, Loss
 from rslm.runtime.types import Floats
 
-HUBER = "huber"  # its δ follows from the noise
 WIDTH = 1.345  # δ in standard deviations of the noise: with normal noise, the error is 2.5 % above the least possible
+FREE = 0.3  # ε likewise: samples with smaller errors have no weight in `robust`, so there must not be many
 PROBES = 16  # samples at which a loss is tried out
 EQUAL = 1e-6  # relative change of the loss that is allowed when the same number is added to target and prediction
 ERRORS = 4000  # quantiles of normal noise over which averages are taken
 NORMAL_ERRORS: Floats = np.asarray(normal.ppf((np.arange(ERRORS) + 0.5) / ERRORS))
 
 
-def checked_loss(given: Any, Y: Floats) -> Loss | None:
-    """The loss, in the units of Y; None for Huber's loss with a δ that is not known yet."""
+def checked_loss(given: Any, Y: Floats) -> Loss | str:
+    """The loss, in the units of Y; its name if it has a width that is not known yet."""
     loss = as_loss(given)
     if loss.binary:
         raise ValueError(
             f"loss={given!r} is for two classes, but a series has real numbers; use 'square', 'huber', 'absolute', or "
             "a Loss for real numbers"
         )
-    if given == HUBER:
-        return None
+    if needs_width(given):
+        return str(given)
     if not (loss.quadratic or loss.interval is not None):
         _check_differences(loss, Y)
     return loss
@@ -49,9 +50,11 @@ def _check_differences(loss: Loss, Y: Floats) -> None:
         )
 
 
-def of_width(noise: float) -> Huber:
-    """Huber's loss for noise of this standard deviation."""
-    return Huber(WIDTH * noise)
+def with_width(loss: Loss | str, noise: float) -> Loss:
+    """The loss; one that is given by its name has a width for noise of this standard deviation."""
+    if not isinstance(loss, str):
+        return loss
+    return Huber(WIDTH * noise) if loss == "huber" else EpsilonInsensitive(FREE * noise)
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,11 @@ class Choice:
         """With errors for targets that are `scale` times as large: root mean squares if the loss is quadratic."""
         if self.path is None or self.held_out is None:
             return self
+        curved = loss.interval is not None and loss.interval.rounding > 0  # Huber's, with δ in the same unit
 
         def shown(error: Any) -> Any:
             with np.errstate(over="ignore"):
-                return scale * np.sqrt(error) if loss.quadratic else error
+                return scale * np.sqrt(error) if loss.quadratic else scale * (scale if curved else 1.0) * error
 
         path = self.path | {"error": shown(self.path["error"])}
         held_out = {name: float(shown(error)) for name, error in self.held_out.items()}

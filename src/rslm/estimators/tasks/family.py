@@ -15,6 +15,7 @@ import numpy as np
 
 from rslm.estimators.defaults import TYPICAL, spread
 from rslm.estimators.tasks.fixed_subspace import solve_effects
+from rslm.estimators.tasks.kinks import STAGES, rounded
 from rslm.estimators.tasks.leverage import Ridges
 from rslm.evaluation.effects import effects_alone
 from rslm.linalg.low_rank import singular_values, thin_svd
@@ -30,7 +31,6 @@ LOW_RANK, RIDGE, NONE = "low rank", "ridge", "none"
 
 TOL = 1e-3  # of fits within a search
 MOST_ITERATIONS = 40  # likewise; more are needed only where C is so large that predictions are bad
-ROUNDED, AT_MARGIN = 0.3, 0.1  # width of rounded kinks within a search, in spreads of the targets; of two classes
 WIDEST = 120  # columns of a fixed U; with more, systems are not factorised
 SMALL = 1e-2  # size of new directions in a warm start
 NEGLIGIBLE = 1e-3  # singular values relative to the largest one, at the accuracy of a search
@@ -113,11 +113,7 @@ class Family:
 
     def smooth(self, values: Floats) -> Family:
         """The same with rounded kinks, for a search."""
-        if self.loss.smooth:
-            return self
-        reach = 1.0 if self.loss.interval is None else self.loss.interval.reach
-        width = AT_MARGIN if self.loss.binary else ROUNDED * spread(values)
-        return replace(self, loss=self.loss.rounded(width / reach))
+        return replace(self, loss=rounded(self.loss, values))
 
     def fit(self, setting: Setting, data: Tasks, start: Fitted | None = None, max_time: float | None = None) -> Fitted:
         """A fit that is accurate enough to compare settings."""
@@ -145,8 +141,12 @@ class Family:
                 return Fitted(np.zeros((d, 1)), np.zeros((T, 1)), None, None)
             return Fitted(np.zeros((d, 1)), np.zeros((T, 1)), effects_alone(problem, self.n_threads), None)
         U = directions(cast(Tasks, problem.data))
-        found = solve_effects(problem, U, self.n_threads, tol, None if start is None else start.effects)
-        return Fitted(U, found.V, found.effects, found.intercepts)
+        effects = None if start is None else start.effects
+        for part in (1.0,) if problem.loss.smooth else STAGES:
+            smooth = replace(problem, loss=rounded(problem.loss, cast(Tasks, problem.data).values, part))
+            found = solve_effects(smooth, U, self.n_threads, tol, effects)
+            effects = found.effects
+        return Fitted(U, found.V, effects, found.intercepts)
 
 
 def directions(data: Tasks) -> Floats:

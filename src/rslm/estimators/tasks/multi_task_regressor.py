@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from rslm.estimators.choices import checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scikit_learn import with_callbacks
+from rslm.estimators.tasks.kinks import FINEST, rounded
 from rslm.estimators.tasks.named_tasks import NamedTasks, middles_of_tasks, stacked, with_targets, with_weight
 from rslm.estimators.tasks.units import Units
 from rslm.evaluation.objective import Objective
@@ -270,14 +271,16 @@ class MultiTaskRegressor(RegressorMixin, NamedTasks):  # type: ignore[misc]
         one = np.zeros(len(y), dtype=np.int64)
         U = self._U / self._units.size[:, None]
         data = Tasks(X, y - mean, one, intercept=bool(self.fit_intercept), weights=weights)
-        found = Objective(Problem(self._checked_loss(), data, C=self.C_), self.n_threads).evaluate(U)
+        loss = rounded(self._checked_loss(), data.values, FINEST)
+        found = Objective(Problem(loss, data, C=self.C_), self.n_threads).evaluate(U)
         offset = 0.0 if found.intercepts is None else float(found.intercepts[0])
         return U @ found.V[0], mean + offset
 
     def _fit_task_with_effects(self, X: Any, y: Floats, weights: Floats | None) -> tuple[Floats, float]:
         """From the common model: what the task adds to it is shrunk as that of other tasks."""
-        units, loss, one = self._units, self._checked_loss(), np.zeros(len(y), dtype=np.int64)
+        units, one = self._units, np.zeros(len(y), dtype=np.int64)
         data = Tasks(units.features(X), (y - units.middle[0]) / units.scale[0], one, weights=weights)
+        loss = rounded(self._checked_loss(), data.values, FINEST)
         problem = Problem(loss, data, C=self.C_, location=self._location)
         objective, coef, middle = Objective(problem, self.n_threads), np.zeros(X.shape[1]), 0.0
         if objective.packing is None:

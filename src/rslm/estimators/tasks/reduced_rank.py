@@ -12,13 +12,13 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from rslm.data import ObservedMatrix, parts
-from rslm.estimators.choices import checked_data
+from rslm.estimators.choices import as_loss, checked_data
 from rslm.estimators.persistence import storable
 from rslm.estimators.scaling import extreme_scale
 from rslm.estimators.scikit_learn import with_callbacks
 from rslm.estimators.tasks.named_tasks import with_weight
 from rslm.estimators.tasks.task_model import TaskModel
-from rslm.estimators.tasks.units import Units, spread_of
+from rslm.estimators.tasks.units import Units, in_any_unit, spread_of
 from rslm.kernels import Stopped
 from rslm.linalg.blocked_qr import reduced
 from rslm.losses import Loss
@@ -35,6 +35,10 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
 
     Minimises ``C Σ loss(y_it, x_iᵀ w_t + b_t) + ½ ‖W‖_*²`` over the observed entries of Y.
 
+    With effects, targets may have different units: each is divided by its standard deviation, or by a robust estimate
+    of it if the loss is "huber", "epsilon_insensitive", "absolute" or "quantile". With the loss of a given width, such
+    as "huber:0.5", or of your own, targets are not divided.
+
     Parameters
     ----------
     rank, C, loss, effects, fit_intercept, solver, max_iter, tol, max_time, warm_start, random_state, n_threads, verbose
@@ -45,7 +49,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
     coef_ : array (n_targets, n_features)
     intercept_ : array (n_targets,)
     subspace_, loss_, certificate_, history_, outcome_, converged_, n_iter_, rank_
-        As in `MultiTaskRegressor`.
+        As in `MultiTaskRegressor`. A width in `loss_` that was found is in the units of the divided targets, and so are
+        C_ and, with several targets, the errors in held_out_ and path_.
 
     Examples
     --------
@@ -99,11 +104,10 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
         empty = np.flatnonzero(~seen.any(axis=0))
         if len(empty):
             raise ValueError(f"target {int(empty[0])} has no value; all of y[:, {int(empty[0])}] is NaN")
-        of_entries = None if weights is None else np.broadcast_to(weights[:, None], Y.shape)[seen]
-        loss = self._regression_loss(lambda: (Y - np.nanmedian(Y, axis=0))[seen], of_entries)
         if self._has_effects:
-            self._fit_scaled(X, Y, loss, weights, checkpoint=checkpoint, client=client, began=began)
+            self._fit_scaled(X, Y, weights, checkpoint=checkpoint, client=client, began=began)
             return self
+        loss = self._loss_for_targets(Y, weights)
         means: Floats = _means(Y, weights) if self.fit_intercept else np.zeros(Y.shape[1])
         check_max_time(self.max_time)
         with deferred_interrupts() as interrupt, interrupt.within(self.max_time, began):
@@ -125,18 +129,26 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, TaskModel):  # type
             self._fit_tasks(data, loss, means, _one_stratum(data), unexplained, centre, rows, **how)
         return self
 
-    def _fit_scaled(self, X: Any, Y: Floats, loss: Loss, weights: Floats | None, **how: Any) -> None:
+    def _fit_scaled(self, X: Any, Y: Floats, weights: Floats | None, **how: Any) -> None:
         """Features and targets in units of their own, with effects."""
-        units = Units.of(X, weights, Y.shape[1], bool(self.fit_intercept))
+        units, seen = Units.of(X, weights, Y.shape[1], bool(self.fit_intercept)), ~np.isnan(Y)
+        given = as_loss(self.loss)
+        kind = bool(self.fit_intercept), given.quadratic, in_any_unit(self.loss, given)
         for t, y in enumerate(Y.T):
-            seen = ~np.isnan(y)
-            own = None if weights is None else weights[seen]
-            units.middle[t], units.scale[t] = spread_of(y[seen], own, bool(self.fit_intercept), loss.quadratic)
-        targets = ObservedMatrix.from_any((Y - units.middle) / units.scale)
+            own = None if weights is None else weights[seen[:, t]]
+            units.middle[t], units.scale[t] = spread_of(y[seen[:, t]], own, *kind)
+        Y = (Y - units.middle) / units.scale
+        loss = self._loss_for_targets(Y, weights)
+        targets = ObservedMatrix.from_any(Y)
         if weights is not None:
             targets = targets.weighted(np.broadcast_to(weights[:, None], Y.shape))
         data = Tasks.shared(units.features(X), targets)
         self._fit_with_effects(data, loss, units, _one_stratum(data), **how)
+
+    def _loss_for_targets(self, Y: Floats, weights: Floats | None) -> Loss:
+        seen = ~np.isnan(Y)
+        of_entries = None if weights is None else np.broadcast_to(weights[:, None], Y.shape)[seen]
+        return self._regression_loss(lambda: (Y - np.nanmedian(Y, axis=0))[seen], of_entries)
 
     def _complete(self, X: Floats, Y: Floats, weights: Floats | None) -> tuple[Tasks, float, Floats]:
         """The problem with X = QR, if nothing is missing: |Y − XW|² = |QᵀY − RW|² + |Y − QQᵀY|².

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from rslm.estimators.defaults import NORMAL, needs_width
+from rslm.estimators.medians import median
 from rslm.losses import Loss
 from rslm.runtime.types import Floats
 
@@ -61,17 +63,31 @@ class Units:
         return own, np.asarray(middle + scale * intercept - own @ self.mean)
 
 
-def spread_of(y: Floats, weights: Floats | None, centred: bool, quadratic: bool) -> tuple[float, float]:
-    """Middle and scale of targets."""
+def spread_of(
+    y: Floats, weights: Floats | None, centred: bool, quadratic: bool, scaled: bool = False
+) -> tuple[float, float]:
+    """Middle and scale of targets: means for a quadratic loss; else medians, and 1 as scale unless `scaled`."""
     largest = float(np.abs(y).max(initial=0.0)) or 1.0
     unit = y / largest  # squares of the targets may overflow
-    if not quadratic:
-        return (float(np.median(unit)) * largest if centred else 0.0), 1.0
-    middle = float(np.average(unit, weights=weights)) if centred else 0.0
-    spread = float(np.sqrt(np.average((unit - middle) ** 2, weights=weights)))
+    middle = 0.0
+    if centred:
+        middle = float(np.average(unit, weights=weights)) if quadratic else median(unit, weights)
+    if not (quadratic or scaled):
+        return middle * largest, 1.0
+    spread = 0.0 if quadratic else NORMAL * median(np.abs(unit - middle), weights)
+    if not spread > CONSTANT * abs(middle):
+        spread = float(np.sqrt(np.average((unit - middle) ** 2, weights=weights)))
     if not spread > CONSTANT * abs(middle):
         spread = abs(middle)
     return middle * largest, (spread or 1.0) * largest
+
+
+def in_any_unit(given: Any, loss: Loss) -> bool:
+    """Whether a loss that was `given` may be that of scaled targets: it has no width, or none that was given."""
+    if needs_width(given) or loss.quadratic:
+        return True
+    interval = loss.interval
+    return interval is not None and not (loss.binary or interval.epsilon or interval.rounding)
 
 
 def _stays_sparse(X: Any) -> bool:
