@@ -42,6 +42,15 @@ def test_ids_are_matched():
     assert rmse(model, align(test, model)) == pytest.approx(wanted, rel=1e-12)
 
 
+def test_a_matrix_without_ids_is_that_of_the_fit():
+    """By position, whatever the ids are; here they are numbers, which are positions of other rows."""
+    rows, cols = 3 * TRAIN.rows_of_entries(), 2 * TRAIN.index
+    model = plain_completion(3, 20.0, random_state=0).fit(ObservedMatrix.from_ratings(rows, cols, TRAIN.values))
+    assert rmse(model, TEST) == pytest.approx(rmse(MODEL, TEST), rel=1e-9)
+    with pytest.raises(ValueError, match=r"a matrix of 59 rows without ids was given, but the model has ids for 60"):
+        rmse(model, TEST.to_dense()[:59])
+
+
 def test_align():
     model = plain_completion(1, 1.0, random_state=0).fit(
         ObservedMatrix.from_ratings(list("aabb"), list("xyxy"), [1.0, 2.0, 3.0, 4.0])
