@@ -75,6 +75,18 @@ def test_unseen():
         unseen(MADE, ObservedMatrix.from_any(np.ones((1, 45))))
 
 
+def test_unseen_matches_ids():
+    """Of equal shapes, too: here rows and columns of one are in reverse order."""
+    data = ObservedMatrix.from_ratings(list("aab"), list("xyx"), [1.0, 2.0, 3.0])
+    other = ObservedMatrix.from_ratings(list("bba"), list("xyy"), [1.0, 1.0, 1.0])
+    turned = ObservedMatrix.from_any(np.flip(other.to_dense()))
+    turned = ObservedMatrix(
+        turned.indptr, turned.index, turned.values, (2, 2), other.row_ids[::-1], other.col_ids[::-1]
+    )
+    for known in other, turned, ObservedMatrix.from_ratings(list("bac"), list("xyx"), [1.0, 1.0, 1.0]):
+        np.testing.assert_array_equal(unseen(data, known).to_dense(), [[1.0, np.nan], [np.nan, np.nan]])
+
+
 def test_sizes_whose_squares_overflow():
     assert errors.root_mean_square(np.array([3e200, -4e200])) == pytest.approx(np.sqrt(12.5) * 1e200)
     assert errors.root_mean_square(np.zeros(3)) == 0.0
