@@ -62,7 +62,7 @@ class Recommending(Predicting):
 
     def _recommended_for(self, X: Any, top: int, row_features: Any = None) -> tuple[list[NDArray[Any]], list[Floats]]:
         check_is_fitted(self)
-        data = self._observed(columns_by_id(X, self._cols), fitting=False)
+        data = self._observed(columns_by_id(X, self._cols, leave_out=True), fitting=False)
         codes, features = self._folded(data, row_features)
         return self._recommended(np.arange(len(codes)), codes, features, top, data)
 
