@@ -1,7 +1,9 @@
 """Recommendations against the sorted rows of the learned matrix."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
 import rslm
 from plain import WITH_EFFECTS, plain_completion
@@ -185,3 +187,24 @@ def test_entries_of_unknown_columns_are_left_out():
         model.recommend_for(ObservedMatrix.from_ratings(["me"], ["new"], [4.0]))
     with pytest.raises(ValueError, match="1 of 3 columns of X are unknown to the model"):
         model.score(more)
+
+
+@pytest.mark.parametrize("known", [False, [], np.ones((60, 45))])
+def test_known_must_be_an_observed_matrix(known):
+    with pytest.raises(
+        TypeError, match=r"known must be an ObservedMatrix .*\(60, 45\), or None; got .*allow_empty=True"
+    ):
+        MODEL.recommend([1], known=known)
+
+
+def test_known_columns_are_recommended_with_an_empty_matrix():
+    nothing = ObservedMatrix.from_any(sparse.csr_array((60, 45)), allow_empty=True)
+    assert len(MODEL.recommend([1], 45, known=nothing)[0][0]) == 45
+
+
+@pytest.mark.parametrize(
+    "pairs", [[[1, 2], [3, 4]], np.array([[1, 2]]), pd.DataFrame({"user": ["a", "b"], "item": [1, 2]})]
+)
+def test_pairs_in_one_table(pairs):
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 45 .*predict\(rows, cols\)"):
+        MODEL.predict(pairs)

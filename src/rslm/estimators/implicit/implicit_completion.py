@@ -399,6 +399,8 @@ class ImplicitCompletion(ObservedInput):
             Maximum number of items for each user; a user who took almost everything gets fewer.
         known : ObservedMatrix of the shape that `fit` was given, optional
             Its entries are left out. If None, those of `known_`.
+            To recommend known items, too, give one without entries:
+            ``ObservedMatrix.from_any(scipy.sparse.csr_array(shape), allow_empty=True)``.
 
         Returns
         -------
