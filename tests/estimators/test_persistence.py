@@ -540,3 +540,10 @@ def test_coefficients_of_a_larger_rank_than_the_data_are_saved(tmp_path):
     model.rank_ = 5  # as a fit that was stopped early can have it
     model.save(tmp_path / "model.rslm")
     assert load(tmp_path / "model.rslm").rank_ == 5
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_arrays_of_numpy_are_no_model(tmp_path, write):
+    write(tmp_path / "some.npz", a=np.arange(3), b=np.ones(2))
+    with pytest.raises(ValueError, match=r"some\.npz' is not a model of rslm"):
+        rslm.load(tmp_path / "some.npz")

@@ -42,6 +42,15 @@ def test_ids_are_matched():
     assert rmse(model, align(test, model)) == pytest.approx(wanted, rel=1e-12)
 
 
+def test_a_matrix_without_ids_is_that_of_the_fit():
+    """By position, whatever the ids are; here they are numbers, which are positions of other rows."""
+    rows, cols = 3 * TRAIN.rows_of_entries(), 2 * TRAIN.index
+    model = plain_completion(3, 20.0, random_state=0).fit(ObservedMatrix.from_ratings(rows, cols, TRAIN.values))
+    assert rmse(model, TEST) == pytest.approx(rmse(MODEL, TEST), rel=1e-9)
+    with pytest.raises(ValueError, match=r"a matrix of 59 rows without ids was given, but the model has ids for 60"):
+        rmse(model, TEST.to_dense()[:59])
+
+
 def test_align():
     model = plain_completion(1, 1.0, random_state=0).fit(
         ObservedMatrix.from_ratings(list("aabb"), list("xyxy"), [1.0, 2.0, 3.0, 4.0])
@@ -64,6 +73,18 @@ def test_unseen():
     assert len(unseen(MADE, nothing)) == len(MADE)
     with pytest.raises(ValueError, match=r"data has shape \(60, 45\) and known \(1, 45\)"):
         unseen(MADE, ObservedMatrix.from_any(np.ones((1, 45))))
+
+
+def test_unseen_matches_ids():
+    """Of equal shapes, too: here rows and columns of one are in reverse order."""
+    data = ObservedMatrix.from_ratings(list("aab"), list("xyx"), [1.0, 2.0, 3.0])
+    other = ObservedMatrix.from_ratings(list("bba"), list("xyy"), [1.0, 1.0, 1.0])
+    turned = ObservedMatrix.from_any(np.flip(other.to_dense()))
+    turned = ObservedMatrix(
+        turned.indptr, turned.index, turned.values, (2, 2), other.row_ids[::-1], other.col_ids[::-1]
+    )
+    for known in other, turned, ObservedMatrix.from_ratings(list("bac"), list("xyx"), [1.0, 1.0, 1.0]):
+        np.testing.assert_array_equal(unseen(data, known).to_dense(), [[1.0, np.nan], [np.nan, np.nan]])
 
 
 def test_sizes_whose_squares_overflow():

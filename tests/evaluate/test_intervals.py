@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rslm import MatrixCompletion, ObservedMatrix
-from rslm.evaluate import Calibration, coverage_and_width
+from rslm.evaluate import Calibration, align, coverage_and_width
 from rslm.evaluate.intervals import least_scores
 
 
@@ -79,6 +79,26 @@ def test_coverage_and_width_of_a_model_count_what_is_inside():
     covered, width = coverage_and_width(model, test, 0.8)
     assert covered == np.mean((lower <= test.values) & (test.values <= upper))
     assert width == pytest.approx(np.mean(upper - lower), rel=1e-12)
+
+
+def test_coverage_and_width_match_entries_by_ids():
+    """Fewer rows and columns, in another order, are found by their ids."""
+    rng = np.random.default_rng(3)
+    X = np.outer(rng.standard_normal(40), rng.standard_normal(30)) * np.arange(1, 41)[:, None]
+    rows, cols = np.nonzero(rng.random(X.shape) < 0.6)
+    values = X[rows, cols] + 0.1 * rng.standard_normal(len(rows))
+    model = MatrixCompletion(rank=1, C=100.0, random_state=0).fit(ObservedMatrix.from_ratings(rows, cols, values))
+    some = (rows > 9) & (cols > 5)
+    by_id = ObservedMatrix.from_ratings(rows[some], cols[some], values[some])
+    whole = align(by_id, model)
+    assert by_id.shape != whole.shape
+    found = coverage_and_width(model, by_id, 0.8)
+    assert found == pytest.approx(coverage_and_width(model, whole, 0.8), rel=1e-12)
+    assert found == pytest.approx(coverage_and_width(model, whole.to_dense(), 0.8), rel=1e-12)  # by position
+    with pytest.raises(ValueError, match="Unknown row id 99"):
+        coverage_and_width(model, ObservedMatrix.from_ratings([99], [1], [1.0]))
+    with pytest.raises(ValueError, match=r"a matrix of 30 rows without ids was given, but the model has ids for 40"):
+        coverage_and_width(model, by_id.to_dense())
 
 
 def test_how_many_scores_are_needed_is_not_rounded_up():

@@ -199,13 +199,23 @@ def test_bad_wishes(held_out, k, options, message):
         evaluate.ndcg_at_k(RANKING, held_out, k, **options)
 
 
-def test_other_ids_are_refused():
+def test_ids_are_matched():
     named = ObservedMatrix.from_ratings(["a", "b"], ["x", "y"], [1.0, 2.0])
-    other = ObservedMatrix.from_ratings(["a", "c"], ["x", "y"], [1.0, 2.0])
     ranking = Ranking(np.array([[1], [0]], np.int32), np.arange(2), (2, 2), None, named.row_ids, named.col_ids)
-    with pytest.raises(ValueError, match="held_out has other row ids than the model"):
-        evaluate.recall_at_k(ranking, other)
     assert evaluate.recall_at_k(ranking, named) == 0.0
+    found = ObservedMatrix.from_ratings(["b"], ["x"], [1.0])  # a table of its own, with one user and one item
+    assert evaluate.recall_at_k(ranking, found) == 1.0
+    assert evaluate.ranking_report(ranking, found, train=found)["novelty@1"] == 0.0  # one user, who has one of the two
+    other = ObservedMatrix.from_ratings(["b", "b", "c"], ["x", "z", "x"], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"2 of 3 entries of held_out are .*align\(held_out, ranking\)"):
+        evaluate.recall_at_k(ranking, other)
+    assert evaluate.recall_at_k(ranking, evaluate.align(other, ranking)) == 1.0
+    with pytest.raises(
+        ValueError, match=r"1 of 3 entries of train are .*train\.subset\(np\.isin\(train\.col_ids, model"
+    ):
+        evaluate.novelty_at_k(ranking, other)
+    with pytest.raises(ValueError, match=r"held_out has shape \(1, 1\).* or ids on both sides.*rslm\.evaluate\.align"):
+        evaluate.recall_at_k(ranking, np.ones((1, 1)))
 
 
 def test_empty_wishes():

@@ -94,12 +94,19 @@ def test_new_users(ids):
     assert ranking.counts.min() < 40  # some users have rated more than five items
 
 
-def test_new_users_with_other_items():
-    """Positions in the ranking are those of the held-out matrix, so that the items have to be those of the model."""
+def test_new_users_with_some_items():
+    """Items are found by their ids; positions in the ranking are those of the model."""
     data = ObservedMatrix.from_ratings(MADE.rows_of_entries(), [f"i{j}" for j in MADE.index], np.ones(len(MADE)))
     model = ImplicitCompletion(rank=2, C=5.0, alpha0=0.3, weighting=0.0, random_state=0).fit(data)
-    with pytest.raises(ValueError, match=r"fold_in has shape \(1, 2\), but there are 1 users and 45 items"):
-        rank_new_users(model, ObservedMatrix.from_ratings([0, 0], ["i3", "i1"], [1.0, 1.0]), 2)
+    some = ObservedMatrix.from_ratings([0, 0], ["i3", "i1"], [1.0, 1.0])
+    ranking = rank_new_users(model, some, 2)
+    assert ranking.shape == (1, 45)
+    np.testing.assert_array_equal(data.col_ids[ranking.items[0]], model.recommend_for(some, 2)[0][0])
+    other = ObservedMatrix.from_ratings([0, 0], ["i3", "new"], [1.0, 1.0])
+    with pytest.raises(ValueError, match=r"1 of 2 entries of fold_in are of users or items .*unknown to the model"):
+        rank_new_users(model, other, 2)
+    left = rank_new_users(model, other.subset(np.isin(other.col_ids, model.col_ids_)[other.index]), 2)
+    assert len(left.known) == 1
 
 
 def test_a_model_without_its_entries_says_so(tmp_path):

@@ -47,6 +47,27 @@ def test_ids():
         assert scorer(model, named(TEST)) == scorer(MODEL, TEST)
 
 
+@pytest.mark.parametrize("scorer", [RankingScorer("recall"), ErrorScorer()])
+def test_a_table_of_its_own_is_matched_by_ids(scorer):
+    def named(data):
+        ids = [f"u{i:02}" for i in data.rows_of_entries()]
+        return ObservedMatrix.from_ratings(ids, 100 - data.index, data.values)
+
+    model = plain_completion(3, 20.0, random_state=0).fit(named(TRAIN))
+    part = TEST.subset((TEST.rows_of_entries() < 60) & (TEST.index < 35))
+    own = named(part)
+    assert own.shape != part.shape
+    assert scorer(model, own) == pytest.approx(scorer(MODEL, part), rel=1e-6)
+    other = ObservedMatrix.from_ratings(["u01", "u02"], [100, 7], [5.0, 5.0])
+    with pytest.raises(
+        ValueError, match=r"1 of 2 entries of X are of users or items .* rslm\.evaluate\.align\(X, model"
+    ):
+        scorer(model, other)
+    new = ObservedMatrix.from_ratings(["new", "too"], [100, 99], [5.0, 5.0])
+    with pytest.raises(ValueError, match=r"none of the 2 rows of X is a row of the model; .*fold_in=0\.8"):
+        scorer(model, new)
+
+
 @pytest.mark.parametrize("rows", [7, 256])
 def test_new_users(monkeypatch, rows):
     monkeypatch.setattr(scorers, "ROWS", rows)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rslm.data import ObservedMatrix
+from rslm.evaluate.errors import filled, named_entries
 from rslm.runtime.types import Floats
 
 #: So that an interval contains the observation that its factor comes from, in spite of rounding errors.
@@ -72,18 +72,18 @@ class Calibration:
         return np.asarray(np.append(self.scores, np.inf)[place]) * OWN
 
 
-def coverage_and_width(model: Any, test: ObservedMatrix, coverage: float = 0.9) -> tuple[float, float]:
+def coverage_and_width(model: Any, test: Any, coverage: float = 0.9) -> tuple[float, float]:
     """The fraction of held-out entries that the intervals of a model cover, and the mean width of these intervals.
 
     Parameters
     ----------
     model : fitted MatrixCompletion or InductiveCompletion
-    test : ObservedMatrix of the shape that `fit` was given
-        Entries that the model was not fitted to.
+    test : ObservedMatrix, or any other matrix that `fit` accepts
+        Entries that the model was not fitted to, of its rows and columns, by ids as in `rmse`.
     coverage : float, default=0.9
     """
-    places = (test.rows_of_entries(), model.row_ids_), (test.index, model.col_ids_)
-    lower, upper = model.predict_interval(*(at if ids is None else ids[at] for at, ids in places), coverage)
+    test = filled(test, "test")
+    lower, upper = model.predict_interval(*named_entries(model, test), coverage)
     inside = (lower <= test.values) & (test.values <= upper)
     return float(np.average(inside, weights=test.weights)), float(np.average(upper - lower, weights=test.weights))
 

@@ -24,7 +24,8 @@ def recall_at_k(ranking: Ranking, held_out: Any, k: int | None = None, *, releva
     Parameters
     ----------
     ranking : Ranking
-    held_out : ObservedMatrix, or any other matrix that `fit` accepts, of the shape (users, items)
+    held_out : ObservedMatrix, or any other matrix that `fit` accepts
+        Users and items are found by ids where it and the ranking have any; otherwise its shape is (users, items).
     k : int, optional
         The first k places count; None for all that were ranked.
     relevant_from : float, optional

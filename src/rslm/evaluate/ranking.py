@@ -158,7 +158,8 @@ def rank_new_users(model: Any, fold_in: Any, k: int) -> Ranking:
     ----------
     model : a fitted model with `recommend_for`
     fold_in : matrix with the items that the model was fitted to
-        What is known of the new users, as `holdout_users` returns it.
+        What is known of the new users, as `holdout_users` returns it. With ids, it needs only the items that have an
+        entry.
     k : int
         Number of items for each user, at most the number of all items.
 

@@ -28,7 +28,8 @@ def ranking_report(
     Parameters
     ----------
     ranking : Ranking
-    held_out : ObservedMatrix, or any other matrix that `fit` accepts, of the shape (users, items)
+    held_out : ObservedMatrix, or any other matrix that `fit` accepts
+        Users and items are found by ids where it and the ranking have any; otherwise its shape is (users, items).
     at : int or several, optional
         How many of the first places count; None for all that were ranked.
     train : matrix of the training entries, optional

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rslm.data import ObservedMatrix
+from rslm.data.labels import hashable
+from rslm.evaluate.aligned import arranged
 from rslm.evaluate.errors import mean_absolute, predictions, root_mean_square
 from rslm.evaluate.metrics import OF_USERS, mean_at_k
 from rslm.evaluate.ranking import rank_items, rank_new_users
@@ -17,6 +19,10 @@ from rslm.runtime.types import Floats
 
 ERRORS: dict[str, Callable[[Any, Any], float]] = {"rmse": root_mean_square, "mae": mean_absolute}
 ROWS = 256  # new users that are filled at a time
+NEW_ROWS = (
+    "if they are new rows, as in the folds of GridSearchCV, state which share of their entries the model sees: "
+    "fold_in=0.8"
+)
 
 
 def _check(metric: str, known: Iterable[str], fold_in: float | None) -> None:
@@ -119,13 +125,14 @@ class ErrorScorer:
 
 
 def _of_fitted_rows(model: Any, X: Any) -> ObservedMatrix:
-    data, rows = ObservedMatrix.from_any(X), len(model.row_factors_)
-    if data.shape[0] != rows:
-        raise ValueError(
-            f"X has {data.shape[0]} rows, but the model was fitted to {rows}; if they are new rows, as in the folds of "
-            "GridSearchCV, state which share of their entries the model sees: fold_in=0.8"
-        )
-    return data
+    """Held-out entries in the rows and columns of a model, by ids where both have any."""
+    data, rows, ids = ObservedMatrix.from_any(X), len(model.row_factors_), getattr(model, "row_ids_", None)
+    if ids is not None and data.row_ids is not None:
+        if set(hashable(data.row_ids)).isdisjoint(hashable(ids)):
+            raise ValueError(f"none of the {data.shape[0]} rows of X is a row of the model; {NEW_ROWS}")
+    elif data.shape[0] != rows:
+        raise ValueError(f"X has {data.shape[0]} rows, but the model was fitted to {rows}; {NEW_ROWS}")
+    return arranged(data, (rows, len(model.col_factors_)), ids, getattr(model, "col_ids_", None), "X")
 
 
 def _filled_in(model: Any, shown: ObservedMatrix, wanted: ObservedMatrix) -> Floats:

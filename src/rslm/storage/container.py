@@ -103,9 +103,11 @@ def read_container(path: str | os.PathLike[str], kind: Kind) -> tuple[Facts, Arr
 
 
 def _arrays(raw: IO[bytes]) -> Arrays:
-    """The arrays of a file. Compression is refused, so that no array can be larger than the file."""
+    """The arrays of a file, none without a header. Compression is refused, so that no array is larger than the file."""
     raw.seek(0)
     with zipfile.ZipFile(raw) as archive:
+        if f"{HEADER}.npy" not in archive.namelist():  # a zip file of something else
+            return {}
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise ValueError("compressed")
     raw.seek(0)

@@ -1,7 +1,9 @@
 """Recommendations against the sorted rows of the learned matrix."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
 import rslm
 from plain import WITH_EFFECTS, plain_completion
@@ -165,3 +167,44 @@ def test_new_samples_keep_bounds_of_their_own():
     W = model.predict(X)
     for k, (at, found) in enumerate(zip(columns, predictions, strict=True)):
         np.testing.assert_allclose(found, W[k, at], rtol=1e-12)
+
+
+def test_entries_of_unknown_columns_are_left_out():
+    """New rows are kept, and are fitted to what is known of them."""
+    names = [f"item {j}" for j in TRAIN.index]
+    model = plain_completion(3, 20.0, random_state=0).fit(
+        ObservedMatrix.from_ratings(TRAIN.rows_of_entries(), names, TRAIN.values)
+    )
+    known = ObservedMatrix.from_ratings(["me", "me"], ["item 3", "item 5"], [5.0, 1.0])
+    more = ObservedMatrix.from_ratings(["me"] * 3, ["item 3", "item 5", "new"], [5.0, 1.0, 4.0])
+    with pytest.warns(
+        UserWarning, match="1 of 3 entries of X are left out: .*unknown to the model, the first is 'new'"
+    ):
+        found = model.recommend_for(more, 4)
+    assert_same(found[1], model.recommend_for(known, 4)[1])
+    np.testing.assert_array_equal(found[0], model.recommend_for(known, 4)[0])
+    with pytest.raises(ValueError, match=r"1 of 1 columns of X are unknown to the model.*to keep new rows, build X of"):
+        model.recommend_for(ObservedMatrix.from_ratings(["me"], ["new"], [4.0]))
+    with pytest.raises(ValueError, match="1 of 3 columns of X are unknown to the model"):
+        model.score(more)
+
+
+@pytest.mark.parametrize("known", [False, [], np.ones((60, 45))])
+def test_known_must_be_an_observed_matrix(known):
+    with pytest.raises(
+        TypeError, match=r"known must be an ObservedMatrix .*\(60, 45\), or None; got .*allow_empty=True"
+    ):
+        MODEL.recommend([1], known=known)
+
+
+def test_known_columns_are_recommended_with_an_empty_matrix():
+    nothing = ObservedMatrix.from_any(sparse.csr_array((60, 45)), allow_empty=True)
+    assert len(MODEL.recommend([1], 45, known=nothing)[0][0]) == 45
+
+
+@pytest.mark.parametrize(
+    "pairs", [[[1, 2], [3, 4]], np.array([[1, 2]]), pd.DataFrame({"user": ["a", "b"], "item": [1, 2]})]
+)
+def test_pairs_in_one_table(pairs):
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 45 .*predict\(rows, cols\)"):
+        MODEL.predict(pairs)

@@ -222,6 +222,13 @@ def test_items_of_new_users_are_found_by_id():
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="1 of 1 columns of X are unknown to the model, the first is 'item 99'"):
         model.recommend_for(ObservedMatrix.from_ratings(["a"], ["item 99"], [1.0]))
+    known = ObservedMatrix.from_ratings(["a"], ["item 3"], [1.0])
+    more = ObservedMatrix.from_ratings(["a", "a"], ["item 3", "item 99"], [1.0, 1.0])
+    with pytest.warns(
+        UserWarning, match="1 of 2 entries of X are left out: .*unknown to the model, the first is 'item 9"
+    ):
+        found = model.recommend_for(more, 5)
+    np.testing.assert_array_equal(found, model.recommend_for(known, 5))
 
 
 # ---- settings that are found ---------------------------------------------------------------------------------------

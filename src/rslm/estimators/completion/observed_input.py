@@ -16,6 +16,7 @@ from rslm.data.labels import Ids, hashable, show_id
 from rslm.estimators.base import Estimator
 from rslm.estimators.choices import checked_data
 from rslm.estimators.completion.long_table import check_wide
+from rslm.estimators.warn import warn_caller
 
 
 class ObservedInput(Estimator):
@@ -123,18 +124,31 @@ def with_sample_weight(data: ObservedMatrix, sample_weight: Any) -> ObservedMatr
     return data.weighted(sample_weight)
 
 
-def columns_by_id(X: Any, columns: Labels) -> Any:
-    """An ObservedMatrix with ids of columns, arranged like the columns of a fit with ids; everything else as it is."""
+def columns_by_id(X: Any, columns: Labels, *, leave_out: bool = False) -> Any:
+    """An ObservedMatrix with ids of columns, arranged like the columns of a fit with ids; everything else as it is.
+
+    Entries of unknown columns are an error, or left out with a warning, unless all are unknown.
+    """
     if not isinstance(X, ObservedMatrix) or X.col_ids is None or columns.ids is None or columns.same(X.col_ids):
         return X
-    unknown = _unknown(X.col_ids, columns)
+    places = columns.places(X.col_ids)
+    unknown = np.flatnonzero(places < 0)
     if len(unknown):
-        raise ValueError(
-            f"{len(unknown)} of {X.shape[1]} columns of X are unknown to the model, the first is "
-            f"{show_id(X.col_ids, unknown[0])}, and note that 1 and '1' are different ids. Leave their entries out, as "
-            "rslm.evaluate.align(X, model) does; parts that rslm.data.holdout makes of one matrix have the same columns"
-        )
-    index = columns.positions(X.col_ids)[X.index].astype(np.int32)
+        first, known = show_id(X.col_ids, unknown[0]), (places >= 0)[X.index]
+        if not leave_out or (len(X) and not known.any()):
+            raise ValueError(
+                f"{len(unknown)} of {X.shape[1]} columns of X are unknown to the model, the first is {first}, and note "
+                "that 1 and '1' are different ids. Leave their entries out: rslm.evaluate.align(X, model) keeps known "
+                "rows and columns; to keep new rows, build X of the entries whose columns are in model.col_ids_. Parts "
+                "that rslm.data.holdout makes of one matrix have the same columns"
+            )
+        if not known.all():
+            warn_caller(
+                f"{np.count_nonzero(~known)} of {len(X)} entries of X are left out: their columns are unknown to the "
+                f"model, the first is {first}"
+            )
+        X = X.subset(known)
+    index = places[X.index].astype(np.int32)
     order = np.lexsort((index, X.rows_of_entries()))
     return replace(
         X,

@@ -141,7 +141,7 @@ class PlainCompletion(Completion):
         ----------
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix with the features that `fit` was given
             Of an ObservedMatrix with ids, where `fit` was given ids too, columns are found by id, so that it needs only
-            those that have an entry.
+            those that have an entry. Entries of columns that are unknown to the model are left out, with a warning.
         top : int, default=10
             Maximum number of columns for each sample.
 

@@ -116,6 +116,12 @@ class Predicting(TransformerMixin, FittedLoss, ObservedInput):  # type: ignore[m
 
     def _dense_samples(self, X: Any) -> ObservedMatrix:
         refuse_sparse(X, "use predict(rows, cols) for single entries or transform(X) for a filled matrix")
+        shape = getattr(X, "shape", None) or np.shape(X)
+        if shape[1:] == (2,) and self.n_features_in_ != 2:
+            raise ValueError(
+                f"X has 2 features, but {type(self).__name__} is expecting {self.n_features_in_} features as input; "
+                "for pairs of a row and a column give the two apart: predict(rows, cols)"
+            )
         return self._observed(X, fitting=False)
 
     def _reconstructed(self, data: ObservedMatrix, row_features: Any = None) -> Floats:

@@ -38,6 +38,8 @@ class Recommending(Predicting):
             Maximum number of columns for each row.
         known : ObservedMatrix of the shape that `fit` was given, optional
             Its entries are left out. If None, those of `known_`.
+            To recommend known entries, too, give one without entries:
+            ``ObservedMatrix.from_any(scipy.sparse.csr_array(shape), allow_empty=True)``.
 
         Returns
         -------
@@ -62,7 +64,7 @@ class Recommending(Predicting):
 
     def _recommended_for(self, X: Any, top: int, row_features: Any = None) -> tuple[list[NDArray[Any]], list[Floats]]:
         check_is_fitted(self)
-        data = self._observed(columns_by_id(X, self._cols), fitting=False)
+        data = self._observed(columns_by_id(X, self._cols, leave_out=True), fitting=False)
         codes, features = self._folded(data, row_features)
         return self._recommended(np.arange(len(codes)), codes, features, top, data)
 
@@ -86,6 +88,12 @@ class Recommending(Predicting):
 def check_known(known: ObservedMatrix, rows: Labels, cols: Labels) -> None:
     """Raise an error unless `known` has the shape and the ids that `fit` was given."""
     shape = rows.count, cols.count
+    if not isinstance(known, ObservedMatrix):
+        raise TypeError(
+            f"known must be an ObservedMatrix of the shape that fit was given, {shape}, or None; got "
+            f"{type(known).__name__}. To leave nothing out, give one without entries: "
+            f"ObservedMatrix.from_any(scipy.sparse.csr_array({shape}), allow_empty=True)"
+        )
     if known.shape != shape:
         raise ValueError(f"known must have the shape that fit was given, {shape}; got {known.shape}")
     pairs = ((rows, known.row_ids), (cols, known.col_ids))

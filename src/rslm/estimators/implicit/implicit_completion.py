@@ -269,11 +269,11 @@ class ImplicitCompletion(ObservedInput):
             numbers[name] = number
         return Asked(None if is_auto(self.rank) else int(self.rank), **numbers)
 
-    def _interactions(self, X: Any, *, fitting: bool) -> ObservedMatrix:
+    def _interactions(self, X: Any, *, fitting: bool, leave_out: bool = False) -> ObservedMatrix:
         if isinstance(X, str | os.PathLike):
             X = ObservedMatrix.read(X, duplicates="sum")
         X = summed(X)
-        data = self._observed(X if fitting else columns_by_id(X, self._cols), fitting=fitting)
+        data = self._observed(X if fitting else columns_by_id(X, self._cols, leave_out=leave_out), fitting=fitting)
         if fitting and self.confidence != "ones" and look_like_times(data):
             warn_caller(
                 f"all values are at least {data.values.min():.3g}, like times, but counts are needed; if every line "
@@ -399,6 +399,8 @@ class ImplicitCompletion(ObservedInput):
             Maximum number of items for each user; a user who took almost everything gets fewer.
         known : ObservedMatrix of the shape that `fit` was given, optional
             Its entries are left out. If None, those of `known_`.
+            To recommend known items, too, give one without entries:
+            ``ObservedMatrix.from_any(scipy.sparse.csr_array(shape), allow_empty=True)``.
 
         Returns
         -------
@@ -429,6 +431,7 @@ class ImplicitCompletion(ObservedInput):
         X : array, DataFrame, scipy.sparse matrix or ObservedMatrix
             One row for each user, and the columns that `fit` was given. Of an ObservedMatrix with ids, where `fit` was
             given ids too, columns are found by id, so that it needs only the items that somebody took.
+            Entries of items that are unknown to the model are left out, with a warning.
         top : int, default=10
             Maximum number of items for each user.
 
@@ -437,7 +440,7 @@ class ImplicitCompletion(ObservedInput):
         items, scores : as in `recommend`
         """
         check_is_fitted(self)
-        data = self._interactions(X, fitting=False)
+        data = self._interactions(X, fitting=False, leave_out=True)
         users, rows = self._folded(data), np.arange(data.shape[0])
         found = recommended(rows, users, self.col_factors_, top, data, thread_count(self.n_threads))
         return listed(*found, self._cols)
