@@ -175,6 +175,35 @@ def test_ids_find_their_features():
         fitted(data, table.iloc[:50], None)
 
 
+@pytest.mark.parametrize("rank", [3, 0])
+def test_ids_that_fit_knows_keep_what_was_learned_of_them(rank):
+    X, A, B, _ = ratings()
+    users, items = [f"user {i}" for i in range(80)], [f"item {j}" for j in range(60)]
+    people, things = pd.DataFrame(A, index=users), pd.DataFrame(B, index=items)
+    known = pd.DataFrame(X[5:, 4:], index=users[5:], columns=items[4:])
+    model = fitted(known, people, things, feature_weight=1.0)
+    if rank == 0:
+        noise = np.random.default_rng(0).standard_normal(X.shape) + np.arange(80)[:, None] / 20
+        table = pd.DataFrame(noise, index=users, columns=items).iloc[5:, 4:]
+        model = InductiveCompletion(random_state=0).fit(table, row_features=people, column_features=things)
+        assert model.rank_ == 0
+    i, j = np.array(users)[[5, 40, 79]], np.array(items)[[30, 4, 59]]
+    expected = model.predict(i, j)
+    np.testing.assert_array_equal(model.predict(i, j, row_features=people), expected)
+    np.testing.assert_array_equal(model.predict(i, j, column_features=things), expected)
+    np.testing.assert_array_equal(model.predict(i, j, row_features=people, column_features=things), expected)
+    np.testing.assert_array_equal(model.predict(i, j, row_features=people.iloc[:5]), expected)  # only the new ones
+    new = model.predict([*i, "user 2"], [*j, "item 1"], row_features=people, column_features=things)
+    np.testing.assert_array_equal(new[:3], expected)
+    alone = model.predict([2], [1], row_features=A, column_features=B)  # arrays have no ids
+    np.testing.assert_allclose(new[3:], alone, rtol=1e-12)
+    if rank:
+        by_features = model.predict([5, 40, 79], j, row_features=A)
+        assert np.abs(by_features - expected).max() > 0.01
+    with pytest.raises(ValueError, match=r"Unknown row id 'user 2' at position 1; 1 of 2 .*give the features of all"):
+        model.predict([i[0], "user 2"], j[:2], row_features=people.iloc[:2])
+
+
 def test_a_saved_model_predicts_the_same(tmp_path):
     X, A, B, _ = ratings()
     model = fitted(X, A, B, weighting=0.5)

@@ -311,7 +311,10 @@ class InductiveCompletion(Completion):
             Positions, or ids where `fit` was given ids. Without `cols`, `rows` is a dense matrix X of samples: returns
             the model's value of all their entries.
         row_features : array, DataFrame or scipy.sparse matrix, optional
-            Features of new rows: `rows` are then positions in this table, or labels of its index.
+            Features of new rows. Where `fit` was given ids and this is a DataFrame, `rows` are ids: those that `fit`
+            knows keep all that was learned of them, whether they are in the table or not; others are found in its index
+            and predicted from their features. Otherwise `rows` are positions in this table, or labels of its index, and
+            all of them are predicted from their features alone; leave it out to predict rows of `fit`.
         column_features : the same for `cols`, optional
         unseen : {"error", "mean"}
             Whether a row or column that `fit` has not seen, and whose features are not given, is an error, or predicted
@@ -406,13 +409,19 @@ class InductiveCompletion(Completion):
         return np.tile(self._bases.mean(axis=0), (data.shape[0], 1))
 
     def _by_table(self, side: int, wanted: Any, features: Any) -> tuple[Floats, Any]:
-        """Factors and effects of one side from its features, and positions in them."""
+        """Factors and effects of one side, from its features unless `fit` knows the ids, and positions in them."""
         labels = (self._rows, self._cols)[side]
         ids = features.index.to_numpy() if hasattr(features, "index") and hasattr(features, "iloc") else None
         table = as_features(f"{labels.kind}_features", features, None, None)
         factors, n = self._by_features(side, features, table), table.shape[0]
         no_effects = np.tile([0.0, 1.0] if side == 0 else [1.0, self.intercept_], (n, 1))
-        return np.hstack([factors, no_effects]), Labels(labels.kind, n, ids).positions(wanted)
+        new, given = np.hstack([factors, no_effects]), Labels(labels.kind, n, ids)
+        if ids is None or labels.ids is None:
+            return new, given.positions(wanted)
+        learned, known, at = self._left if side == 0 else self._right, labels.places(wanted), given.places(wanted)
+        if ((found := np.maximum(known, at)) < 0).any():
+            raise given.refusal(wanted, found, "give the features of all that fit has not seen")
+        return np.vstack([learned, new]), np.where(known < 0, len(learned) + at, known)
 
     def _by_features(self, side: int, given: Any, X: Any) -> Floats:
         encoding: Encoding = self._encodings[side]
