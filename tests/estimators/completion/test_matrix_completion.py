@@ -898,3 +898,19 @@ def test_what_is_no_matrix_is_named():
         plain_completion(1).fit(None)
     with pytest.raises(TypeError, match=r"Column 'b' of X contains the text 'x'.*ObservedMatrix\.from_ratings"):
         plain_completion(1).fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("change", ["new columns", "another order"])
+def test_a_warm_start_matches_columns_by_their_ids(change):
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 100)) + 0.5 * rng.standard_normal((300, 100))
+    W[rng.random(W.shape) < 0.8] = np.nan
+    table = pd.DataFrame(W, columns=[f"film {j}" for j in range(100)])
+    first = np.arange(98) if change == "new columns" else rng.permutation(100)
+    best = plain_completion(3, 10.0, random_state=0).fit(table).certificate_.primal
+    model = plain_completion(3, 10.0, warm_start=True, random_state=0).fit(table.iloc[:, first])
+    begun = clone(model).set_params(max_iter=0).fit(table).certificate_.primal
+    warm = model.set_params(max_iter=0).fit(table).certificate_.primal
+    assert warm == pytest.approx(best, rel=1e-6) if change == "another order" else warm < begun
+    assert model.set_params(max_iter=1000).fit(table).certificate_.primal == pytest.approx(best, rel=1e-6)

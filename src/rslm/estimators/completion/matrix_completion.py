@@ -110,8 +110,8 @@ class MatrixCompletion(Averaging):
         does after Ctrl-C. The answer satisfies the bounds; if there was no time for a certificate, it says so. A search
         for settings that was cut short is a ConvergenceWarning.
     warm_start : bool, default=False
-        Whether `fit` starts from the subspace that the last `fit` or `partial_fit` has found, if the number of features
-        and the rank are the same.
+        Whether `fit` starts from the subspace that the last `fit` or `partial_fit` has found, if the rank is the same.
+        Features are matched by their ids, and new ones start at 0; without ids, their number must be the same.
     random_state : int, RandomState, Generator or None
         Seed of the start.
     n_threads : int, optional
@@ -274,7 +274,7 @@ class MatrixCompletion(Averaging):
             chosen = self._chosen(layout, asked, interrupt, began, reporter, checkpoint)
             layout, rank, start = chosen.layout, chosen.rank, chosen.start
             self.path_, self.held_out_, self._intervals = chosen.path, chosen.held_out, chosen.intervals
-            if self.warm_start and (basis := self._learned_basis(layout.data.shape, rank)) is not None:
+            if self.warm_start and (basis := self._learned_basis(layout.data, rank)) is not None:
                 layout = replace(layout, left="features")
                 start = layout.start(basis)
             limit = 1 if rank == 0 and not asked.fixed else rank  # 0 was found; the solver refuses one that was given
@@ -369,12 +369,16 @@ class MatrixCompletion(Averaging):
         found_file.read(model, arrays, facts)
         return model
 
-    def _learned_basis(self, shape: tuple[int, int], rank: int) -> Any:
-        """The subspace of the last fit, if it suits data of this shape."""
+    def _learned_basis(self, data: Any, rank: int) -> Any:
+        """The subspace of the last fit, if it suits these data; features are matched by their ids, new ones are 0."""
         subspace: Subspace | None = getattr(self, "_subspace", None)
-        if subspace is None or subspace.features.shape != (shape[1], rank) or not subspace.features.any():
+        if subspace is None:
             return None
-        return subspace.features
+        basis = subspace.features
+        if self._cols.ids is not None and data.col_ids is not None:
+            places = self._cols.places(data.col_ids)
+            basis = np.where((places >= 0)[:, None], basis[places], 0.0)
+        return basis if basis.shape == (data.shape[1], rank) and basis.any() else None
 
     def _layout(self, X: Any, client: Any, sample_weight: Any, asked: Asked) -> Layout:
         if client is None:
