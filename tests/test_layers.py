@@ -183,6 +183,7 @@ VALIDATION = {
     ("estimators/choices.py", "Loss"): "loss='huber' or a Loss",
     ("estimators/completion/observed_input.py", "ObservedMatrix"): "data in any form",
     ("estimators/completion/predicting_intervals.py", "ObservedMatrix"): "data in any form",
+    ("estimators/completion/recommend.py", "ObservedMatrix"): "what a user names as known",
     ("measurements/bilinear.py", "Side"): "features, or a Side",
     ("measurements/side.py", "FeatureMatrix"): "features, or a FeatureMatrix",
     ("problem.py", "Loss"): "the parts of a problem",
